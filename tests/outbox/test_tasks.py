@@ -9,6 +9,7 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.test import override_settings
 
+from django_qless.job_types.registry import registry
 from django_qless.outbox.models import Entry
 from tests.tasks.conftest import tasks_setting
 
@@ -17,11 +18,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def add(qless: Any) -> Any:
-    """A Task whose backend uses the outbox."""
+    """A Task whose backend uses the outbox, which nothing knows of afterwards."""
+    known = dict(registry._types)
     with override_settings(TASKS=tasks_setting(enqueue_on_commit="outbox")):
         from tests.tasks import work
 
         yield work.add
+    registry._types.clear()
+    registry._types.update(known)
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
