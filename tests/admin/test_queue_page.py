@@ -316,7 +316,7 @@ def test_few_calls(
 ) -> None:
     put(qless, "mail", *(f"j{n}" for n in range(200)))
     shown(admin_browser, tab=tab)
-    most = 8 if tab else 17
+    most = 8 if tab else 18
     assert 0 < calls_of(redis_client, lambda: shown(admin_browser, tab=tab)) <= most
 
 
