@@ -19,7 +19,8 @@ COMMANDS = {
 #: What is called alike and is no command.
 FIXTURES = {"qless_server"}
 METRIC = re.compile(
-    r"qless_(up|queues|workers|jobs|(jobs|lag|failed|failure|snapshot|queue|worker|server|job)_\w+)\b"
+    r"qless_(up|queues|workers|jobs|"
+    r"(jobs|lag|failed|failure|snapshot|queue|worker|server|job|outbox)_\w+)\b"
 )
 
 
