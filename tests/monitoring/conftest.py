@@ -14,7 +14,13 @@ from django_qless.monitoring import health, lag, snapshot
 
 TOKEN = "a-token-of-some-length"
 
-ALL = (snapshot.snapshots, snapshot.statuses, lag.lags, health.workers)
+ALL = (
+    snapshot.snapshots,
+    snapshot.statuses,
+    snapshot.outboxes,
+    lag.lags,
+    health.workers,
+)
 
 Get = Callable[..., Any]
 
