@@ -14,7 +14,7 @@ from tests.outbox.project import Project
 from tests.real_servers import Server, poll
 from tests.worker.processes import is_alive
 
-STARTED = "outbox sweeper started"
+STARTED = "sweeping outboxes"
 
 
 @pytest.fixture

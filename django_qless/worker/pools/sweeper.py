@@ -51,7 +51,7 @@ class Sweeper:
             self.stop()
         elif self._process is None and time.monotonic() >= self._not_before:
             self._process = ChildProcess(self._run, SharedState(1), siblings)
-            log_event(logging.INFO, "outbox sweeper started", pid=self._process.pid)
+            log_event(logging.INFO, "sweeping outboxes", pid=self._process.pid)
 
     def stop(self) -> None:
         """End it, if it runs; return when it has ended."""
