@@ -6,6 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from django.utils import translation
 
 from tests import postgres
 from tests import real_servers as machinery
@@ -86,6 +87,13 @@ def each_redis_client(each_server: Server) -> Iterator[redis.Redis]:
     client = each_server.client()
     yield client
     client.close()
+
+
+@pytest.fixture(autouse=True)
+def no_language_left() -> Iterator[None]:
+    """Undo what LocaleMiddleware leaves of a request: jobs of other tests would carry it."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture(autouse=True)

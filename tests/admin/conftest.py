@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.test import override_settings
-from django.utils import translation
 
 from django_qless.conf.connections import connections
 from tests.admin import people
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
 
     from django_qless.core import Client
     from tests.real_servers import Server
-
-
-@pytest.fixture(autouse=True)
-def usual_language() -> Iterator[None]:
-    """Undo what LocaleMiddleware leaves: jobs that are put later would carry it."""
-    yield
-    translation.deactivate()
 
 
 @pytest.fixture

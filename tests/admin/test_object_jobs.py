@@ -12,7 +12,6 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client, override_settings
-from django.utils import translation
 
 from django_qless import jobs, queues
 from django_qless.admin import listing
@@ -28,8 +27,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 def shop() -> Any:
     with override_settings(ROOT_URLCONF="tests.admin.shop"):
         yield
-    # What a request has activated is not for the jobs of other tests to carry.
-    translation.deactivate()
 
 
 def browser(*codenames: str) -> Client:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Iterator
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.utils import translation
 
 from django_qless import workflow
 from django_qless.conf.config_sync import declared_options, reset, sync_config
@@ -179,14 +177,6 @@ def test_commands_set_a_rate_and_say_what_is_held_back(synced) -> None:
     assert "2 (2 held back)" in run("qless_queue", "list")
 
 
-@pytest.fixture
-def no_language() -> Iterator[None]:
-    """Undo what a request activates: jobs of other tests would carry it."""
-    yield
-    translation.deactivate()
-
-
-@pytest.mark.usefixtures("no_language")
 def test_pages_say_what_is_held_back(synced, admin_client) -> None:
     handles = [policies.charge.delay("a", n) for n in range(2)]
     taken(synced)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.test import Client as Browser
 from django.test import override_settings
-from django.utils import translation
 
 from django_qless.monitoring import health, lag, snapshot
 
@@ -33,11 +32,10 @@ def forget() -> None:
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """No figures of the test before, nor the language that LocaleMiddleware leaves."""
+    """No figures of the test before."""
     forget()
     yield
     forget()
-    translation.deactivate()
 
 
 @pytest.fixture
