@@ -396,8 +396,8 @@ def no_should_run(hook: Any) -> str:
     """Return why this is no should_run, "" if it may be one, or there is none."""
     try:
         found = import_string(hook) if isinstance(hook, str) else hook
-    except ImportError as error:
-        return str(error)
+    except Exception as error:  # noqa: BLE001  what importing it raises
+        return f"{hook}: {type(error).__name__}: {error}"
     if found is None or callable(found):
         return ""
     return f"{hook} cannot be called: a should_run takes the job."
@@ -407,8 +407,8 @@ def no_middleware(name: str) -> str:
     """Return why this dotted name is no middleware, "" if it may be one."""
     try:
         found = import_string(name)
-    except ImportError as error:
-        return str(error)
+    except Exception as error:  # noqa: BLE001  what importing it raises
+        return f"{name}: {type(error).__name__}: {error}"
     if callable(found):
         return ""
     return f"{name} cannot be called: a middleware takes what runs a job."

@@ -215,7 +215,9 @@ def test_what_is_none_is_refused_where_it_is_written(given: dict[str, Any]) -> N
 
 
 def test_a_hook_that_cannot_be_imported() -> None:
-    misspelt = job(name="hooks-misspelt", should_run="shop.jobs.nothing")(lambda: None)
+    misspelt = job(name="hooks-misspelt", should_run="nowhere.jobs.nothing")(
+        lambda: None
+    )
     try:
         found = [message for message in check_options() if "E051" in str(message.id)]
         assert [message.msg for message in found if "hooks-misspelt" in message.msg]
