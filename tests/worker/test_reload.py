@@ -30,7 +30,8 @@ ROOT = Path(__file__).parents[2]
 
 SETTINGS = """
 from tests.settings import *
-INSTALLED_APPS = [*INSTALLED_APPS, "shop"]
+INSTALLED_APPS = [app for app in INSTALLED_APPS if app != "django_qless.outbox"]
+INSTALLED_APPS += ["shop"]
 QLESS = {{"default": {{"LOCATION": {url!r}}}}}
 DEBUG = {debug}
 """
