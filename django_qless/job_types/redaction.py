@@ -116,7 +116,7 @@ def may_show_output(klass: str, data: str) -> bool:
 def may_show_payloads(klass: str, data: str = "") -> bool:
     """Return whether people may see what was pushed for an entity.
 
-    A payload is no argument of its own: a parameter that is sensitive hides all of it.
+    A payload is not an argument: a sensitive parameter hides all of it.
     `data` are the job's.
     """
     sensitive = _known(klass).sensitive

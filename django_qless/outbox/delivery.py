@@ -14,7 +14,7 @@ from django_qless.core.commands.deliveries import ALREADY_DELIVERED, MOST_FORGOT
 from django_qless.core.exceptions import NotReplicated, QlessError
 from django_qless.core.request import Command, CommandSequence, Request, Steps
 
-#: Seconds for which a call is repeated: what the outbox holds is safe, so nobody waits.
+#: Seconds for which a call is repeated: what the outbox holds is safe.
 PATIENCE = 1.0
 
 # Of these the server is told with the next delivery of the process; it forgets the rest in

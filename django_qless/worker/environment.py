@@ -39,7 +39,7 @@ class Environment(Protocol):
         """Return whether there are outboxes to sweep up."""
 
     def sweep_outboxes(self) -> None:
-        """Sweep up outboxes for ever, in a process of its own."""
+        """Sweep up outboxes forever, in a separate process."""
 
     def restore_lost_config(self) -> None:
         """Prepare the namespace again if the server has lost its data.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROWS = 50
 EACH = 2 * 1024
-"""Bytes of HTML of one payload; all of it is on a page of its own."""
+"""Bytes of HTML of one payload; all of it is on a separate page."""
 
 LISTS: dict[str, _StrOrPromise] = {
     "waiting": _("Waiting"),
