@@ -349,7 +349,7 @@ class JobFunction(RecurMethods, Generic[P, R]):
 
     def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         args, row = self._on_row(args)
-        if not self._signature.accepts(args, kwargs):
+        if kwargs or len(args) not in self._signature.counts:
             self._signature.check(self.name, args, kwargs)
         mark = self._sensitive.mark(args, kwargs) if self._sensitive else ""
         return envelope.encode(self.name, args, kwargs, row, mark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -10,13 +11,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.db import DEFAULT_DB_ALIAS
+from django.db import connections as databases_of_django
 
-from django_qless.conf import sealing
+from django_qless.conf import in_tests, sealing
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
-from django_qless.core.protocol import Argument, Packed, pack
+from django_qless.core.protocol import Packed, pack
 from django_qless.core.put import PreparedPut, rare_options
-from django_qless.enqueue import context_propagation, dispatch
+from django_qless.enqueue import context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.enqueue.request import (
@@ -33,7 +36,6 @@ from django_qless.serialization.envelope import MOST_BYTES, limited
 from django_qless.serialization.json_values import to_json
 
 if TYPE_CHECKING:
-    from django_qless.core.request import Command
     from django_qless.job_types.options import Options
 
 # The core's words for the end of a unique key's lifetime.
@@ -54,12 +56,13 @@ class EnqueuePlan:
     __slots__ = (
         *("_after", "_after_jids", "_databases", "_handle_shape", "_jid"),
         *("_encrypt", "_keyed", "_on_commit"),
-        *("_packed_keys", "_prepared", "_travelling", "alias", "context", "depends"),
+        *("_packed_keys", "_travelling", "alias", "context", "depends"),
         *(
             "has_late_dependencies",
             "has_many",
             "is_ordered",
             "job_type",
+            "prepared",
             "replaces",
             "shape",
         ),
@@ -105,15 +108,19 @@ class EnqueuePlan:
             debounce=options.debounce,
             debounce_max=options.debounce_max,
         )
-        self._prepared = PreparedPut(self.shape)
+        #: The shape, packed.
+        self.prepared = PreparedPut(self.shape)
         #: What follows a unique key, packed, by what to do on a conflict.
         self._packed_keys: dict[str, Packed] = {}
 
     def enqueue(self, job: CallArguments) -> JobHandle[Any]:
         """Enqueue one job, at once or on commit; return its handle."""
-        transactions = self._open_transactions(job.databases)
+        transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        dispatch.send(EnqueueBatch(requests), transactions)
+        if transactions or self.alias not in outage.raising:
+            dispatch.send(EnqueueBatch(requests), transactions)
+        else:
+            dispatch.dispatcher.send(EnqueueBatch(requests))
         return requests[-1].handle
 
     @property
@@ -126,7 +133,7 @@ class EnqueuePlan:
         if self.outbox:
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(job)
-        transactions = self._open_transactions(job.databases)
+        transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
         await dispatch.asend(EnqueueBatch(requests), transactions)
         return requests[-1].handle
@@ -137,7 +144,7 @@ class EnqueuePlan:
         Calling it again therefore adds none. Returns the number of new jobs, without the
         dependencies enqueued before them.
         """
-        context = self._captured_context()
+        context = self.captured_context()
         puts, jids = [], set()
         for jid, job in jobs:
             *dependencies, request = self._with_dependencies(
@@ -167,6 +174,8 @@ class EnqueuePlan:
 
         `context` is the captured one, if it was captured already.
         """
+        if context is None:
+            context = self.captured_context()
         if self._may_seal or len(data) > SHORT:
             data = self.stored(data)
         shape = self._handle_shape
@@ -176,8 +185,6 @@ class EnqueuePlan:
         handle = JobHandle.of_put(
             self.alias, jid or self._jid or new_jid(), shape, data, pending=pending
         )
-        if context is None:
-            context = self._captured_context()
         return EnqueueRequest(self, handle, context, key, after, conflict, limit_keys)
 
     def requests(
@@ -193,8 +200,8 @@ class EnqueuePlan:
                 f"{len(jobs)}"
             )
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
-        transactions = self._open_transactions(databases)
-        pending, context = bool(transactions), self._captured_context()
+        transactions = self.open_transactions(databases)
+        pending, context = bool(transactions), self.captured_context()
         if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
@@ -239,24 +246,6 @@ class EnqueuePlan:
             return text
         codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
         return text if codec is None else sealing.seal_context(text, codec)
-
-    def call(self, request: EnqueueRequest, worker: str) -> Command[str | None]:
-        """Return the call that enqueues one job."""
-        handle = request.handle
-        if (
-            self.has_late_dependencies
-            or request.after
-            or request.optional
-            or request.limit_keys is not NO_KEYS
-        ):
-            put = self.put_of(request)
-            return PreparedPut(put).call(worker, handle.jid, handle.data)
-        more: tuple[Argument, ...] = ()
-        if request.context:
-            more = ("context", request.context)
-        if request.key:
-            more += ("unique", request.key, self._packed_key(request.conflict))
-        return self._prepared.call(worker, handle.jid, handle.data, *more)
 
     def put_of(self, request: EnqueueRequest) -> Put:
         """Return the Put of a job, as of now."""
@@ -368,15 +357,7 @@ class EnqueuePlan:
         )
         return requests
 
-    def open_transactions(self, databases: Collection[str] = ()) -> list[str]:
-        """Return the databases with a transaction that what is pushed must await."""
-        return self._open_transactions(databases)
-
-    def captured_context(self) -> str | None:
-        """Return the context of what is pushed now, as JSON."""
-        return self._captured_context()
-
-    def _open_transactions(self, databases: Collection[str]) -> list[str]:
+    def open_transactions(self, databases: Collection[str]) -> list[str]:
         """Return the databases with a transaction that the job must await.
 
         Raises NotPut if a dependency would be enqueued only later.
@@ -386,7 +367,17 @@ class EnqueuePlan:
         names = self._databases
         if databases:
             names = dispatch.commit_databases(self._on_commit, *databases)
-        found = dispatch.open_transactions(self.job_type.name, names) if names else []
+        if in_tests.ENVIRONMENT in sys.modules:
+            in_tests.begin()
+        if (
+            names is dispatch.ONLY_DEFAULT
+            and not databases_of_django[DEFAULT_DB_ALIAS].in_atomic_block
+        ):
+            found: list[str] = []  # The usual case: told without a call.
+        elif names:
+            found = dispatch.open_transactions(self.job_type.name, names)
+        else:
+            found = []
         if self.has_late_dependencies and not found:
             for each in self._after:
                 if getattr(each, "pending", False):
@@ -397,7 +388,7 @@ class EnqueuePlan:
                     )
         return found
 
-    def _captured_context(self) -> str | None:
+    def captured_context(self) -> str | None:
         """Return the context of a job that is enqueued now, as JSON."""
         # Nothing to capture, the usual case: told without a call.
         if (
@@ -417,7 +408,7 @@ class EnqueuePlan:
         jids = [each.jid for each in self._after]
         return tuple(dict.fromkeys([*jids, *self._after_jids]))
 
-    def _packed_key(self, conflict: str) -> Packed:
+    def packed_key(self, conflict: str) -> Packed:
         """Return, packed, the options that follow a unique key."""
         found = self._packed_keys.get(conflict)
         if found is None:
