@@ -135,6 +135,8 @@ class EnqueueBatch:
     """The delivery that its calls are, if it comes out of an outbox."""
 
     needs_server: ClassVar[bool] = False
+    #: Whether a single job may be put alone, by one call.
+    puts_alone: ClassVar[bool] = True
 
     @property
     def outbox(self) -> bool:
@@ -166,7 +168,8 @@ class EnqueueBatch:
             drive(self._replicated(client, job_enqueued.send))
             return
         request = requests[0]
-        if len(requests) == 1 and not request.after and not request.plan.has_many:
+        is_single = self.puts_alone and len(requests) == 1
+        if is_single and not request.after and not request.plan.has_many:
             # The usual case, without the machinery: one call.
             handle = request.handle
             jid = client.run(request.call(running_worker())) or handle.jid
