@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.db import DEFAULT_DB_ALIAS
-from django.db import connections as databases_of_django
+from django.db import connections as django_databases
 
 from django_qless.conf import in_tests, sealing
 from django_qless.conf.connections import connections
@@ -22,8 +22,8 @@ from django_qless.core.put import PreparedPut, rare_options
 from django_qless.enqueue import context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
+from django_qless.enqueue.puts import MOST_DEPENDENCIES
 from django_qless.enqueue.request import (
-    MOST_DEPENDENCIES,
     CallArguments,
     EnqueueBatch,
     EnqueueRequest,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 # The core's words for the end of a unique key's lifetime.
 UNTIL = {"waiting": "start", "running": "end"}
 
-UNIQUE = Put._fields.index("unique")
-
 # Data of so many characters are surely short enough for a job.
 SHORT = MOST_BYTES // 4
 
@@ -54,18 +52,10 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_after_jids", "_databases", "_handle_shape", "_jid"),
-        *("_encrypt", "_keyed", "_on_commit"),
-        *("_packed_keys", "_travelling", "alias", "context", "depends"),
-        *(
-            "has_late_dependencies",
-            "has_many",
-            "is_ordered",
-            "job_type",
-            "prepared",
-            "replaces",
-            "shape",
-        ),
+        *("_after", "_after_jids", "_databases", "_encrypt", "_handle_shape", "_jid"),
+        *("_on_commit", "_packed_keys", "_travelling", "alias", "context", "depends"),
+        *("has_late_dependencies", "has_many", "is_ordered", "job_type", "keyed"),
+        *("prepared", "replaces", "shape"),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
@@ -102,7 +92,8 @@ class EnqueuePlan:
         #: The shape as handles know it.
         self._handle_shape = self.shape._replace(context=self.context)
         until = options.unique_for
-        self._keyed = self.shape._replace(
+        #: The shape of those with a unique key.
+        self.keyed = self.shape._replace(
             unique_until=UNTIL[until] if isinstance(until, str) else until,
             conflict="replace" if options.debounce else options.on_conflict,
             debounce=options.debounce,
@@ -120,6 +111,7 @@ class EnqueuePlan:
         if transactions or self.alias not in outage.raising:
             dispatch.send(EnqueueBatch(requests), transactions)
         else:
+            # At once, and without a policy for outages: the usual case.
             dispatch.dispatcher.send(EnqueueBatch(requests))
         return requests[-1].handle
 
@@ -247,60 +239,6 @@ class EnqueuePlan:
         codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
         return text if codec is None else sealing.seal_context(text, codec)
 
-    def put_of(self, request: EnqueueRequest) -> Put:
-        """Return the Put of a job, as of now."""
-        handle, key, after = request.handle, request.key, request.after
-        shape = self._keyed if key else self.shape
-        put = shape._replace(
-            jid=handle.jid,
-            data=handle.data,
-            context=request.context,
-            unique=key or None,
-        )
-        if request.conflict:
-            put = put._replace(conflict=request.conflict)
-        if request.limit_keys is not NO_KEYS:
-            limit_key, fair_by = request.limit_keys
-            ordered = self.is_ordered and limit_key is not None
-            put = put._replace(limit_key=limit_key, ordered=ordered, fair_by=fair_by)
-        if after or self.has_late_dependencies:
-            depends = self.depends_of(request)
-            put = put._replace(
-                depends=depends[:MOST_DEPENDENCIES],
-                open=len(depends) > MOST_DEPENDENCIES,
-            )
-        if not request.optional:
-            return put
-        # No debouncing: another job waits for this one.
-        return put._replace(optional=True, debounce=None, debounce_max=None)
-
-    def puts_of(self, requests: Iterable[EnqueueRequest]) -> Iterator[Put]:
-        """Yield the Puts of many jobs of this plan, as of now."""
-        now, keyed = self.shape, self._keyed
-        head, put = now[1:3], Put._make
-        context, tail, key_tail = now.context, now[4:], keyed[4:]
-        # Ten thousand at a time: as tuples they are made in a fifth of the time.
-        for request in requests:
-            if (
-                request.after
-                or request.optional
-                or request.conflict
-                or request.limit_keys is not NO_KEYS
-                or self.has_late_dependencies
-            ):
-                yield self.put_of(request)
-                continue
-            if request.context != context:
-                context = request.context
-                tail = now._replace(context=context)[4:]
-                key_tail = keyed._replace(context=context)[4:]
-            handle, key = request.handle, request.key
-            if not key:
-                yield put((handle.jid, *head, handle.data, *tail))
-            else:
-                before, after = key_tail[: UNIQUE - 4], key_tail[UNIQUE - 3 :]
-                yield put((handle.jid, *head, handle.data, *before, key, *after))
-
     def further_dependencies(self, request: EnqueueRequest) -> Sequence[str]:
         """Return the dependencies that the first call leaves out."""
         if len(self.depends) + len(request.after) <= MOST_DEPENDENCIES:
@@ -368,16 +306,15 @@ class EnqueuePlan:
         if databases:
             names = dispatch.commit_databases(self._on_commit, *databases)
         if in_tests.ENVIRONMENT in sys.modules:
+            # Tests may have begun since the last call: they have another dispatcher.
             in_tests.begin()
-        if (
-            names is dispatch.ONLY_DEFAULT
-            and not databases_of_django[DEFAULT_DB_ALIAS].in_atomic_block
+        found: list[str] = []
+        # No transaction, the usual case: told without a call.
+        if names and (
+            names is not dispatch.ONLY_DEFAULT
+            or django_databases[DEFAULT_DB_ALIAS].in_atomic_block
         ):
-            found: list[str] = []  # The usual case: told without a call.
-        elif names:
             found = dispatch.open_transactions(self.job_type.name, names)
-        else:
-            found = []
         if self.has_late_dependencies and not found:
             for each in self._after:
                 if getattr(each, "pending", False):
@@ -413,10 +350,10 @@ class EnqueuePlan:
         found = self._packed_keys.get(conflict)
         if found is None:
             put = Put("", "", "", "", unique="-")._replace(
-                unique_until=self._keyed.unique_until,
-                conflict=conflict or self._keyed.conflict,
-                debounce=self._keyed.debounce,
-                debounce_max=self._keyed.debounce_max,
+                unique_until=self.keyed.unique_until,
+                conflict=conflict or self.keyed.conflict,
+                debounce=self.keyed.debounce,
+                debounce_max=self.keyed.debounce_max,
             )
             found = self._packed_keys[conflict] = pack(rare_options(put)[2:])
         return found

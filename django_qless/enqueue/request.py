@@ -24,6 +24,7 @@ from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
+from django_qless.enqueue.puts import MOST_DEPENDENCIES, put_of, puts_of
 from django_qless.job_types.current import running
 from django_qless.outbox.delivery import parts_of, through
 from django_qless.signals import job_enqueued
@@ -42,9 +43,6 @@ logger = logging.getLogger("django_qless")
 
 #: Refusals of one job: the others of the transaction are not to blame.
 REFUSED_ALONE = REFUSALS
-
-# Dependencies that one call may name. A job with more is enqueued open, then sealed.
-MOST_DEPENDENCIES = 1000
 
 
 class CallArguments(NamedTuple):
@@ -86,7 +84,7 @@ class EnqueueRequest(NamedTuple):
 
     def put(self) -> Put:
         """Return the job as a Put, as of now."""
-        return self.plan.put_of(self)
+        return put_of(self)
 
     def call(self, worker: str) -> Command[str | None]:
         """Return the call that enqueues the job."""
@@ -156,7 +154,7 @@ class EnqueueBatch:
     def puts(self) -> list[Put]:
         """Return the jobs as Puts, as of now."""
         runs = groupby(self.requests, attrgetter("plan"))
-        return [put for plan, requests in runs for put in plan.puts_of(requests)]
+        return [put for plan, requests in runs for put in puts_of(plan, requests)]
 
     def send(self) -> None:
         """Enqueue the jobs. Raises what the server refuses."""
