@@ -28,6 +28,9 @@ _BEGIN = "django_qless.testing.dispatcher.begin"
 # pytest loads it before the project: if it is loaded, tests run.
 _PLUGIN = "django_qless.testing.plugin"
 
+#: Django's test environment is in this module: while it is not loaded, none begins.
+ENVIRONMENT = "django.test.utils"
+
 # Options of an alias that name its server, or belong to it.
 _SERVER_OPTIONS = (
     *schema.CONNECTION_KEYS,
@@ -47,7 +50,7 @@ def is_testing() -> bool:
     """
     if _forced or _begun or _PLUGIN in sys.modules:
         return True
-    utils = sys.modules.get("django.test.utils")
+    utils = sys.modules.get(ENVIRONMENT)
     return utils is not None and hasattr(
         getattr(utils, "_TestState", None), "saved_data"
     )
@@ -59,7 +62,8 @@ def begin(*, forced: bool = False) -> None:
     `forced` declares that it does, even without Django's test environment.
     """
     global _begun, _forced
-    _forced = _forced or forced
+    if forced:
+        _forced = True
     if not _begun and is_testing():
         _begun = True
         import_string(_BEGIN)()

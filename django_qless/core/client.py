@@ -14,7 +14,7 @@ from . import arguments, replication
 from .cluster import slot_map_of
 from .commands import Commands
 from .commands.recurring import AsyncRecurringJob, RecurringJob
-from .connection import AsyncPool, LoopPools, Pool
+from .connection import AsyncPool, Pool
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import (
     BadArgument,
@@ -24,6 +24,7 @@ from .exceptions import (
     QlessError,
     ServerBusy,
 )
+from .loop_pools import LoopPools
 from .objects import AsyncJob, AsyncQueue, Job, Queue
 from .protocol import ServerInfo, pack_command, read_info
 from .redis_pool import Limits, address, copy_pool, follows_primary, is_of_sentinel
@@ -36,7 +37,6 @@ from .request import (
     Request,
     Steps,
     adrive,
-    drive,
     stepwise,
 )
 from .retry import FAILURES, to_qless_error
@@ -267,7 +267,14 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
 
         Repeats it for `patience` seconds if the server is lost or not ready.
         """
-        return drive(self.steps(request))
+        # As `drive` does, without a call: each request to the server comes by here.
+        steps, outcome = self.steps(request), None
+        try:
+            while True:
+                outcome = steps.send(outcome)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
     def after(
         self, keys: Sequence[str], seconds: float, request: Request[T]

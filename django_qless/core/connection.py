@@ -19,8 +19,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
@@ -28,6 +27,7 @@ from weakref import WeakSet
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from .protocol import pack_request
 from .request import Awaiting, Blocking, Command, Steps, stepwise
 from .retry import FAILURES, note_not_sent, repeat_request
 
@@ -253,10 +253,11 @@ class BasePool(Generic[C]):
         connection = self.idle() or (yield pool.acquire(patience))
         try:
             request_id = "" if command.kind == "read" else connection.next_request()
+            # What `script.request` returns.
+            start = script.starts[command.name, script.now, command.kind]
+            request = pack_request(start, request_id, command.args)
             try:
-                reply = yield from connection.exchange(
-                    script.request(command, request_id)
-                )
+                reply = yield from connection.exchange(request)
             except FAILURES as error:
                 reply = yield from repeat_request(
                     error, connection, script, command, request_id, patience
@@ -361,47 +362,3 @@ class AsyncPool(BasePool[AsyncConnection], Awaiting):
     async def _next_idle(self, seconds: float | None) -> AsyncConnection:
         connection: AsyncConnection = await asyncio.wait_for(self._idle.get(), seconds)
         return connection
-
-
-class LoopPools:
-    """The pools of an asyncio client, one for each event loop, closed with it.
-
-    A loop may live as long as one request: `asyncio.run(job.aenqueue())`, or a view under
-    WSGI. Its connections end with it.
-    """
-
-    def __init__(self, make: Callable[[], AsyncPool]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._of: dict[asyncio.AbstractEventLoop, tuple[AsyncPool, object]] = {}
-
-    def of_running_loop(self) -> AsyncPool:
-        """Return the pool of the running event loop."""
-        loop = asyncio.get_running_loop()
-        found = self._of.get(loop)
-        if found is None:
-            pool = self._make()
-            closing = self._close_at_end(loop, pool)
-            # Up to its yield, where nothing is awaited: from then on the loop knows it.
-            with suppress(StopIteration):
-                closing.__anext__().__await__().__next__()
-            with self._lock:
-                self._forget_closed_loops()
-                self._of[loop] = found = (pool, closing)
-        return found[0]
-
-    async def _close_at_end(
-        self, loop: asyncio.AbstractEventLoop, pool: AsyncPool
-    ) -> AsyncIterator[None]:
-        # A loop has no other event for its end: `asyncio.run` finishes all generators.
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._of.pop(loop, None)
-            await pool.close()
-
-    def _forget_closed_loops(self) -> None:
-        # Their generators were not finished; Python closes the sockets.
-        for loop in [loop for loop in self._of if loop.is_closed()]:
-            del self._of[loop]

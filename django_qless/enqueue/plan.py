@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -10,17 +11,19 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.db import DEFAULT_DB_ALIAS
+from django.db import connections as django_databases
 
-from django_qless.conf import sealing
+from django_qless.conf import in_tests, sealing
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
-from django_qless.core.protocol import Argument, Packed, pack
+from django_qless.core.protocol import Packed, pack
 from django_qless.core.put import PreparedPut, rare_options
-from django_qless.enqueue import context_propagation, dispatch
+from django_qless.enqueue import context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
+from django_qless.enqueue.puts import MOST_DEPENDENCIES
 from django_qless.enqueue.request import (
-    MOST_DEPENDENCIES,
     CallArguments,
     EnqueueBatch,
     EnqueueRequest,
@@ -33,13 +36,10 @@ from django_qless.serialization.envelope import MOST_BYTES, limited
 from django_qless.serialization.json_values import to_json
 
 if TYPE_CHECKING:
-    from django_qless.core.request import Command
     from django_qless.job_types.options import Options
 
 # The core's words for the end of a unique key's lifetime.
 UNTIL = {"waiting": "start", "running": "end"}
-
-UNIQUE = Put._fields.index("unique")
 
 # Data of so many characters are surely short enough for a job.
 SHORT = MOST_BYTES // 4
@@ -52,17 +52,10 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_after_jids", "_databases", "_handle_shape", "_jid"),
-        *("_encrypt", "_keyed", "_on_commit"),
-        *("_packed_keys", "_prepared", "_travelling", "alias", "context", "depends"),
-        *(
-            "has_late_dependencies",
-            "has_many",
-            "is_ordered",
-            "job_type",
-            "replaces",
-            "shape",
-        ),
+        *("_after", "_after_jids", "_databases", "_encrypt", "_handle_shape", "_jid"),
+        *("_on_commit", "_packed_keys", "_travelling", "alias", "context", "depends"),
+        *("has_late_dependencies", "has_many", "is_ordered", "job_type", "keyed"),
+        *("prepared", "replaces", "shape"),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
@@ -99,21 +92,27 @@ class EnqueuePlan:
         #: The shape as handles know it.
         self._handle_shape = self.shape._replace(context=self.context)
         until = options.unique_for
-        self._keyed = self.shape._replace(
+        #: The shape of those with a unique key.
+        self.keyed = self.shape._replace(
             unique_until=UNTIL[until] if isinstance(until, str) else until,
             conflict="replace" if options.debounce else options.on_conflict,
             debounce=options.debounce,
             debounce_max=options.debounce_max,
         )
-        self._prepared = PreparedPut(self.shape)
+        #: The shape, packed.
+        self.prepared = PreparedPut(self.shape)
         #: What follows a unique key, packed, by what to do on a conflict.
         self._packed_keys: dict[str, Packed] = {}
 
     def enqueue(self, job: CallArguments) -> JobHandle[Any]:
         """Enqueue one job, at once or on commit; return its handle."""
-        transactions = self._open_transactions(job.databases)
+        transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        dispatch.send(EnqueueBatch(requests), transactions)
+        if transactions or self.alias not in outage.raising:
+            dispatch.send(EnqueueBatch(requests), transactions)
+        else:
+            # At once, and without a policy for outages: the usual case.
+            dispatch.dispatcher.send(EnqueueBatch(requests))
         return requests[-1].handle
 
     @property
@@ -126,7 +125,7 @@ class EnqueuePlan:
         if self.outbox:
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(job)
-        transactions = self._open_transactions(job.databases)
+        transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
         await dispatch.asend(EnqueueBatch(requests), transactions)
         return requests[-1].handle
@@ -137,7 +136,7 @@ class EnqueuePlan:
         Calling it again therefore adds none. Returns the number of new jobs, without the
         dependencies enqueued before them.
         """
-        context = self._captured_context()
+        context = self.captured_context()
         puts, jids = [], set()
         for jid, job in jobs:
             *dependencies, request = self._with_dependencies(
@@ -167,6 +166,8 @@ class EnqueuePlan:
 
         `context` is the captured one, if it was captured already.
         """
+        if context is None:
+            context = self.captured_context()
         if self._may_seal or len(data) > SHORT:
             data = self.stored(data)
         shape = self._handle_shape
@@ -176,8 +177,6 @@ class EnqueuePlan:
         handle = JobHandle.of_put(
             self.alias, jid or self._jid or new_jid(), shape, data, pending=pending
         )
-        if context is None:
-            context = self._captured_context()
         return EnqueueRequest(self, handle, context, key, after, conflict, limit_keys)
 
     def requests(
@@ -193,8 +192,8 @@ class EnqueuePlan:
                 f"{len(jobs)}"
             )
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
-        transactions = self._open_transactions(databases)
-        pending, context = bool(transactions), self._captured_context()
+        transactions = self.open_transactions(databases)
+        pending, context = bool(transactions), self.captured_context()
         if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
@@ -239,78 +238,6 @@ class EnqueuePlan:
             return text
         codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
         return text if codec is None else sealing.seal_context(text, codec)
-
-    def call(self, request: EnqueueRequest, worker: str) -> Command[str | None]:
-        """Return the call that enqueues one job."""
-        handle = request.handle
-        if (
-            self.has_late_dependencies
-            or request.after
-            or request.optional
-            or request.limit_keys is not NO_KEYS
-        ):
-            put = self.put_of(request)
-            return PreparedPut(put).call(worker, handle.jid, handle.data)
-        more: tuple[Argument, ...] = ()
-        if request.context:
-            more = ("context", request.context)
-        if request.key:
-            more += ("unique", request.key, self._packed_key(request.conflict))
-        return self._prepared.call(worker, handle.jid, handle.data, *more)
-
-    def put_of(self, request: EnqueueRequest) -> Put:
-        """Return the Put of a job, as of now."""
-        handle, key, after = request.handle, request.key, request.after
-        shape = self._keyed if key else self.shape
-        put = shape._replace(
-            jid=handle.jid,
-            data=handle.data,
-            context=request.context,
-            unique=key or None,
-        )
-        if request.conflict:
-            put = put._replace(conflict=request.conflict)
-        if request.limit_keys is not NO_KEYS:
-            limit_key, fair_by = request.limit_keys
-            ordered = self.is_ordered and limit_key is not None
-            put = put._replace(limit_key=limit_key, ordered=ordered, fair_by=fair_by)
-        if after or self.has_late_dependencies:
-            depends = self.depends_of(request)
-            put = put._replace(
-                depends=depends[:MOST_DEPENDENCIES],
-                open=len(depends) > MOST_DEPENDENCIES,
-            )
-        if not request.optional:
-            return put
-        # No debouncing: another job waits for this one.
-        return put._replace(optional=True, debounce=None, debounce_max=None)
-
-    def puts_of(self, requests: Iterable[EnqueueRequest]) -> Iterator[Put]:
-        """Yield the Puts of many jobs of this plan, as of now."""
-        now, keyed = self.shape, self._keyed
-        head, put = now[1:3], Put._make
-        context, tail, key_tail = now.context, now[4:], keyed[4:]
-        # Ten thousand at a time: as tuples they are made in a fifth of the time.
-        for request in requests:
-            if (
-                request.after
-                or request.optional
-                or request.conflict
-                or request.limit_keys is not NO_KEYS
-                or self.has_late_dependencies
-            ):
-                yield self.put_of(request)
-                continue
-            if request.context != context:
-                context = request.context
-                tail = now._replace(context=context)[4:]
-                key_tail = keyed._replace(context=context)[4:]
-            handle, key = request.handle, request.key
-            if not key:
-                yield put((handle.jid, *head, handle.data, *tail))
-            else:
-                before, after = key_tail[: UNIQUE - 4], key_tail[UNIQUE - 3 :]
-                yield put((handle.jid, *head, handle.data, *before, key, *after))
 
     def further_dependencies(self, request: EnqueueRequest) -> Sequence[str]:
         """Return the dependencies that the first call leaves out."""
@@ -368,15 +295,7 @@ class EnqueuePlan:
         )
         return requests
 
-    def open_transactions(self, databases: Collection[str] = ()) -> list[str]:
-        """Return the databases with a transaction that what is pushed must await."""
-        return self._open_transactions(databases)
-
-    def captured_context(self) -> str | None:
-        """Return the context of what is pushed now, as JSON."""
-        return self._captured_context()
-
-    def _open_transactions(self, databases: Collection[str]) -> list[str]:
+    def open_transactions(self, databases: Collection[str]) -> list[str]:
         """Return the databases with a transaction that the job must await.
 
         Raises NotPut if a dependency would be enqueued only later.
@@ -386,7 +305,16 @@ class EnqueuePlan:
         names = self._databases
         if databases:
             names = dispatch.commit_databases(self._on_commit, *databases)
-        found = dispatch.open_transactions(self.job_type.name, names) if names else []
+        if in_tests.ENVIRONMENT in sys.modules:
+            # Tests may have begun since the last call: they have another dispatcher.
+            in_tests.begin()
+        found: list[str] = []
+        # No transaction, the usual case: told without a call.
+        if names and (
+            names is not dispatch.ONLY_DEFAULT
+            or django_databases[DEFAULT_DB_ALIAS].in_atomic_block
+        ):
+            found = dispatch.open_transactions(self.job_type.name, names)
         if self.has_late_dependencies and not found:
             for each in self._after:
                 if getattr(each, "pending", False):
@@ -397,7 +325,7 @@ class EnqueuePlan:
                     )
         return found
 
-    def _captured_context(self) -> str | None:
+    def captured_context(self) -> str | None:
         """Return the context of a job that is enqueued now, as JSON."""
         # Nothing to capture, the usual case: told without a call.
         if (
@@ -417,15 +345,15 @@ class EnqueuePlan:
         jids = [each.jid for each in self._after]
         return tuple(dict.fromkeys([*jids, *self._after_jids]))
 
-    def _packed_key(self, conflict: str) -> Packed:
+    def packed_key(self, conflict: str) -> Packed:
         """Return, packed, the options that follow a unique key."""
         found = self._packed_keys.get(conflict)
         if found is None:
             put = Put("", "", "", "", unique="-")._replace(
-                unique_until=self._keyed.unique_until,
-                conflict=conflict or self._keyed.conflict,
-                debounce=self._keyed.debounce,
-                debounce_max=self._keyed.debounce_max,
+                unique_until=self.keyed.unique_until,
+                conflict=conflict or self.keyed.conflict,
+                debounce=self.keyed.debounce,
+                debounce_max=self.keyed.debounce_max,
             )
             found = self._packed_keys[conflict] = pack(rare_options(put)[2:])
         return found

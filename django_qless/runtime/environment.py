@@ -102,7 +102,7 @@ class DjangoEnvironment:
     def __init__(self, alias: str = conf.DEFAULT_ALIAS) -> None:
         self.alias = alias
         self._startup = Startup(alias)
-        # Middleware, by job type where it has its own, and sync or async.
+        # Middleware by job type, None for all that have none of their own; sync or async.
         self._chains: dict[tuple[JobType | None, bool], Any] = {}
         self._threads = JobThreads()
 
@@ -238,15 +238,17 @@ class DjangoEnvironment:
 
         Made once for all job types that have none of their own.
         """
-        has_own = job_type.options.middleware or hooks.has_own(job_type)
-        key = (job_type if has_own else None, is_async)
-        chain = self._chains.get(key)
+        chain = self._chains.get((job_type, is_async))
         if chain is None:
-            factories = factories_for(self.alias, job_type)
-            run = self._acall if is_async else self._call
-            chain = chained(factories, run, is_async=is_async)
-            chain = hooks.with_hooks(self.alias, job_type, chain, is_async=is_async)
-            self._chains[key] = chain
+            has_own = job_type.options.middleware or hooks.has_own(job_type)
+            key = (job_type if has_own else None, is_async)
+            chain = self._chains.get(key)
+            if chain is None:
+                factories = factories_for(self.alias, job_type)
+                run = self._acall if is_async else self._call
+                chain = chained(factories, run, is_async=is_async)
+                chain = hooks.with_hooks(self.alias, job_type, chain, is_async=is_async)
+            self._chains[key] = self._chains[job_type, is_async] = chain
         return chain
 
     def _call(self, current: CurrentJob) -> Any:

@@ -42,7 +42,7 @@ from django_qless.serialization.model_references import reference_key, write_dat
 if TYPE_CHECKING:
     from django_qless.core import Put
     from django_qless.core.request import Command
-    from django_qless.declare.function import Declaration
+    from django_qless.declare.declaration import Declaration
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.outbox.delivery import Delivery
 

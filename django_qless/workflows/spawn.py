@@ -31,6 +31,7 @@ class SpawnedBatch(EnqueueBatch):
     __slots__ = ("current",)
 
     needs_server = True
+    puts_alone = False
 
     @property
     def outbox(self) -> bool:
@@ -43,9 +44,6 @@ class SpawnedBatch(EnqueueBatch):
 
     def _part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
         return SpawnedBatch(requests, self.current)
-
-    def _is_one_call(self, request: EnqueueRequest) -> bool:
-        return False
 
     def _steps(self, client: Any) -> Steps[None]:
         job, worker = self.current.reserved, self.current.worker

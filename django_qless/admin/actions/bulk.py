@@ -33,13 +33,13 @@ from django_qless.admin.views import Crumb
 from django_qless.core import BadArgument, QlessError, ServerError, arguments
 from django_qless.core.states import IN_QUEUE
 from django_qless.operations.bulk import (
-    CHANGES,
     FILTERS,
     BulkRun,
     count,
     filters_of,
     selection_for,
 )
+from django_qless.operations.changes import CHANGES
 from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:

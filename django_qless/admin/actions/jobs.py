@@ -16,7 +16,7 @@ from django_qless.admin.components.job_table import is_held
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Missing
 from django_qless.core import BadArgument, Brief, BulkResult, Job, JobView, WrongState
-from django_qless.operations.bulk import CHANGES
+from django_qless.operations.changes import CHANGES
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise

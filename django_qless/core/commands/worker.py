@@ -63,7 +63,7 @@ class WorkerCommands(JobReader[J]):
             template = _cached_template(worker, count, *names, *rest)
         except TypeError:  # No list, or not hashable: refused here.
             template = _template(worker, count, queues, exclude, *rest)
-        parts = list(packed_settlements(settlements)) or [NO_SETTLEMENTS]
+        parts = packed_settlements(settlements)
         if parts[-1][0] and parts[-1][0] + count > arguments.MOST_JOBS:
             parts.append(NO_SETTLEMENTS)
         last = template.command(*parts[-1])

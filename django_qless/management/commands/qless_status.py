@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.management.base import QlessCommand, positive_seconds
-from django_qless.management.doctor import PROBLEM
 from django_qless.management.output import format_time
+from django_qless.management.server_findings import PROBLEM
 from django_qless.management.status import status_text
 from django_qless.operations.status import NamespaceStatus, status_data
 
