@@ -44,6 +44,11 @@ FILLED = """
 """
 """Puts long numbers and times into all cells; which tables have to be moved sideways?"""
 
+TURNED = """
+[...document.querySelectorAll('pre, textarea.qless-code, .qless-member')]
+  .some((each) => getComputedStyle(each).direction == 'rtl')
+"""
+
 
 @pytest.fixture
 def pages(scene: Scene) -> list[str]:
@@ -91,13 +96,20 @@ def test_shapes(visit: Visit, pages: list[str], look: str) -> None:
         visitor.check_width()
         if (visitor.value("document.documentElement.dir") == "rtl") != (look == "rtl"):
             visitor.fault("runs in the wrong direction")
+        if visitor.value(TURNED):
+            visitor.fault("shows code from right to left")
     assert not visitor.faults, "\n".join(visitor.faults)
 
 
-@pytest.mark.parametrize("width", [1440, 1920])
-def test_nothing_is_cut_off_in_a_wide_window(visit: Visit, width: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "language"), [(1280, "de"), (1440, "fr"), (1920, "en")]
+)
+def test_nothing_is_cut_off_in_a_wide_window(
+    visit: Visit, width: int, language: str
+) -> None:
     """The tables of the overview fit, with numbers and times as long as they get."""
-    visitor = visit("light", viewport={"width": width, "height": 1000})
+    size = {"width": width, "height": 1000}
+    visitor = visit("light", viewport=size, locale=language)
     visitor.go("/admin/django_qless/overview/")
     assert visitor.value(FILLED) == []
 
