@@ -10,8 +10,8 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin nightly check docs \
-  screenshots release-check format bench chaos mutants recorder matrix clean
+.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin nightly check \
+  docs screenshots release-check format bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -47,10 +47,7 @@ test-core: .venv/test.stamp ## the tests of the Lua core and its client
 test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 	@$(BIN)/python -m tests.run tests tests/worker tests/runtime $(ARGS)
 
-test-demo-cluster: .venv/embedded,hiredis.stamp ## the same on a cluster of six nodes, started for it
-	@$(BIN)/python example_project/demo_cluster.py $(if $(SOURCE),"$(SOURCE)")
-
-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
+test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
 	@$(BIN)/python -m tests.run tests tests/admin $(ARGS)
 
 nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, mutants, chaos

@@ -1,6 +1,7 @@
 """What the outbox promises, with processes that are killed and a server that is away.
 
-A small form is here; QLESS_ALL_CELLS=1 makes it 500 kills, and a minute without a server.
+A small form is here, each on one kind of database; QLESS_ALL_CELLS=1 makes it 500 kills,
+and a minute without a server, on both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests import postgres
-from tests.drawing import ALL
+from tests.drawing import ALL, part
 from tests.outbox.project import PATIENCE, Project
 from tests.postgres import Postgres
 from tests.real_servers import Server, poll
@@ -29,7 +30,7 @@ KINDS = ["sqlite", *(["postgres"] if postgres.is_available() else [])]
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture
 def database(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[dict[str, Any]]:
@@ -48,6 +49,7 @@ def database(
         server.close()
 
 
+@pytest.mark.parametrize("database", part(KINDS[::-1], 2), indirect=True)
 def test_committed_is_run_once_whenever_the_producer_is_killed(
     server: Server, database: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -70,6 +72,7 @@ def test_committed_is_run_once_whenever_the_producer_is_killed(
     print(f"{len(committed)} of {ROUNDS} committed, and run once")
 
 
+@pytest.mark.parametrize("database", part(KINDS, 2), indirect=True)
 def test_nothing_is_lost_and_the_order_kept_while_the_server_is_away(
     database: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ class EditForm(forms.Form):
                 "rows": 16,
                 "cols": 80,
                 "spellcheck": "false",
+                "dir": "ltr",
                 "class": "vLargeTextField qless-code",
             }
         ),
