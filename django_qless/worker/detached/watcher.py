@@ -24,13 +24,13 @@ from django_qless.core.exceptions import (
     WrongState,
 )
 from django_qless.worker import failure_report
+from django_qless.worker.crash_reports import CrashReport
 from django_qless.worker.detached.settlements import (
     end_in_words,
     held_job,
     settlement_of,
 )
 from django_qless.worker.detached.starter import fence
-from django_qless.worker.execution import CrashReport
 from django_qless.worker.log import log_event
 from django_qless.worker.process_info import boottime
 
