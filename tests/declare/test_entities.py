@@ -99,7 +99,7 @@ def test_single_entities_fail_and_all_others_are_done() -> None:
     assert "it is bad" in heard[0][2]["a"]
     assert seen[-1] == {"a": ["good"]}
     queue = entities["entities-orders"]
-    assert queue.counts.dead == 1
+    assert queue.counts().dead == 1
     assert [row["entity"] for row in queue.rows("dead").rows] == ["a"]
     assert queue["a"].dead_count == 1
     assert queue.bring_back() == 1
@@ -192,7 +192,7 @@ def test_what_is_refused_is_refused_where_it_is_written(
 ) -> None:
     with pytest.raises((InvalidOption, TypeError, UnserialisableArgument, Exception), match=message):  # fmt: skip
         push()
-    assert entities.counts() == [] or entities["entities-orders"].counts.queued == 0
+    assert entities.counts() == [] or entities["entities-orders"].counts().queued == 0
 
 
 @pytest.mark.parametrize(
