@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core import Reserved
+from django_qless.core.commands.entities import ENTITY_JID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from django_qless.worker.execution import Execution
 
 logger = logging.getLogger("django_qless.worker")
-
-# How the ids of jobs that carry entities begin.
-ENTITY = "entity-"
 
 # Payloads asked for in one call.
 PAYLOADS = 1000
@@ -43,7 +41,7 @@ def exhausted_run(client: Client, settlement: Settlement) -> Reserved | None:
     To be asked before it is settled: later the payloads are in other places, and the job
     may be gone.
     """
-    if not settlement.jid.startswith(ENTITY):
+    if not settlement.jid.startswith(ENTITY_JID):
         return None
     job = client.get(settlement.jid)
     if job is None or job.token != settlement.token or not uses_up(settlement, job):

@@ -28,7 +28,9 @@ def ask(request: pytest.FixtureRequest) -> Ask:
         found = getattr(of or entities["orders"], request.param + name)(*args)
         if inspect.isasyncgen(found):
             return asyncio.run(listed(found))
-        return asyncio.run(found) if inspect.iscoroutine(found) else found
+        if inspect.iscoroutine(found):
+            return asyncio.run(found)
+        return [*found] if inspect.isgenerator(found) else found
 
     return ask
 
