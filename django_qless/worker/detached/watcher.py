@@ -257,9 +257,16 @@ class DetachedRuns:
             self._renewed(watched, sent)
 
     def _renewed(self, watched: WatchedRun, sent: float) -> None:
-        # If it cannot be written, the run ends in time, and the job runs again.
-        with contextlib.suppress(OSError):
+        try:
             watched.run.write_renewed(fence(sent, watched.length))
+        except OSError as error:
+            # The run ends in time, and the job runs again.
+            log_event(
+                logging.WARNING,
+                "detached run not told of its lock",
+                jid=watched.held.jid,
+                error=error,
+            )
 
     def _lose(self, watched: WatchedRun) -> None:
         held = watched.held
