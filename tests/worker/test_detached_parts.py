@@ -244,6 +244,9 @@ UNIT = "0::/system.slice/qless-worker.service\n"
         ({"INVOCATION_ID": "1"}, [], "process", ""),
         ({"INVOCATION_ID": "1"}, [], "none", ""),
         ({}, [], "mixed", ""),
+        # A container that has a systemd of its own.
+        ({"INVOCATION_ID": "1", "container": "lxc"}, [], "process", ""),
+        ({"INVOCATION_ID": "1", "container": "lxc"}, [], "mixed", "KillMode=mixed"),
     ],
 )
 def test_it_is_known_where_runs_end_with_the_worker(
