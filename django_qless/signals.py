@@ -34,7 +34,8 @@ job_failed = Signal()
 job_retried = Signal()
 
 #: Entities of a run have used up their retries; the first payload of each goes to the
-#: dead. Sender is the job's type, `batch` is {entity: payloads}, `errors` {entity: message}.
+#: dead. If the run's process was killed, its successor sends it. Sender is the job's type,
+#: `batch` is {entity: payloads}, `errors` {entity: message}.
 retries_exhausted = Signal()
 
 #: The job was taken away while it ran, or the server refused to take note of its end: it

@@ -332,8 +332,16 @@ PYTHON = (
     """,
 )
 def python_api() -> Iterator[str]:
+    from django.utils.module_loading import import_string
+
     from django_qless.core.request import ClientMethod
-    from tests.public_api.python import attributes, defined_in, kind, signature
+    from tests.public_api.python import (
+        HANDED_OUT,
+        attributes,
+        defined_in,
+        kind,
+        signature,
+    )
 
     def entry(name: str, value: Any, owner: type | None = None) -> tuple[str, str]:
         is_client = owner is not None and owner.__name__.startswith("Async")
@@ -343,6 +351,18 @@ def python_api() -> Iterator[str]:
         wait = "await " if waits else ""
         shown = f"{wait}{name}{signature(value, owner, name)}"
         return code(shown), first_paragraph(value, owner, name)
+
+    def of_class(name: str, cls: type) -> Iterator[str]:
+        yield f"### `{name}`"
+        yield ""
+        yield prose(cls.__doc__)
+        yield ""
+        rows = [
+            entry(each, inspect.getattr_static(cls, each, None), cls)
+            for each in sorted(attributes(cls))
+        ]
+        if rows:
+            yield from table(("name", "what it does"), rows)
 
     for path in PYTHON:
         module = import_module(path)
@@ -361,16 +381,10 @@ def python_api() -> Iterator[str]:
             ):
                 plain.append(entry(name, value))
                 continue
-            yield f"### `{name}`"
-            yield ""
-            yield prose(cls.__doc__)
-            yield ""
-            rows = [
-                entry(each, inspect.getattr_static(cls, each, None), cls)
-                for each in sorted(attributes(cls))
-            ]
-            if rows:
-                yield from table(("name", "what it does"), rows)
+            yield from of_class(name, cls)
+        if path == "django_qless":
+            for name, its_path in HANDED_OUT.items():
+                yield from of_class(name, import_string(its_path))
         if plain:
             yield f"### Functions and values of `{path}`"
             yield ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -177,15 +178,23 @@ async def asend(batch: PushBatch, transactions: list[str]) -> None:
 
 def entity_text(whose: str, entity: object) -> str:
     """Return the id of an entity as text. Raises InvalidOption, which names it."""
-    is_number = isinstance(entity, (int, float)) and not isinstance(entity, bool)
-    if isinstance(entity, str) or (is_number and math.isfinite(entity)):  # type: ignore[arg-type]
+    if isinstance(entity, str) or is_number(entity):
         text = str(entity)
-        if 0 < len(text.encode(errors="replace")) <= ENTITY_BYTES:
-            return text
+        # Half of a surrogate pair is no text.
+        with contextlib.suppress(UnicodeEncodeError):
+            if 0 < len(text.encode()) <= ENTITY_BYTES:
+                return text
     raise InvalidOption(
         f"{whose}: an entity is named by a number or a text of 1 to {ENTITY_BYTES} bytes, "
         f"not {entity!r:.100}: give its id, or str(…) of it"
     )
+
+
+def is_number(value: object) -> bool:
+    """Return whether this is a finite number; True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def checked_score(whose: str, score: object) -> float | None:
@@ -194,15 +203,14 @@ def checked_score(whose: str, score: object) -> float | None:
         return None
     if isinstance(score, datetime):
         return score.timestamp()
-    is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
-    if not is_number or not math.isfinite(score):  # type: ignore[arg-type]
+    if not is_number(score):
         raise InvalidOption(
             f"{whose}: score must be a finite number, such as a version, not "
             f"{score!r:.100}"
         )
     if isinstance(score, int) and abs(score) > MOST_WHOLE:
         raise InvalidOption(
-            f"{whose}: score={score} is beyond 2**53, where whole numbers are not told "
+            f"{whose}: score={score!r:.100} is beyond 2**53, where whole numbers are not told "
             "apart any more: use a smaller version number"
         )
     return float(score)  # type: ignore[arg-type]

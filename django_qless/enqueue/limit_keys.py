@@ -84,15 +84,13 @@ def _key(
 def _text(whose: str, option: str, source: Any, value: Any) -> str | None:
     if value is None:
         return None
-    if isinstance(value, Model):
-        value = value.pk
-    if not isinstance(value, (str, int)) and type(value).__name__ != "UUID":
-        value = ""
-    text = str(value)
-    if not text or isinstance(value, bool):
+    key = value.pk if isinstance(value, Model) else value
+    is_key = isinstance(key, (str, int)) or type(key).__name__ == "UUID"
+    text = str(key) if is_key else ""
+    if not text or isinstance(key, bool):
         raise InvalidOption(
             f"{whose}: {option}={source!r} must give a text that is not empty, a whole "
-            "number, a UUID, a row, or None for a job without a key"
+            f"number, a UUID, a row, or None for a job without a key, not {value!r:.100}"
         )
     if len(text.encode()) > MOST_NAME_BYTES:
         return hashlib.sha256(text.encode()).hexdigest()

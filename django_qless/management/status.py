@@ -20,6 +20,7 @@ TODAY = {"retried": "retried attempts today", "retries": "locks lost today"}
 
 def status_text(status: NamespaceStatus) -> str:
     """Return the status as tables."""
+    dead = [[str(count), queue] for queue, count in status.dead.items()]
     failures = [[str(count), group] for group, count in status.failures.items()]
     workers = [
         [
@@ -36,6 +37,7 @@ def status_text(status: NamespaceStatus) -> str:
         [
             queue_table(status.queues),
             table(["failed", "group"], failures, "no failures"),
+            *([table(["dead", "entities of queue"], dead)] if dead else []),
             table(head, workers, "no workers"),
         ]
     )

@@ -71,11 +71,7 @@ class Snapshot:
             throughput=[client.throughput(name, *span) for name in names],
             total=client.throughput(None, *span),
             today=[client.stats(name, status.now) for name in names],
-            entities=[
-                each
-                for each in (client.entity_counts(names) if names else ())
-                if each.klass
-            ],
+            entities=[each for each in status.entities if each.queue in set(names)],
             completed=client.completed_count(),
             config=client.config_all(),
             server=server,

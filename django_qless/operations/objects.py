@@ -63,7 +63,7 @@ class awaitable(blocking[P, T]):  # noqa: N801
         ) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
 
-class _OfAlias:
+class OfAlias:
     """Objects of one alias; `using_alias()` returns the same objects of another."""
 
     def __init__(self, alias: str = DEFAULT_ALIAS) -> None:
@@ -115,7 +115,7 @@ class QueueHandle(Queue):
     aset_weight = awaitable(AsyncQueue.set_weight)
 
 
-class Queues(_OfAlias):
+class Queues(OfAlias):
     """Queues by name."""
 
     def __getitem__(self, name: str) -> QueueHandle:
@@ -145,7 +145,7 @@ class JobPage(NamedTuple):
     following: int | None
 
 
-class Jobs(_OfAlias):
+class Jobs(OfAlias):
     """Jobs by id."""
 
     def __getitem__(self, jid: str) -> JobHandle[Any]:
@@ -225,7 +225,7 @@ class SchedulePage(NamedTuple):
     following: int | None
 
 
-class RecurringJobs(_OfAlias):
+class RecurringJobs(OfAlias):
     """Recurring jobs by id, declared in code or dynamic.
 
     Their handles act on them: `recurring["shop.jobs.report"].pause()`.
@@ -285,7 +285,7 @@ class RecurringJobs(_OfAlias):
         return SchedulePage(handles, listing.total, following)
 
 
-class Workers(_OfAlias):
+class Workers(OfAlias):
     """Workers and the jobs that they hold."""
 
     counts = blocking(Client.workers)
@@ -306,7 +306,7 @@ class Workers(_OfAlias):
         await self.aclient.deregister(workers)
 
 
-class Failures(_OfAlias):
+class Failures(OfAlias):
     """Failure groups and their jobs."""
 
     groups = blocking(Client.failed)
@@ -323,7 +323,7 @@ class Failures(_OfAlias):
         return await self.aclient.unfail(queue, group, count)
 
 
-class Config(_OfAlias):
+class Config(OfAlias):
     """Options of the namespace."""
 
     all = blocking(Client.config_all)
@@ -336,7 +336,7 @@ class Config(_OfAlias):
     aunset = awaitable(AsyncClient.config_unset)
 
 
-class Tags(_OfAlias):
+class Tags(OfAlias):
     """Tags and the jobs that have them."""
 
     top = blocking(Client.top_tags)
@@ -345,7 +345,7 @@ class Tags(_OfAlias):
     ajobs = awaitable(AsyncClient.tagged)
 
 
-class TrackedJobs(_OfAlias):
+class TrackedJobs(OfAlias):
     """Jobs that operators track."""
 
     jobs = blocking(Client.tracked)

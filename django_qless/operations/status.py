@@ -15,6 +15,7 @@ from django_qless.operations.workers import is_alive
 
 if TYPE_CHECKING:
     from django_qless.core import Client
+    from django_qless.core.commands.entities import EntityCounts
     from django_qless.core.commands.operations import WorkerCounts
     from django_qless.core.commands.queues import DayCounters, QueueCounts
 
@@ -96,9 +97,19 @@ class NamespaceStatus:
     queues: list[QueueStatus]
     failures: dict[str, int]
     """The number of failed jobs in each group."""
+    entities: list[EntityCounts]
+    """The figures of the queues that have, or had, entities."""
     workers: list[WorkerCounts]
     now: float
     """The time of the status, by the server's clock."""
+
+    @property
+    def dead(self) -> dict[str, int]:
+        """The number of dead entities of each queue that has some.
+
+        They are no failed jobs: in no failure group, and brought back with others.
+        """
+        return {each.queue: each.dead for each in self.entities if each.dead}
 
     @classmethod
     def read(cls, client: Client) -> NamespaceStatus:
@@ -112,6 +123,7 @@ class NamespaceStatus:
                 for queue, each in zip(queues, counts, strict=True)
             ],
             failures=client.failed(),
+            entities=client.entity_counts(),
             workers=client.workers(),
             now=now,
         )
@@ -129,9 +141,14 @@ def status_data(status: NamespaceStatus, alias: str) -> dict[str, Any]:
         "format": FORMAT,
         "alias": alias,
         "now": status.now,
-        "totals": {**asdict(totals), "failed": sum(status.failures.values())},
+        "totals": {
+            **asdict(totals),
+            "failed": sum(status.failures.values()),
+            "dead": sum(status.dead.values()),
+        },
         "queues": [*map(queue_data, status.queues)],
         "failures": status.failures,
+        "dead": status.dead,
         "workers": [
             {**worker._asdict(), "alive": is_alive(worker, status.now)}
             for worker in status.workers

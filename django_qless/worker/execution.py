@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 import os
 import time
 import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from django_qless.core import Reserved, Settlement
 from django_qless.exceptions import (
@@ -56,18 +55,6 @@ NO_RETRY = -1.0
 
 # The delay of a job without retries left: the server decides, because it counts them.
 NO_RETRY_LEFT = -2.0
-
-
-class CrashReport(NamedTuple):
-    """A run whose process was killed, as the parent knows it."""
-
-    jid: str
-    token: str
-    group: str
-    """The failure group of its outcome; "" if another worker took the job."""
-    message: str
-    delay: float = 0.0
-    """Seconds before the next attempt, if there is one."""
 
 
 class Execution:
@@ -226,46 +213,6 @@ class Execution:
         """Announce that the job was taken away, or that the server refused its outcome."""
         if self.environment.has_listeners("lost"):
             self.environment.announce("lost", self.shown(reserved))
-
-    def announce_crash(self, report: CrashReport) -> None:
-        """Announce the outcome of a job whose process was killed.
-
-        In a child, never in the parent, because it calls receivers of the project. It
-        asks the server for the job, but only if there are receivers. Raises nothing.
-        """
-        has_listeners = self.environment.has_listeners
-        events = ("failed", "retried") if report.group else ("lost",)
-        if not any(map(has_listeners, events)):
-            return
-        try:
-            job = self.client.get(report.jid)
-            if job is None or job.canceled:
-                return
-            event = events[-1] if job.state != "failed" else events[0]
-            reserved = Reserved(
-                jid=job.jid,
-                queue=job.queue,
-                klass=job.klass,
-                data=job.data,
-                token=report.token,
-                retries=job.retries,
-                remaining=job.remaining,
-                priority=job.priority,
-                tags=json.dumps(job.tags),
-                context=json.dumps(job.context) if job.context else "",
-                expires=job.expires,
-            )
-        except Exception:
-            logger.exception("the outcome of job %s is not announced", report.jid)
-            return
-        if has_listeners(event):
-            details: dict[str, object] = {}
-            if event != "lost":
-                details |= {"exception": None, "group": report.group}
-                details["message"] = report.message
-            if event == "retried":
-                details["delay"] = report.delay
-            self.environment.announce(event, self.shown(reserved), **details)
 
     def current(self, reserved: Reserved) -> CurrentJob:
         """Return the job as its function and receivers of signals see it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from django_qless.core import Settlement
 from django_qless.worker import failure_report
+from django_qless.worker.crash_reports import CrashReport, exhausted_run
 from django_qless.worker.heartbeat import MAX_INTERVAL
 from django_qless.worker.log import log_event
 from django_qless.worker.pools.outcomes import CRASH_LIMIT
@@ -22,7 +23,7 @@ from django_qless.worker.process_info import is_running, start_time
 from django_qless.worker.server_checks import CannotStart
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from django_qless.core import Client
 
@@ -78,20 +79,31 @@ def runs_elsewhere(info: Mapping[str, object]) -> bool:
     return not info.get("born") or info["born"] == start_time(pid)
 
 
-def resume_jobs(client: Client, name: str, apart: Collection[str] = ()) -> int:
+def resume_jobs(
+    client: Client,
+    name: str,
+    apart: Collection[str] = (),
+    report: Callable[[CrashReport], object] = lambda report: None,
+) -> int:
     """End the attempts that a worker of this name still holds; return their number.
 
     The jobs run again at once, those that have crashed too often fail. Those whose tokens
-    are in `apart` go on.
+    are in `apart` go on. Reports the entities whose retries this uses up.
     """
     left = [jid for part in client.worker_jobs(name) for jid in part]
     ended = 0
     for at in range(0, len(left), BATCH):
         some = crash_outcomes(client, name, left[at : at + BATCH])
         crashes = [each for each in some if each.token not in apart]
+        exhausted = [exhausted_run(client, each) for each in crashes]
         # Refused ones have been finished meanwhile, or have passed to another worker.
         answer = client.settle(name, crashes, count=0, queues=())
         ended += len(crashes) - len(answer.refused)
+        refused = {refusal.jid for refusal in answer.refused}
+        for each, run in zip(crashes, exhausted, strict=True):
+            if run is not None and each.jid not in refused:
+                group, message = map(str, each.args[-2:])
+                report(CrashReport(each.jid, each.token, group, message, exhausted=run))
     if left:
         log_event(logging.WARNING, "jobs resumed", jobs=ended)
     return ended

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core.script import Engine
+    from django_qless.worker.crash_reports import CrashReport
     from django_qless.worker.environment import Environment
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.reservers import Reserver
@@ -73,6 +74,8 @@ class Worker:
         self.program = Program()
         self.pidfile = Pidfile(options.pidfile) if options.pidfile else None
         self.sandboxes = Sandboxes(options.name, options.sandbox)
+        #: Runs that the worker has ended for an earlier one, still to be announced.
+        self.crash_reports: list[CrashReport] = []
         self._watch = watch
         self._watcher: Watcher | None = None
         self.shutdown = self.new_shutdown()
@@ -113,7 +116,8 @@ class Worker:
         self.environment.on_start()
         if self.options.resume:
             # Those of detached runs go on.
-            resume_jobs(client, self.name, self.detached_runs.tokens())
+            apart = self.detached_runs.tokens()
+            resume_jobs(client, self.name, apart, self.crash_reports.append)
         self.prepare_sandboxes()
         self.warn_of_detached_end()
         self.environment.announce_worker("started", self.name)

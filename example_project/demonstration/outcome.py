@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from django_qless import failures, jobs, queues
+from django_qless import entities, failures, jobs, queues
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,20 @@ class Tally:
 
 
 def tally() -> Tally:
-    """Adds up the server's counters of the last day, which it keeps by minute."""
+    """Adds up the server's counters of the last day, which it keeps by minute.
+
+    A run of an entity whose retries are used up is no failed job: its payload is dead.
+    """
     now = int(time.time()) // 60
-    minutes = [queues[name].minutes(now - 24 * 60, now + 1) for name in queues]
+    minutes = {name: queues[name].minutes(now - 24 * 60, now + 1) for name in queues}
+    with_entities = {each.queue for each in entities.counts()}
     return Tally(
-        completed=sum(sum(queue.completed.values()) for queue in minutes),
-        failed=sum(sum(queue.failed.values()) for queue in minutes),
+        completed=sum(sum(queue.completed.values()) for queue in minutes.values()),
+        failed=sum(
+            sum(queue.failed.values())
+            for name, queue in minutes.items()
+            if name not in with_entities
+        ),
     )
 
 
@@ -46,6 +54,8 @@ class Outcome:
 
     completed: int
     failed: int
+    dead: dict[str, int]
+    """Dead entities, by the queue in which they are."""
     began: datetime
     seconds: float
     failures: dict[str, list[Failed]]
@@ -57,6 +67,7 @@ class Outcome:
         return cls(
             completed=run.completed,
             failed=run.failed,
+            dead={each.queue: each.dead for each in entities.counts() if each.dead},
             began=began,
             seconds=(timezone.now() - began).total_seconds(),
             failures={group: failed_in(group) for group in sorted(failures.groups())},

@@ -27,7 +27,7 @@ def report(packages: list[Package], outcome: Outcome, shop_work: ShopWork) -> st
         "Packages": totals(Package.objects.filter(pk__in=pks).order_by("-files")),
         "The most complex functions": most_complex(measured),
         "The slowest to measure": slowest(measured),
-        f"Failures by group ({outcome.failed:,})": failures(outcome),
+        f"Failures by group ({ended_badly(outcome)})": failures(outcome),
         "Jobs": figures(outcome, measured.filter(measured_at__gte=outcome.began)),
         "In order, within limits, and for hours": shop_work.lines(),
         "Recurring jobs": schedules(),
@@ -71,8 +71,14 @@ def failures(outcome: Outcome) -> Iterator[str]:
             yield f"  {shortened(job.message)}{tried}"
         if len(failed) > MOST_SHOWN:
             yield f"  and {len(failed) - MOST_SHOWN:,} more"
-    for dead in entities["orders"].rows("dead").rows:
-        yield f"{dead['group']}: an order, of which a version is dead"
+    for queue in outcome.dead:
+        for dead in entities[queue].rows("dead").rows:
+            yield f"{dead['group']}: {dead['entity']} of {queue} is dead"
+
+
+def ended_badly(outcome: Outcome) -> str:
+    """Returns how many jobs have failed and entities are dead, as qless_status has them."""
+    return f"{outcome.failed:,} failed, {sum(outcome.dead.values()):,} dead"
 
 
 def figures(outcome: Outcome, measured: QuerySet[Module]) -> Iterator[str]:
@@ -80,8 +86,8 @@ def figures(outcome: Outcome, measured: QuerySet[Module]) -> Iterator[str]:
         job.attempts > 1 for group in outcome.failures.values() for job in group
     )
     yield (
-        f"{outcome.completed:,} completed, {outcome.failed:,} failed, "
-        f"{retried:,} of them after a retry"
+        f"{outcome.completed:,} completed, {ended_badly(outcome)}, "
+        f"{retried:,} of the failed after a retry"
     )
     times = measured.aggregate(
         number=Count("pk"), first=Min("measured_at"), last=Max("measured_at")

@@ -52,7 +52,7 @@ class ShopWork:
 
     def _orders(self) -> Iterator[str]:
         sums = Order.objects.aggregate(payloads=Sum("payloads"), runs=Sum("runs"))
-        dead = entities["orders"].counts.dead
+        dead = entities["orders"].counts().dead
         yield (
             f"orders, one worker each: {self.versions:,} versions pushed, "
             f"{sums['payloads']:,} processed in {sums['runs']:,} runs, {dead:,} dead"

@@ -319,12 +319,13 @@ def _measure(server: redis.Redis, asked: argparse.Namespace) -> int:
     print(f"Loaded in {time.monotonic() - began:.0f} s; {memory} of memory: {masses}.")
     browser = client_of("superuser")
     print(f"{'page':72} {'status':>6} {'calls':>5} {'ms':>5} {'KiB':>6}")
-    outside = 0
+    outside = searches = 0
     chosen = {k: v for k, v in pages(masses, feed).items() if asked.only in k}
     for name, url in chosen.items():
         browser.get(url)  # Templates are read once.
         page = cost(server, browser, url)._replace(seconds=timed(browser, url))
         outside += bool(page.troubles)
+        searches += page.is_search
         words = name if len(name) <= 72 else f"{name[:50]}…{name[-21:]}"
         print(
             f"{words:72} {page.status:6} {len(page.commands):5} "
@@ -332,7 +333,7 @@ def _measure(server: redis.Redis, asked: argparse.Namespace) -> int:
             + ("OUT: " + ", ".join(page.troubles) if page.troubles else "within"),
             flush=True,
         )
-    print(f"{len(chosen)} pages, {outside} out of bounds.")
+    print(f"{len(chosen)} pages, {searches} of them search, {outside} out of bounds.")
     return 1 if outside else 0
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.contrib.admin.models import LogEntry
 
-from django_qless.core import BadArgument, Put
+from django_qless import jobs
+from django_qless.core import BadArgument, Put, WrongState
 from django_qless.core.commands.entities import entity_jid
+from django_qless.operations.bulk import CHANGES
 from django_qless.operations.entity_run import EntityRun
 from tests.admin.orders import QUEUE, die, push, retry, take, url
 from tests.admin.reading import Page, read
@@ -248,3 +250,24 @@ def test_a_script_carries_on(browser: Browser, qless: Client) -> None:
         run = run_in(found.get("html") or answer.content.decode())
     assert found["location"] == url()
     assert dead_payloads(qless, "a") == 1_500
+
+
+def test_the_job_of_an_entity_neither_moves_nor_starts_again(
+    admin_browser: Browser, qless: Client
+) -> None:
+    retry(qless, "o-1")
+    jid = entity_jid(QUEUE, "o-1")
+    job = f"/admin/django_qless/job/{jid}"
+    labels = read(admin_browser.get(f"{job}/change/")).text
+    for verb in ("move", "edit", "run"):
+        assert f"{job}/{verb}/" not in admin_browser.get(f"{job}/change/").text
+        page = read(admin_browser.get(f"{job}/{verb}/"), 404)
+        assert "carries the entity “o-1”, which stays in its queue" in page.text
+        assert admin_browser.post(f"{job}/{verb}/", {}).status_code == 404
+    assert "Cancel" in labels
+    moved = CHANGES["move"].apply(qless, [jid], "other")
+    assert "carries an entity: push payloads to it" in moved.refused[jid]
+    handle = jobs[jid]
+    with pytest.raises(WrongState, match="carries an entity: push payloads to it"):
+        handle.move("other")
+    assert qless.entity(QUEUE, "o-1").waiting

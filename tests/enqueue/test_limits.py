@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from functools import partial
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_qless import workflow
+from django_qless import config, queues, workflow
 from django_qless.conf.config_sync import declared_options, reset, sync_config
+from django_qless.core import BadArgument
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.limits import core_options, validate_keys
 from django_qless.job_types.options import declared_options as options
@@ -103,8 +105,9 @@ def test_keys_of_all_kinds(customer, key) -> None:
 
 @pytest.mark.parametrize("customer", ["", 1.5, True, ["a"]])
 def test_what_is_no_key_is_refused(qless, customer) -> None:
-    with pytest.raises(InvalidOption, match="must give a text"):
+    with pytest.raises(InvalidOption, match="must give a text") as caught:
         policies.charge.args(customer)
+    assert f"or None for a job without a key, not {customer!r}" in str(caught.value)
 
 
 def test_a_key_function_that_raises_is_refused(qless) -> None:
@@ -134,6 +137,34 @@ def test_a_key_function_that_raises_is_refused(qless) -> None:
 def test_declarations_that_cannot_be(given, message) -> None:
     with pytest.raises(InvalidOption, match=message):
         options("job", given)
+
+
+@pytest.mark.parametrize("rate", ["fast", "1/y", "0/s", "-1/s", "1/0s", 5])
+def test_a_rate_that_cannot_be_read_is_refused_everywhere(synced, rate) -> None:
+    with pytest.raises(InvalidOption, match=r'as "100/m" or "5/10s" .* not '):
+        options("job", {"rate": rate})
+    for change in (queues["default"].set_rate, partial(config.set, "default-rate")):
+        with pytest.raises(BadArgument, match=f"as 100/m or 5/10s .* not {rate}"):
+            change(rate)
+    assert config.get("default-rate") is None
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (-1, "must not be below 0, as -1 is"),
+        (-0.5, "must not be below 0, as -0.5 is"),
+        ("many", "a finite decimal number, not many"),
+        (float("nan"), "must be finite, not nan"),
+    ],
+)
+def test_a_weight_below_0_is_refused_everywhere(synced, weight, words) -> None:
+    for change in (queues["default"].set_weight, partial(config.set, "default-weight")):
+        with pytest.raises(BadArgument, match=words):
+            change(weight)
+    with pytest.raises(CommandError, match="weight"):
+        call_command("qless_queue", "limit", "default", f"--weight={weight}")
+    assert config.get("default-weight") is None
 
 
 def test_a_key_must_be_a_parameter() -> None:

@@ -239,6 +239,7 @@ def test_status_is_the_json_of_the_command(get: Get, qless: Client) -> None:
         "scheduled": 1,
         "depends": 1,
         "failed": 1,
+        "dead": 0,
     }
     assert [worker["alive"] for worker in told["workers"]] == [True]
     assert get("status?alias=other").json()["queues"] == []

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+from django.utils.module_loading import import_string
+
 from django_qless.core.request import ClientMethod
 
 #: Modules that users import from, or name in a setting. Those with __all__ show what is in it.
@@ -22,6 +24,13 @@ MODULES = (
     "django_qless.testing",
 )
 
+#: What users are handed without importing its class.
+HANDED_OUT = {
+    "queues[name]": "django_qless.operations.objects.QueueHandle",
+    "recurring[id]": "django_qless.schedules.handle.RecurringHandle",
+    "entities[queue]": "django_qless.operations.entities.QueueEntities",
+}
+
 
 def lines() -> Iterator[str]:
     """Return a line for each name, and for each attribute of classes."""
@@ -29,13 +38,10 @@ def lines() -> Iterator[str]:
         module = import_module(path)
         for name in sorted(getattr(module, "__all__", None) or defined_in(module)):
             yield from shown(f"{path}.{name}", getattr(module, name))
-
-
-def of_instances(**instances: Any) -> Iterator[str]:
-    """Return lines for what users are handed without importing its class."""
-    for name, instance in instances.items():
-        yield f"{name}: {type(instance).__name__}"
-        yield from members(name, type(instance))
+    for name, path in HANDED_OUT.items():
+        cls = import_string(path)
+        yield f"{name}: {cls.__name__}"
+        yield from members(name, cls)
 
 
 def defined_in(module: Any) -> list[str]:

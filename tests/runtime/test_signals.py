@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,30 @@ import pytest
 from django.db import connection, transaction
 from django.utils import translation
 
+from django_qless import job as declared
 from django_qless import signals
+from django_qless.core import Settlement
 from django_qless.runtime.environment import DjangoEnvironment
-from django_qless.worker.execution import CrashReport, Execution
+from django_qless.worker.crash_reports import (
+    CrashReport,
+    announce_crashes,
+    exhausted_run,
+)
+from django_qless.worker.execution import Execution
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+exhausted: list[Any] = []
+
+
+@declared(
+    "signals-entities", entity=True, batch_size=2, retries_exhausted=exhausted.append
+)
+def entities(batch: dict[Any, list[Any]]) -> None: ...
+
 
 OF_JOBS = ("started", "completed", "failed", "retried", "lost")
 
@@ -245,7 +262,8 @@ class TestWhatAProcessCouldNotSay:
         self, qless, execution, heard
     ) -> None:
         reserved = self.reserved(qless, jobs.add, 1)
-        execution.announce_crash(CrashReport(reserved.jid, reserved.token, "", ""))
+        report = CrashReport(reserved.jid, reserved.token, "", "")
+        announce_crashes(execution, [report])
         [(what, details)] = heard
         assert what == "lost"
         assert details["job"].data == {"v": 1, "args": [1]}
@@ -255,7 +273,7 @@ class TestWhatAProcessCouldNotSay:
         settlement = (reserved.jid, reserved.token, "crash", (3, "worker-crash", "m"))
         qless.settle("w", [settlement], 0, ())
         report = CrashReport(reserved.jid, reserved.token, "worker-crash", "m", 0)
-        execution.announce_crash(report)
+        announce_crashes(execution, [report])
         [(what, details)] = heard
         assert what == "retried"
         assert details["exception"] is None
@@ -270,16 +288,57 @@ class TestWhatAProcessCouldNotSay:
         reserved = self.reserved(qless, jobs.add.using(retries=0), 1)
         settlement = (reserved.jid, reserved.token, "retry", (0, "timeout", "m"))
         qless.settle("w", [settlement], 0, ())
-        execution.announce_crash(
-            CrashReport(reserved.jid, reserved.token, "timeout", "m")
-        )
+        report = CrashReport(reserved.jid, reserved.token, "timeout", "m")
+        announce_crashes(execution, [report])
         [(what, details)] = heard
         assert what == "failed"
         assert details["group"] == "timeout"
         assert "delay" not in details
 
+    def test_entities_whose_retries_a_crash_has_used_up(
+        self, qless, execution, heard
+    ) -> None:
+        entities.push_many([("a", "first", 1), ("a", "next", 2), (7, "only")])
+        deaths: list[dict[str, Any]] = []
+
+        def hear(sender: Any, batch: Any, errors: Any, **_: Any) -> None:
+            deaths.append({"sender": sender, "batch": batch, "errors": errors})
+
+        with received("retries_exhausted", hear):
+            for crash in range(4):
+                jobs_of_run = qless.settle("w", [], 2, ["*"]).jobs
+                ends = [
+                    Settlement(job.jid, job.token, "crash", (3, "worker-crash", "m"))
+                    for job in jobs_of_run
+                ]
+                runs = [exhausted_run(qless, end) for end in ends]
+                assert [run is not None for run in runs] == [crash == 3] * 2
+                assert not qless.settle("w", ends, 0, ()).refused
+                reports = [
+                    CrashReport(end.jid, end.token, "worker-crash", "m", exhausted=run)
+                    for end, run in zip(ends, runs, strict=True)
+                ]
+                announce_crashes(execution, reports)
+        batch = {"a": ["first", "next"], 7: ["only"]}
+        assert deaths == [
+            {
+                "sender": entities.job_type,
+                "batch": batch,
+                "errors": {"a": "m", 7: "m"},
+            }
+        ]
+        assert exhausted == [batch]
+        assert Counter(what for what, _ in heard) == {"retried": 6, "failed": 2}
+        exhausted.clear()
+
+    def test_any_job_may_be_called_like_one_of_an_entity(self, qless) -> None:
+        qless.put("", "default", "entity-x", "y", '{"args": []}')
+        [job] = qless.settle("w", [], 1, ["*"]).jobs
+        end = Settlement(job.jid, job.token, "fail", ("g", "m"))
+        assert exhausted_run(qless, end) is None
+
     def test_a_job_that_is_gone_meanwhile(self, qless, execution, heard) -> None:
-        execution.announce_crash(CrashReport("gone", "1", "timeout", "m"))
+        announce_crashes(execution, [CrashReport("gone", "1", "timeout", "m")])
         assert heard == []
 
     def test_without_listeners_the_server_is_not_asked(self, qless) -> None:
@@ -288,7 +347,7 @@ class TestWhatAProcessCouldNotSay:
                 raise AssertionError("asked")
 
         execution = Execution(DjangoEnvironment(), Nobody(), "w")  # type: ignore[arg-type]
-        execution.announce_crash(CrashReport("x", "1", "timeout", "m"))
+        announce_crashes(execution, [CrashReport("x", "1", "timeout", "m")])
 
     def test_trouble_with_the_server_is_logged(self, qless, heard, caplog) -> None:
         class Away:
@@ -296,7 +355,7 @@ class TestWhatAProcessCouldNotSay:
                 raise OSError("away")
 
         execution = Execution(DjangoEnvironment(), Away(), "w")  # type: ignore[arg-type]
-        execution.announce_crash(CrashReport("x", "1", "timeout", "m"))
+        announce_crashes(execution, [CrashReport("x", "1", "timeout", "m")])
         assert heard == []
         assert "the outcome of job x is not announced" in caplog.text
 

@@ -404,6 +404,22 @@ def process_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
 
 
 @job(backoff=0, entity=True)
+def die_with_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
+    """Take the process along if a payload says so."""
+    note_entities(batch, "begin")
+    if any(payload.get("dies") for each in batch.values() for payload in each):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@job(backoff=0, entity=True, hard_timeout=0.3)
+def insist_with_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
+    """Be killed for taking too long if a payload says so."""
+    note_entities(batch, "begin")
+    while any(payload.get("dies") for each in batch.values() for payload in each):
+        time.sleep(PAUSE)
+
+
+@job(backoff=0, entity=True)
 async def aprocess_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
     note_entities(batch, "begin")
     await asyncio.sleep(0.002)

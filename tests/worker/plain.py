@@ -169,7 +169,11 @@ class PlainEnvironment:
 
     def announce_exhausted(self, klass: str, batch: Any, errors: Any) -> None:
         if self.announcements:
-            note(self.announcements, "exhausted", klass, *map(str, batch))
+            told = [
+                f"{entity}={','.join(str(payload['n']) for payload in payloads)}"
+                for entity, payloads in sorted(batch.items())
+            ]
+            note(self.announcements, "exhausted", klass, *told)
 
     def announce_worker(self, what: str, worker: str) -> None:
         if self.announcements is not None:

@@ -118,9 +118,14 @@ def test_a_full_disk_starts_no_run_and_loses_no_outcome(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No space"):
             runs.add(order(), until=5.0)
         assert len(list(runs)) == 1  # without a trace
+        run.write_renewed(99.5)  # as its worker does all the time
+        assert run.renewed_until == 99.5
         outcome = {"message": "x" * (RESERVED_BYTES - 1000), "status": 0}
         run.write_outcome(outcome)
         assert run.outcome == outcome
+        (folder / ".filler").unlink()
+        run.write_renewed(98.0)
+        assert run.renewed_until == 98.0
         os.close(alive)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -239,6 +244,9 @@ UNIT = "0::/system.slice/qless-worker.service\n"
         ({"INVOCATION_ID": "1"}, [], "process", ""),
         ({"INVOCATION_ID": "1"}, [], "none", ""),
         ({}, [], "mixed", ""),
+        # A container that has a systemd of its own.
+        ({"INVOCATION_ID": "1", "container": "lxc"}, [], "process", ""),
+        ({"INVOCATION_ID": "1", "container": "lxc"}, [], "mixed", "KillMode=mixed"),
     ],
 )
 def test_it_is_known_where_runs_end_with_the_worker(

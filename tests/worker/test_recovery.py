@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_qless.core.commands.entities import Payload
 from django_qless.worker.process_info import start_time, this_process
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
 from django_qless.worker.server_checks import CannotStart
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core import Client, Job
+    from django_qless.worker.crash_reports import CrashReport
     from tests.worker.conftest import WorkerProcess
     from tests.worker.ledger import Gate, Ledger
 
@@ -73,6 +75,22 @@ class TestTakingUp:
         assert failure is not None
         assert failure.group == "worker-crash"
         assert "w1 ended without finishing the job" in failure.message
+
+    def test_entities_whose_retries_it_uses_up_are_reported(
+        self, client: Client
+    ) -> None:
+        payloads = [Payload("e1", '{"v":1,"entity":"e1"}', str(n), n) for n in (1, 2)]
+        client.push("", "q", "entities", payloads)
+        reports: list[CrashReport] = []
+        for _ in range(4):
+            assert not reports
+            hold(client, 1)
+            assert resume_jobs(client, "w1", report=reports.append) == 1
+        [report] = reports
+        assert report.group == "worker-crash"
+        assert report.exhausted is not None
+        assert json.loads(report.exhausted.data)["payloads"] == [1, 2]
+        assert client.entity("q", "e1").dying == [("1", 1)]
 
     def test_many(self, put: Put, client: Client) -> None:
         for n in range(450):

@@ -74,6 +74,7 @@ class EditJob(JobAction):
     """Enqueues a job again, with other data."""
 
     verb = "edit"
+    is_of_entities = False
     label = gettext_lazy("Enqueue again")
     form_class = EditForm
     enqueued = ""
@@ -98,9 +99,10 @@ class EditJob(JobAction):
         return head(self.text, EDITED).is_cut
 
     def check(self) -> None:
-        """Raise PermissionDenied for a user who may not see data."""
+        """Raise PermissionDenied for a user who may not see data; see JobAction."""
         if not self.may.data:
             raise PermissionDenied
+        super().check()
 
     def question(self) -> str:
         """Return the question, and whether the data can be edited."""

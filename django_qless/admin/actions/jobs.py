@@ -13,9 +13,11 @@ from django_qless.admin import formatting, permissions
 from django_qless.admin.actions.base import Action
 from django_qless.admin.components.fields import LinesField, PriorityField
 from django_qless.admin.components.job_table import is_held
+from django_qless.admin.components.payload import entity_of
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Missing
 from django_qless.core import BadArgument, Brief, BulkResult, Job, JobView, WrongState
+from django_qless.core.commands.entities import ENTITY_JID
 from django_qless.operations.changes import CHANGES
 
 if TYPE_CHECKING:
@@ -54,6 +56,23 @@ class JobAction(Action):
     prompt = _("%(action)s: %(klass)s? Its state is “%(state)s”.")
     held_note: _StrOrPromise = ""
     """Said as well if a worker has the job."""
+    is_of_entities = True
+    """False if a job that carries an entity is refused: it has a page of its own."""
+
+    def check(self) -> None:
+        """Raise Missing for a job that carries an entity, if it is refused."""
+        if self.is_of_entities or not self.name.startswith(ENTITY_JID):
+            return
+        job = view_of(self).job
+        if entity := entity_of(job.data):
+            raise Missing(
+                gettext(
+                    "The job carries the entity “%(entity)s”, which stays in its queue "
+                    "and is there once: run or delete it on its own page, or push "
+                    "payloads to it."
+                )
+                % {"entity": entity}
+            )
 
     @cached_property
     def brief(self) -> Brief:
@@ -109,6 +128,7 @@ class RunJob(JobAction):
     """Makes a scheduled job ready."""
 
     verb = "run"
+    is_of_entities = False
     label = _("Run now")
     success = _("Job %(klass)s is due now in queue %(queue)s.")
 
@@ -132,6 +152,7 @@ class MoveJob(JobAction):
     """Moves a job to another queue, where it starts over."""
 
     verb = "move"
+    is_of_entities = False
     label = _("Move")
     form_class = MoveForm
     prompt = _(

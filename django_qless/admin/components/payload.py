@@ -103,6 +103,13 @@ def pretty_value(value: Any) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def entity_of(data: str) -> str:
+    """Return the entity that a job carries; "" for other jobs."""
+    envelope = Envelope.read(data)
+    entity = None if envelope is None else envelope.entity
+    return str(entity) if isinstance(entity, (str, int, float)) else ""
+
+
 def job_type_of(klass: str) -> JobType | None:
     """Return a job type, if this project knows it."""
     return None if registry.base_of(klass) else registry.get(klass)

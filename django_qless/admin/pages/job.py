@@ -28,7 +28,6 @@ from django_qless.job_types.redaction import (
     redact,
 )
 from django_qless.job_types.registry import options_of
-from django_qless.serialization.envelope import Envelope
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -66,13 +65,6 @@ def travelling_options(job: Job) -> list[tuple[str, Any]]:
     ]
 
 
-def entity_of(data: str) -> str:
-    """Return the entity that a job carries; "" for other jobs."""
-    envelope = Envelope.read(data)
-    entity = None if envelope is None else envelope.entity
-    return str(entity) if isinstance(entity, (str, int, float)) else ""
-
-
 class _JobPage(Page):
     @cached_property
     def found(self) -> JobView[Job]:
@@ -96,7 +88,7 @@ class JobPage(_JobPage):
             "brief": brief,
             "held_back_by": held_back_text(job.limits, shows_keys=self.may.data),
             "own": own,
-            "entity": entity_of(job.data),
+            "entity": payload.entity_of(job.data),
             "canceled": self.canceled(),
             "buttons": self.buttons(),
             "spent": history.spent(found, attempts),
@@ -136,7 +128,10 @@ class JobPage(_JobPage):
             offered.append(track)
         if not brief.expires and actions.TimeOutJob in offered:
             offered.remove(actions.TimeOutJob)  # It was taken away already.
-        if not self.may.data or (canceled and canceled.left_out):
+        if payload.entity_of(self.found.job.data):
+            # Its payloads are pushed and changed on the page of the entity.
+            offered = [action for action in offered if action.is_of_entities]
+        elif not self.may.data or (canceled and canceled.left_out):
             offered.remove(EditJob)
         if brief.state not in ("complete", "canceled"):
             offered.append(actions.CancelJob)  # At the end, away from the rest.

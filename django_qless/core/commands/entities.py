@@ -90,10 +90,14 @@ class EntityRows(NamedTuple):
     rows: list[dict[str, Any]]
 
 
+#: How the ids of jobs that carry entities begin.
+ENTITY_JID = "entity-"
+
+
 def entity_jid(queue: str, entity: str) -> str:
     """Return the id of the job that carries an entity of a queue."""
     text = f"{queue}\0{entity}".encode()
-    return f"entity-{hashlib.sha1(text, usedforsecurity=False).hexdigest()}"
+    return f"{ENTITY_JID}{hashlib.sha1(text, usedforsecurity=False).hexdigest()}"
 
 
 class EntityCommands:

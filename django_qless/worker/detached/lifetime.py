@@ -17,12 +17,17 @@ GENTLE_MODES = ("process", "none")
 def ends_with_worker(
     environment: Mapping[str, str] = os.environ, root: Path = Path("/")
 ) -> str:
-    """Return why runs end when the worker is stopped, as a phrase; "" if they go on."""
+    """Return why runs end when the worker is stopped, as a phrase; "" if they go on.
+
+    A container with a systemd of its own does not end with a unit of it.
+    """
+    mode = kill_mode(environment, root)
+    if mode in GENTLE_MODES:
+        return ""
+    if mode:
+        return f"the systemd unit of this worker has KillMode={mode}, not process"
     if is_container(environment, root):
         return "this is a container, which ends with its main process"
-    mode = kill_mode(environment, root)
-    if mode and mode not in GENTLE_MODES:
-        return f"the systemd unit of this worker has KillMode={mode}, not process"
     return ""
 
 

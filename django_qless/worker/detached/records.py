@@ -39,6 +39,9 @@ OUTPUT_BYTES = 16 * 1024
 # Bytes set aside for the outcome, so that a disk that has become full cannot lose it.
 RESERVED_BYTES = 160 * 1024
 
+# No file was changed so few seconds after 1970, and no machine runs for so long.
+NO_DATE = 1e9
+
 # What a folder that is not complete yet, or not any more, begins with.
 HIDDEN = "."
 
@@ -130,11 +133,23 @@ class Run:
     @property
     def renewed_until(self) -> float:
         """Until when the job's lock holds for certain (boottime); 0.0: unknown."""
-        return float(self._read("renewed.json").get("until", 0.0))
+        until = float(self._read("renewed.json").get("until", 0.0))
+        with contextlib.suppress(OSError):
+            changed = (self.folder / "renewed.json").stat().st_mtime
+            if changed < NO_DATE:  # see write_renewed
+                return max(until, changed)
+        return until
 
     def write_renewed(self, until: float) -> None:
-        """Tell the run's parent until when the lock holds. Raises OSError."""
-        self._write("renewed.json", {"until": until})
+        """Tell the run's parent until when the lock holds. Raises OSError.
+
+        On a full disk the time of the last file says it, which takes no room: that the
+        disk is full must not end a job.
+        """
+        try:
+            self._write("renewed.json", {"until": until})
+        except OSError:
+            os.utime(self.folder / "renewed.json", ns=(0, int(until * 1e9)))
 
     # Locks.
 

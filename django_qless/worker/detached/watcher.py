@@ -24,13 +24,13 @@ from django_qless.core.exceptions import (
     WrongState,
 )
 from django_qless.worker import failure_report
+from django_qless.worker.crash_reports import CrashReport
 from django_qless.worker.detached.settlements import (
     end_in_words,
     held_job,
     settlement_of,
 )
 from django_qless.worker.detached.starter import fence
-from django_qless.worker.execution import CrashReport
 from django_qless.worker.log import log_event
 from django_qless.worker.process_info import boottime
 
@@ -257,9 +257,16 @@ class DetachedRuns:
             self._renewed(watched, sent)
 
     def _renewed(self, watched: WatchedRun, sent: float) -> None:
-        # If it cannot be written, the run ends in time, and the job runs again.
-        with contextlib.suppress(OSError):
+        try:
             watched.run.write_renewed(fence(sent, watched.length))
+        except OSError as error:
+            # The run ends in time, and the job runs again.
+            log_event(
+                logging.WARNING,
+                "detached run not told of its lock",
+                jid=watched.held.jid,
+                error=error,
+            )
 
     def _lose(self, watched: WatchedRun) -> None:
         held = watched.held

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from django_qless.exceptions import Interrupted, JobLost, ShuttingDown
+from django_qless.worker.crash_reports import announce_crashes
 from django_qless.worker.interrupt import interrupt
 from django_qless.worker.log import log_job_event
 from django_qless.worker.pools import shared_state
@@ -103,8 +104,8 @@ class AsyncChild(Child):
         # Signals reach the main thread whatever jobs do.
         self.shared.ints[shared_state.WAKEABLE] = 1
         self.follow_commands()
-        for report in self.shared.crash_reports:
-            self.announce(self.execution.announce_crash, report)
+        if reports := self.shared.crash_reports:
+            self.announcer.submit(announce_crashes, self.execution, reports)
         while not self.is_over:
             try:
                 await self.round()

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Reserved, Settlement
 from django_qless.worker import stacks
-from django_qless.worker.execution import NO_LIMIT, CrashReport
+from django_qless.worker.crash_reports import CrashReport, exhausted_run
+from django_qless.worker.execution import NO_LIMIT
 from django_qless.worker.log import log_event, log_expired_lock, logger
 from django_qless.worker.pools import outcomes, shared_state
 from django_qless.worker.pools.buffer import Item
@@ -186,7 +187,13 @@ class ForkChild(PreforkChild):
         )
         self.execution.sandboxes.sweep(os.getpid())
         _, group, message = settlement.args
-        self.crash_reports.append(CrashReport(jid, token, str(group), str(message)))
+        run: Reserved | None = None
+        try:
+            run = exhausted_run(self.execution.client, settlement)
+        except Exception as error:  # noqa: BLE001  only the announcement suffers
+            log_event(logging.WARNING, "retries not looked at", jid=jid, error=error)
+        report = CrashReport(jid, token, str(group), str(message), exhausted=run)
+        self.crash_reports.append(report)
         return settlement
 
     def show_title(self) -> None:
@@ -196,8 +203,11 @@ class ForkChild(PreforkChild):
     def announce(self) -> None:
         """Announce ended runs, in a process apart, if there are listeners."""
         crash_reports, lost = self.crash_reports, self.channel.lost
-        if (crash_reports or lost) and any(map(self.environment.has_listeners, ENDS)):
-            order = list(map(tuple, crash_reports)), list(map(tuple, lost))
+        hears = any(map(self.environment.has_listeners, ENDS))
+        hears = hears or any(report.exhausted for report in crash_reports)
+        if (crash_reports or lost) and hears:
+            reports = [(*each[:-1], tuple(each[-1] or ())) for each in crash_reports]
+            order = reports, list(map(tuple, lost))
             with contextlib.suppress(OSError, EOFError):
                 self.fork_and_wait(marshal.dumps(order))
         crash_reports.clear()
@@ -237,7 +247,10 @@ class ForkChild(PreforkChild):
             result = json.dumps(ends).encode()
         else:
             crash_reports, lost = given
-            self.crash_reports = [CrashReport(*each) for each in crash_reports]
+            self.crash_reports = [
+                CrashReport(*told)._replace(exhausted=Reserved(*run) if run else None)
+                for *told, run in crash_reports
+            ]
             self.channel.lost.extend(Reserved(*each) for each in lost)
             super().announce()
             result = b""

@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from django_qless.worker.execution import CrashReport
+from django_qless.worker.crash_reports import CrashReport, exhausted_run
 from django_qless.worker.heartbeat import held_tokens
 from django_qless.worker.log import log_event
 from django_qless.worker.pools import outcomes, shared_state
@@ -110,16 +110,16 @@ class OrphanRecovery:
 
     def _settle_some(self) -> None:
         part = self._unsettled[:MOST]
+        exhausted = [exhausted_run(self._client, each) for each in part]
         settled = self._client.settle(self._worker, part, count=0, queues=())
         del self._unsettled[: len(part)]
         refused = {refusal.jid for refusal in settled.refused}
-        for jid, token, verb, args, _ in part:
+        for (jid, token, verb, args, _), run in zip(part, exhausted, strict=True):
             if verb != "release" and jid not in refused:
                 delay = float(args[0]) if verb == "retry" else 0.0
                 # All of these verbs end with group and message.
-                self.report(
-                    CrashReport(jid, token, str(args[-2]), str(args[-1]), delay)
-                )
+                group, message = map(str, args[-2:])
+                self.report(CrashReport(jid, token, group, message, delay, run))
 
     def report(self, report: CrashReport) -> None:
         """Have an ended run announced by the next child."""

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from django_qless.exceptions import ShuttingDown
+from django_qless.worker.crash_reports import announce_crashes
 from django_qless.worker.interrupt import interrupt
 from django_qless.worker.log import log_event
 from django_qless.worker.pools import shared_state
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from django_qless.core import Reserved, Settled, Settlement
-    from django_qless.worker.execution import CrashReport
+    from django_qless.worker.crash_reports import CrashReport
     from django_qless.worker.pools.shared_state import SharedState
     from django_qless.worker.worker import Worker
 
@@ -207,8 +208,9 @@ class PreforkChild(Child):
 
     def announce(self) -> None:
         """Announce ended runs: their process died, or their lock was lost."""
-        while self.crash_reports:
-            self.execution.announce_crash(self.crash_reports.pop(0))
+        reports = list(self.crash_reports)
+        self.crash_reports.clear()
+        announce_crashes(self.execution, reports)
         while self.channel.lost:
             self.execution.announce_lost(self.channel.lost.popleft())
 

@@ -15,7 +15,7 @@ from django_qless.worker.pools.shared_state import SLOTS, SharedState
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from django_qless.worker.execution import CrashReport
+    from django_qless.worker.crash_reports import CrashReport
     from django_qless.worker.pools import Pool
 
 # Seconds from one look at leaving children to the next.

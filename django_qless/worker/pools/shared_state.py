@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from django_qless.worker.execution import CrashReport
+    from django_qless.worker.crash_reports import CrashReport
 
 (
     CALLS,

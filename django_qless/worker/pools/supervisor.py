@@ -76,6 +76,7 @@ class Supervisor:
         self.has_outbox = worker.environment.has_outbox()
         self.sweeper = Sweeper(self.run_sweeper)
         self.orphans = OrphanRecovery(client, worker.name)
+        self.orphans.crash_reports, worker.crash_reports = worker.crash_reports, []
         self.detached = DetachedRuns(
             *(client, worker.name, worker.detached_runs),
             *(worker.detached_limit, self.orphans.report),

@@ -17,6 +17,7 @@ from tests.worker.stage import FLAVOURS
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.worker.ledger import Ledger
     from tests.worker.stage import Stage
 
 #: Entities, payloads, workers and kills: by day, and in the whole form at night.
@@ -68,6 +69,36 @@ def test_entities_run_together_and_end_each_for_itself(
     bad = stage.client.entity("q-process_entities", "bad")
     assert [payload["n"] for _, payload in bad.dying] == [1, 2]
     assert "broken" in bad.dead["message"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("klass", "group"),
+    [("die_with_entities", "worker-crash"), ("insist_with_entities", "timeout")],
+)
+def test_a_killed_process_that_uses_retries_up_is_told(
+    stage: Stage, tmp_path: Path, ledger: Ledger, klass: str, group: str
+) -> None:
+    path, queue = tmp_path / "lines", f"q-{klass}"
+    path.touch()
+    push(stage, path, klass, {"e1": [1], "e2": [3]}, dies=True)
+    push(stage, path, klass, {"e1": [2]})
+    stage.start(queues=[queue], announcements=ledger.path)
+    stage.wait(
+        lambda: {row["entity"] for row in dead_of(stage, queue)} == {"e1", "e2"},
+        "both are dead",
+    )
+    stage.wait(lambda: lines(path)[-1][4] == [2], "the rest goes on")
+    stage.wait(
+        lambda: {"e1=1,2", "e2=3"} <= {*" ".join(ledger.all()).split()}, "it is told"
+    )
+    heard = [line.split() for line in ledger.all()]
+    assert ["exhausted", klass] in [line[:2] for line in heard]
+    assert Counter(map(tuple, heard))["failed", klass, group] == 2
+    assert all(row["group"] == group for row in dead_of(stage, queue))
+
+
+def dead_of(stage: Stage, queue: str) -> list[dict[str, Any]]:
+    return stage.client.entities("dead", queue).rows
 
 
 @pytest.mark.parametrize("klass", ["process_entities"])
