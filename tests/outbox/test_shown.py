@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests import postgres
 from tests.drawing import ALL
+from tests.outbox.databases import SERVERS
 from tests.outbox.project import PATIENCE, Project
-from tests.postgres import Postgres
 from tests.real_servers import Server, poll
 
 ROUNDS = 500 if ALL else 20
@@ -25,7 +24,7 @@ SECONDS_AWAY = 60.0 if ALL else 3.0
 PAUSE = 0.01
 PRODUCERS = ("1", "2")
 
-KINDS = ["sqlite", *(["postgres"] if postgres.is_available() else [])]
+KINDS = ["sqlite", *sorted(SERVERS)]
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
 
 
@@ -41,7 +40,7 @@ def database(
             "OPTIONS": {"timeout": 60, "transaction_mode": "IMMEDIATE"},
         }
         return
-    server = Postgres()
+    server = SERVERS[request.param]()
     try:
         yield server.start().database
     finally:
