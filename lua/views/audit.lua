@@ -149,11 +149,11 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
-  'deliveries',
 }) do
   ALONE[name] = true
 end
 ALONE.results = check_results
+ALONE.deliveries = AuditLinks.check_deliveries
 local FAMILY = {
   { start = 'j:', check = check_job_key },
   { start = 'r:', check = check_template },

@@ -7,6 +7,7 @@ namespace at rest: nobody may write while it reads.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ KNOWN_KEYS = re.compile(
 )
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
-    r"entity_types|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
+    r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings)|"
     r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
@@ -99,7 +100,7 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
         known_keys, places, records, running, worker_lists, dependencies, circles,
         dependents, unique_keys, needs, kept, spawned, tags, failures, failed_counts, completed, templates,
         schedules,
-        workflows, canceled, entities, dead,
+        workflows, canceled, entities, dead, deliveries,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -285,6 +286,12 @@ def kept(space: Namespace) -> Iterator[str]:
             yield f"{entry} takes {sizes[entry]} bytes by the books"
     if sum(sizes.values()) != counted:
         yield f"what is kept takes {sum(sizes.values())} bytes, counted {counted}"
+
+
+def deliveries(space: Namespace) -> Iterator[str]:
+    for number, until in space.scores("deliveries").items():
+        if not math.isfinite(until):
+            yield f"delivery {number} is remembered for ever"
 
 
 def canceled(space: Namespace) -> Iterator[str]:
