@@ -23,7 +23,7 @@ end
 local function room_of(limit)
   local room = math.huge
   if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
+    room = limit.most - Holders.count(limit.name)
   end
   if room > 0 and limit.rate then
     room = math.min(room, (Rates.room(limit.name, limit.rate)))
@@ -42,20 +42,17 @@ end
 
 -- When a limit that holds something back has to be looked at again.
 local function next_look(limit)
-  local look, first = scope.now + EVERY, nil
-  local function sooner(name, seconds)
-    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
-    look = first and math.min(look, tonumber(first) + seconds) or look
-  end
   if uncalled_room(limit) > 0 then
     return scope.now
   end
-  sooner(key.limit_called(limit.name), LATE)
+  local look = scope.now + EVERY
+  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
+  look = called and math.min(look, called + LATE) or look
   if limit.rate then
     look = math.min(look, Rates.opens(limit.name, limit.rate) or look)
   end
   if limit.most then
-    sooner(key.limit_holders(limit.name), 0)
+    look = math.min(look, Holders.next_look(limit.name) or look)
   end
   return math.max(look, scope.now)
 end
@@ -209,49 +206,12 @@ end
 -- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
 -- -> when it is to be looked at again
 local function full(limit, called, holds)
-  local is_called, held = false, 0
+  local is_called = false
   for _, name in ipairs(called) do
     is_called = is_called or name == limit.name
   end
-  for _, name in ipairs(holds) do
-    held = held + (name == limit.name and 1 or 0)
-  end
-  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
+  local room = (is_called and room_of(limit) or uncalled_room(limit)) + (holds[limit.name] and 1 or 0)
   return room < 1 and next_look(limit)
-end
-
-local function take(jid, limits, expires)
-  local holds = {}
-  for _, limit in ipairs(limits) do
-    if limit.most then
-      call('ZADD', key.limit_holders(limit.name), expires, jid)
-      holds[#holds + 1] = limit.name
-    end
-    if limit.rate then
-      Rates.count(limit.name, limit.rate, 1)
-    end
-  end
-  if #holds > 0 then
-    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
-  end
-  return holds
-end
-
--- It held these before under a lock that was lost, and holds those now.
-function Limits.forget_others(jid, before, now)
-  local kept = {}
-  for _, name in ipairs(now) do
-    kept[name] = true
-  end
-  for _, name in ipairs(before) do
-    if not kept[name] then
-      call('ZREM', key.limit_holders(name), jid)
-      Limits.call_up(name)
-    end
-  end
-  if #now == 0 and #before > 0 then
-    call('HDEL', key.job(jid), 'holds')
-  end
 end
 
 -- The limits of a job that have numbers: of its key, then of its type.
@@ -300,29 +260,22 @@ function Limits.admit(jid, queue, klass, job, score, expires)
     Limits.uncall(jid, called, klass, name)
     return false
   end
-  Limits.forget_others(jid, holds, take(jid, limits, expires))
+  Holders.take(jid, limits, expires, holds)
   Limits.uncall(jid, called, klass)
   return true
 end
 
 -- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
 function Limits.release(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local names = Record.read('holds', holds, {})
-  for _, name in ipairs(names) do
-    call('ZREM', key.limit_holders(name), jid)
-  end
-  for _, name in ipairs(names) do
+  for name in pairs(Holders.drop(jid, holds)) do
     Limits.call_up(name)
   end
 end
 
 -- A job was taken from its worker and is the next to be handed out: there is room for it first.
 function Limits.call_again(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
   local called = {}
-  for _, name in ipairs(Record.read('holds', holds, {})) do
-    call('ZREM', key.limit_holders(name), jid)
+  for name in pairs(Holders.drop(jid, holds)) do
     Limits.note_called(jid, called, name, NumberFormat.now())
     look_when_late(name)
   end
@@ -345,24 +298,18 @@ function Limits.leave(jid, record, keeps_turn)
   end
 end
 
--- Drops those from a list of the limit that are there for nothing: another core may have ended them.
+-- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
+-- called at a time that is yet to come, before the clock was set back, is called now.
 local function heal(limit)
-  local ended =
-    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', NumberFormat.now(), 'LIMIT', 0, CALLED)
-  for _, jid in ipairs(ended) do
-    local state, holds, queue = Hash.values(key.job(jid), 'state', 'holds', 'queue')
-    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
-    if lock then
-      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
-    else
-      call('ZREM', key.limit_holders(limit.name), jid)
-    end
-  end
-  local called = key.limit_called(limit.name)
+  Holders.heal(limit.name)
+  local called, now = key.limit_called(limit.name), NumberFormat.now()
   call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
+    call('ZADD', called, now, jid)
+  end
   for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
     if not call('HGET', key.job(jid), 'aside') then
-      call('ZADD', called, NumberFormat.now(), jid)
+      call('ZADD', called, now, jid)
     end
   end
 end

@@ -259,10 +259,44 @@ def test_a_rate_above_ten_thousand_never_exceeds(keyed: Keyed) -> None:
     keyed.put_many([{"jid": f"j{n:03}"} for n in range(1000)], START)
     limits = keyed.json("limits", "queue", now=START)
     assert limits["queue"]["rate"] == {"count": 10001, "per": 10}
-    keyed.server.hset("ql:limit:queue:queue:buckets", str(int(START * 10)), 9995)
+    keyed.server.hset("ql:limit:queue:queue:buckets", str(START + 0.1), 9995)
     assert len(keyed.take(100, now=START + 0.05)) == 6
     assert keyed.take(100, now=START + 9.99) == []
     assert len(keyed.take(100, now=START + 10.11)) == 100
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "room", "opens"),
+    [
+        ("10001/m", "10/m", 6, 60.7),
+        ("10/m", "10001/m", 9997, 60.1),
+        ("20000/m", "20000/h", 19996, 3601),
+        ("20000/h", "20000/m", 19996, 61),
+        ("20000/h", "20000/s", 19996, 3),
+        ("10001/m", "4/m", 0, 60.7),
+        ("4/m", "1/m", 0, 60.1),
+    ],
+)
+def test_a_rate_that_is_changed_counts_what_started_before(
+    keyed: Keyed, first: str, then: str, room: int, opens: float
+) -> None:
+    def used(now: float) -> int:
+        started: int = keyed.json("limits", "queue", now=now)["queue"]["started"]
+        return started
+
+    limit(keyed, "queue-rate", first)
+    keyed.put_many([{"jid": f"j{n:02}"} for n in range(30)], START)
+    assert len(keyed.take(4, now=START)) == 4
+    limit(keyed, "queue-rate", then, START + 1)
+    assert used(START + 1) == 4
+    count = int(then.partition("/")[0])
+    taken = len(keyed.take(20, now=START + 1))
+    assert taken == min(20, room)
+    sound(keyed, START + 1)
+    assert used(START + 1) == 4 + taken
+    sound(keyed, START + opens)
+    more = len(keyed.take(20, now=START + opens))
+    assert more == min(20, 26 - taken, count - taken)
 
 
 def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
@@ -277,13 +311,6 @@ def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
         assert len(keyed.take(1, now=START + 31.001)) == 1
         keyed.call("config.unset", option, now=START + 32)
         keyed.server.flushall()
-
-
-def test_a_clock_that_was_set_back_does_not_close_a_rate(keyed: Keyed) -> None:
-    limit(keyed, "klass-rate-of-type", "2/m")
-    keyed.put_many([{"jid": f"j{n}"} for n in range(4)], START)
-    assert len(keyed.take(2, now=START + 5000)) == 2
-    assert len(keyed.take(9, now=START)) == 2
 
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
