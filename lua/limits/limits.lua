@@ -171,7 +171,7 @@ local function limit_of(name, klass)
   return LimitSettings.named(name, klass) or { name = name }
 end
 
--- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
+-- Calls as many jobs as the limit has room for, a bounded number at a time.
 local function call_some(limit)
   local room = uncalled_room(limit)
   if room < 1 then
@@ -190,14 +190,13 @@ local function call_some(limit)
   end
 end
 
--- There may be room under the limit of that name, of which a job of the type `klass` was met.
+-- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
+-- is called by who leaves it.)
 function Limits.call_up(name, klass)
-  if call('EXISTS', key.limit_aside(name)) == 0 then
+  if Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
     return
   elseif Turns.is_tenant(name) then
     Turns.next_of_tenant(name)
-  elseif Turns.is_order(name) then
-    Turns.call_head(name)
   else
     call_some(limit_of(name, klass))
   end

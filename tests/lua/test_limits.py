@@ -125,7 +125,7 @@ def test_a_lost_lock_under_a_rate_waits_its_time(keyed: Keyed) -> None:
     keyed.take(10, now=now + 100)
     assert keyed.take(10, now=now + 200) == []
     job = keyed.job("a", now + 200)
-    assert (job["state"], job["worker"]) == ("waiting", "")
+    assert (job["state"], job["worker"], job["expires"]) == ("waiting", "", 0)
     sound(keyed, now + 200)
     assert jids(keyed.take(10, now=now + 603)) == ["a"]
 
@@ -314,7 +314,7 @@ def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
-                                  "1.5/s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
+                                  "1.5/s", "1/.s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
 @pytest.mark.parametrize("option", ["q-rate", "t-rate-of-type", "t-rate-per-key"])
 def test_a_rate_that_cannot_be_read_is_refused(
     keyed: Keyed, option: str, text: str
@@ -459,7 +459,9 @@ def test_what_a_take_costs_does_not_grow_with_what_is_held_back(keyed: Keyed) ->
             keyed.put_many([{"jid": f"j{part}{more}{n:03}"} for n in range(1000)], now)
         if not part:
             assert len(keyed.take(1, now=now)) == 1
+        before = held_back(keyed, now=now)
         costs["sets aside"].append(commands(take))
+        assert held_back(keyed, now=now) == before + 100
         while (
             held_back(keyed, now=now)
             < keyed.json("queues", "queue", now=now)["waiting"]
