@@ -104,7 +104,7 @@ function Rates.room(name, rate)
   end
   local nth = ends and 0 or count - rate.count
   local start = tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2])
-  return 0, math.min(ends or start, start or ends) + rate.per + TICK
+  return 0, math.min(ends or math.huge, start or math.huge) + rate.per + TICK
 end
 
 -- So many start now.
@@ -120,8 +120,7 @@ end
 function Rates.opens(name, rate)
   local _, ends = read_buckets(key.limit_buckets(name), rate)
   local start = tonumber(call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')[2])
-  local first = math.min(ends or start or 0, start or ends or 0)
-  return (ends or start) and first + rate.per + TICK
+  return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
 end
 
 -- How many have started in the window that ends now. (Writes nothing.)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.lua.test_limits import most_in_a_window
+from tests.lua.test_rates import most_in_a_window
 
 if TYPE_CHECKING:
     from django_qless.core import Client
