@@ -3682,11 +3682,11 @@ local function exact(time)
   return string.format('%.17g', time)
 end
 
--- How many more jobs may run under the limit.
-local function room_of(limit)
+-- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
+local function room_of(limit, holds)
   local room = math.huge
   if limit.most then
-    room = limit.most - modules.Holders.count(limit.name)
+    room = limit.most - modules.Holders.count(limit.name) + (holds and 1 or 0)
   end
   if room > 0 and limit.rate then
     room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
@@ -3695,8 +3695,8 @@ local function room_of(limit)
 end
 
 -- The same without those that are called already.
-local function uncalled_room(limit)
-  local room = room_of(limit)
+local function uncalled_room(limit, holds)
+  local room = room_of(limit, holds)
   if room < 1 then
     return 0
   end
@@ -3865,14 +3865,14 @@ function Limits.call_up(name, klass)
   end
 end
 
--- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
--- -> when it is to be looked at again
+-- Does the limit keep a job back that it has not called? -> when it is to be looked at again
 local function full(limit, called, holds)
   local is_called = false
   for _, name in ipairs(called) do
     is_called = is_called or name == limit.name
   end
-  local room = (is_called and room_of(limit) or uncalled_room(limit)) + (holds[limit.name] and 1 or 0)
+  local held = holds[limit.name]
+  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
   return room < 1 and next_look(limit)
 end
 
@@ -7939,8 +7939,8 @@ local function rate_of(of)
   return count and { count = tonumber(count), per = tonumber(per) or 0 }
 end
 
--- The rate that the last start found, and how many have started in the window that it ended. (Of buckets: in the
--- part of the window that is known.) nil if nothing has, or the clock was set back since.
+-- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
+-- the clock was set back since.
 function Rates.last(name)
   local last = call('ZREVRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
   local rate = last[1] and rate_of(string.match(last[1], '^.*:(.*)$'))
@@ -7950,15 +7950,15 @@ function Rates.last(name)
   end
 end
 
+-- The same of buckets: all that are kept were in the window of the last start.
 function Rates.last_of_buckets(name)
-  local all = modules.Hash.all(key.limit_buckets(name))
-  local rate, newest, sum = rate_of(all[RATE]), 0, 0
-  for bucket in pairs(all) do
-    newest = math.max(newest, tonumber(bucket) or 0)
-  end
-  for bucket, count in pairs(all) do
-    local ends = tonumber(bucket)
-    sum = sum + (ends and rate and ends > newest - rate.per and tonumber(count) or 0)
+  local sum, newest, rate = 0, 0, nil
+  for bucket, count in pairs(modules.Hash.all(key.limit_buckets(name))) do
+    if bucket == RATE then
+      rate = rate_of(count)
+    else
+      sum, newest = sum + tonumber(count), math.max(newest, tonumber(bucket))
+    end
   end
   if rate and newest <= present(rate) then
     return rate, sum
@@ -9802,8 +9802,8 @@ end
 -- The same for the job that stands in the work for its tenant.
 local function heal_tenant(name)
   for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local state, called, queue = modules.Hash.values(key.job(jid), 'state', 'called', 'queue')
-    if not called or not state or not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    local queue = call('HGET', key.job(jid), 'queue')
+    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
       call('ZREM', key.limit_called(name), jid)
     end
   end

@@ -19,11 +19,11 @@ local function exact(time)
   return string.format('%.17g', time)
 end
 
--- How many more jobs may run under the limit.
-local function room_of(limit)
+-- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
+local function room_of(limit, holds)
   local room = math.huge
   if limit.most then
-    room = limit.most - Holders.count(limit.name)
+    room = limit.most - Holders.count(limit.name) + (holds and 1 or 0)
   end
   if room > 0 and limit.rate then
     room = math.min(room, (Rates.room(limit.name, limit.rate)))
@@ -32,8 +32,8 @@ local function room_of(limit)
 end
 
 -- The same without those that are called already.
-local function uncalled_room(limit)
-  local room = room_of(limit)
+local function uncalled_room(limit, holds)
+  local room = room_of(limit, holds)
   if room < 1 then
     return 0
   end
@@ -202,14 +202,14 @@ function Limits.call_up(name, klass)
   end
 end
 
--- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
--- -> when it is to be looked at again
+-- Does the limit keep a job back that it has not called? -> when it is to be looked at again
 local function full(limit, called, holds)
   local is_called = false
   for _, name in ipairs(called) do
     is_called = is_called or name == limit.name
   end
-  local room = (is_called and room_of(limit) or uncalled_room(limit)) + (holds[limit.name] and 1 or 0)
+  local held = holds[limit.name]
+  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
   return room < 1 and next_look(limit)
 end
 

@@ -135,8 +135,8 @@ local function rate_of(of)
   return count and { count = tonumber(count), per = tonumber(per) or 0 }
 end
 
--- The rate that the last start found, and how many have started in the window that it ended. (Of buckets: in the
--- part of the window that is known.) nil if nothing has, or the clock was set back since.
+-- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
+-- the clock was set back since.
 function Rates.last(name)
   local last = call('ZREVRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
   local rate = last[1] and rate_of(string.match(last[1], '^.*:(.*)$'))
@@ -146,15 +146,15 @@ function Rates.last(name)
   end
 end
 
+-- The same of buckets: all that are kept were in the window of the last start.
 function Rates.last_of_buckets(name)
-  local all = Hash.all(key.limit_buckets(name))
-  local rate, newest, sum = rate_of(all[RATE]), 0, 0
-  for bucket in pairs(all) do
-    newest = math.max(newest, tonumber(bucket) or 0)
-  end
-  for bucket, count in pairs(all) do
-    local ends = tonumber(bucket)
-    sum = sum + (ends and rate and ends > newest - rate.per and tonumber(count) or 0)
+  local sum, newest, rate = 0, 0, nil
+  for bucket, count in pairs(Hash.all(key.limit_buckets(name))) do
+    if bucket == RATE then
+      rate = rate_of(count)
+    else
+      sum, newest = sum + tonumber(count), math.max(newest, tonumber(bucket))
+    end
   end
   if rate and newest <= present(rate) then
     return rate, sum

@@ -134,8 +134,8 @@ def test_a_limit_that_is_lowered_while_jobs_run_is_sound(scene: Keyed) -> None:
 # A core that is broken in one place, and the words of the audit after some calls.
 BROKEN = {
     "hands out one too many": (
-        "local room = (is_called and room_of(limit) or uncalled_room(limit))",
-        "local room = 1 + (is_called and room_of(limit) or uncalled_room(limit))",
+        "room_of(limit, held) or uncalled_room(limit, held)\n",
+        "room_of(limit, held) or uncalled_room(limit, held) + 1\n",
         "jobs count under",
     ),
     "calls nobody when there is room": (
