@@ -53,12 +53,13 @@ test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in 
 mariadb: .venv/test,mariadb.stamp ## the tests of the outbox with a MariaDB (mariadbd, libmariadb-dev)
 	@$(BIN)/python -m pytest --quiet tests/outbox -k mariadb $(ARGS)
 
-nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, mutants, chaos
+nightly: .venv/test.stamp ## hours: all variants in random order, limits at full size, the matrix, mutants, chaos
 	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all \
 	  -p randomly --randomly-dont-reset-seed $(ARGS)
 	@if PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null; \
 	  then QLESS_ALL_CELLS=1 $(MAKE) --no-print-directory mariadb; \
 	  else echo "Left out: the outbox with MariaDB (no mariadbd)"; fi
+	@$(BIN)/python -m benchmarks.limits
 	@$(MAKE) --no-print-directory matrix
 	@$(BIN)/python -m tests.mutants.run
 	@$(BIN)/python -m tests.mutants.run --language python

@@ -120,7 +120,9 @@ local function more_patterns()
     --                                            +inf: another limit holds it back
     limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
     limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
-    limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
+    -- When a part of the window ends -> starts in it; `rate` when it last counted. For rates above 10,000; expires by
+    -- itself
+    limit_buckets = 'limit:<>:buckets', -- hash
     limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
     -- What outlives jobs. (The two sets expire when nothing can be left.)
@@ -217,8 +219,9 @@ end
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
---                              it has a position), `holds` (limits under which it runs, JSON), `aside` (the
---                              limit that holds it back), `called` (limits that have room for it, JSON)
+--                              it has a position), `holds` (limits under which it runs, and how many each
+--                              allowed when it took them, JSON), `aside` (the limit that holds it back),
+--                              `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -3653,6 +3656,396 @@ function Stats.counters(args, i)
   return found
 end
 end
+elseif module_name == 'Limits' then
+return function()
+local Limits = {}
+modules.Limits = Limits
+-- limits/limits.lua
+-- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
+--
+-- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
+-- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
+-- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
+-- that was called for is not given to those who come later, until the called are late.
+
+-- Jobs called by one step; limits looked at by one call.
+local CALLED, LOOKED = 100, 50
+
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
+-- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
+-- two looks at a limit that holds something back, whatever happens.
+local LATE, EVERY = 5, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
+local function room_of(limit, holds)
+  local room = math.huge
+  if limit.most then
+    room = limit.most - modules.Holders.count(limit.name) + (holds and 1 or 0)
+  end
+  if room > 0 and limit.rate then
+    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
+  end
+  return room
+end
+
+-- The same without those that are called already.
+local function uncalled_room(limit, holds)
+  local room = room_of(limit, holds)
+  if room < 1 then
+    return 0
+  end
+  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
+end
+
+-- When a limit that holds something back has to be looked at again.
+local function next_look(limit)
+  if uncalled_room(limit) > 0 then
+    return scope.now
+  end
+  local look = scope.now + EVERY
+  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
+  look = called and math.min(look, called + LATE) or look
+  if limit.rate then
+    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
+  end
+  if limit.most then
+    look = math.min(look, modules.Holders.next_look(limit.name) or look)
+  end
+  return math.max(look, scope.now)
+end
+
+-- Notes when a limit, by name, is to be looked at by those who serve the queue.
+local function look_at(name, queue, time)
+  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
+  modules.Wake.due(queue, time)
+end
+
+-- Jobs were called: those that are next have their queues look whether these are late.
+local function look_when_late(name)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+  end
+end
+
+-- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
+function Limits.set_aside(jid, queue, name, score, look, job)
+  scope.set_aside = (scope.set_aside or 0) + 1
+  modules.LimitSettings.mark()
+  call('ZADD', key.place(queue, 'aside'), score, jid)
+  call('ZADD', key.limit_aside(name), score, jid)
+  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
+  if job.state == 'running' then -- its lock was lost
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    call('HDEL', key.job(jid), 'token')
+    call('ZREM', key.place(queue, 'locks'), jid)
+    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
+  end
+  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+end
+
+local function note_called(jid, names)
+  if #names > 0 then
+    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
+  else
+    call('HDEL', key.job(jid), 'called')
+  end
+end
+
+-- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
+function Limits.note_called(jid, called, name, time)
+  call('ZADD', key.limit_called(name), time, jid)
+  for _, other in ipairs(called) do
+    if other == name then
+      return
+    end
+  end
+  called[#called + 1] = name
+  note_called(jid, called)
+end
+
+-- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
+function Limits.uncall(jid, called, klass, name)
+  local rest, freed = {}, {}
+  for _, other in ipairs(called) do
+    if not name or other == name or modules.Turns.is_tenant(other) then
+      call('ZREM', key.limit_called(other), jid)
+      freed[#freed + 1] = other
+    else
+      rest[#rest + 1] = other
+    end
+  end
+  if #freed > 0 then
+    note_called(jid, rest)
+  end
+  for _, other in ipairs(freed) do
+    if other ~= name then
+      Limits.call_up(other, klass)
+    end
+  end
+  return rest
+end
+
+-- Takes a job out of where it was set aside.
+local function leave_aside(jid, queue, name)
+  call('ZREM', key.place(queue or '', 'aside'), jid)
+  call('ZREM', key.limit_aside(name), jid)
+  call('HDEL', key.job(jid), 'aside')
+end
+
+-- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+function Limits.bring(jid, name, score, afresh)
+  local queue, state, priority, aside, its_called =
+    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
+    call('ZREM', key.place(queue or '', 'aside'), jid)
+    return nil
+  end
+  leave_aside(jid, queue, name)
+  if afresh and score ~= 'inf' then
+    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
+  end
+  call('ZADD', key.place(queue, 'work'), score, jid)
+  modules.Wake.ready(queue, 1)
+  local called = modules.Record.read('called', its_called, {})
+  for _, other in ipairs(called) do
+    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
+    look_when_late(other)
+  end
+  Limits.note_called(jid, called, name, modules.NumberFormat.now())
+  return queue
+end
+
+-- The limit of that name: how much room it has is known by the job types of those it holds back.
+local function limit_of(name, klass)
+  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
+    return nil
+  end
+  if not klass then
+    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    klass = jid and call('HGET', key.job(jid), 'klass') or ''
+  end
+  return modules.LimitSettings.named(name, klass) or { name = name }
+end
+
+-- Calls as many jobs as the limit has room for, a bounded number at a time.
+local function call_some(limit)
+  local room = uncalled_room(limit)
+  if room < 1 then
+    return
+  end
+  local most = math.min(room, CALLED)
+  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
+  local queue
+  for n = 1, #list, 2 do
+    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+  end
+  if #list / 2 == CALLED and room > CALLED and queue then
+    look_at(limit.name, queue, scope.now)
+  elseif queue then
+    look_when_late(limit.name)
+  end
+end
+
+-- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
+-- is called by who leaves it.)
+function Limits.call_up(name, klass)
+  if modules.Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
+    return
+  elseif modules.Turns.is_tenant(name) then
+    modules.Turns.next_of_tenant(name)
+  else
+    call_some(limit_of(name, klass))
+  end
+end
+
+-- Does the limit keep a job back that it has not called? -> when it is to be looked at again
+local function full(limit, called, holds)
+  local is_called = false
+  for _, name in ipairs(called) do
+    is_called = is_called or name == limit.name
+  end
+  local held = holds[limit.name]
+  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
+  return room < 1 and next_look(limit)
+end
+
+-- The limits of a job that have numbers: of its key, then of its type.
+local function limits_of(klass, text)
+  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
+  if of and text and (of.key_most or of.key_rate) then
+    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
+  end
+  if of and (of.most or of.rate) then
+    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
+local function obstacle(jid, queue, klass, job, limits, called, holds)
+  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if name then
+    return name
+  end
+  for n, limit in ipairs(limits) do
+    local look = full(limit, called, holds)
+    if look then
+      -- Those before have room for it: it is their next, whatever this one takes.
+      for before = 1, n - 1 do
+        Limits.note_called(jid, called, limits[before].name, '+inf')
+      end
+      return limit.name, look
+    end
+  end
+end
+
+-- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+function Limits.admit(jid, queue, klass, job, score, expires)
+  local limits = limits_of(klass, job.limit_key or nil)
+  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+    return true
+  end
+  local called = modules.Record.read('called', job.called or nil, {})
+  local holds = modules.Record.read('holds', job.holds or nil, {})
+  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  if name then
+    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
+    Limits.set_aside(jid, queue, name, score, look, job)
+    Limits.uncall(jid, called, klass, name)
+    return false
+  end
+  modules.Holders.take(jid, limits, expires, holds)
+  Limits.uncall(jid, called, klass)
+  return true
+end
+
+-- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
+function Limits.release(jid, holds)
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.call_up(name)
+  end
+end
+
+-- A job was taken from its worker and is the next to be handed out: there is room for it first.
+function Limits.call_again(jid, holds)
+  local called = {}
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.note_called(jid, called, name, modules.NumberFormat.now())
+    look_when_late(name)
+  end
+end
+
+-- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
+-- aside, called, queue.
+function Limits.leave(jid, record, keeps_turn)
+  if record.aside then
+    leave_aside(jid, record.queue, record.aside)
+  end
+  if record.holds then
+    Limits.release(jid, record.holds)
+  end
+  if record.called then
+    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
+  end
+  if record.turn and not keeps_turn then
+    modules.Turns.leave(jid, record.turn)
+  end
+end
+
+-- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
+-- called at a time that is yet to come, before the clock was set back, is called now.
+local function heal(limit)
+  modules.Holders.heal(limit.name)
+  local called, now = key.limit_called(limit.name), modules.NumberFormat.now()
+  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
+    call('ZADD', called, now, jid)
+  end
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
+    if not call('HGET', key.job(jid), 'aside') then
+      call('ZADD', called, now, jid)
+    end
+  end
+end
+
+-- A limit has to be looked at: whether there is room, and when to look again.
+local function look(name, queue)
+  local openings = key.place(queue, 'openings')
+  call('ZREM', openings, name)
+  local limit = limit_of(name)
+  if not limit then
+    modules.Turns.look(name)
+  else
+    heal(limit)
+    call_some(limit)
+  end
+  if call('EXISTS', key.limit_aside(name)) == 1 then
+    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
+  end
+end
+
+-- Looks at the limits of the queue for which it is time.
+function Limits.look(queue)
+  local name = key.place(queue, 'openings')
+  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
+    look(limit, queue)
+  end
+end
+
+-- The limits of a job type have changed: what they hold back is looked at by the next calls.
+function Limits.look_again(klass)
+  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
+  local left = modules.Arguments.most
+  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+    local openings = key.place(queue, 'openings')
+    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
+      left = left - 1
+      if name == type or string.sub(name, 1, #of_keys) == of_keys then
+        look_at(name, queue, scope.now)
+      end
+    end
+  end
+end
+
+-- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
+function Limits.room_of_queue(queue)
+  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if not rate then
+    return math.huge
+  end
+  return modules.Rates.room('queue:' .. queue, rate)
+end
+
+-- So many jobs of the queue were handed out.
+function Limits.count_of_queue(queue, n)
+  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if rate then
+    modules.Rates.count('queue:' .. queue, rate, n)
+  end
+end
+
+-- When limits have something to do for the queue next, or nil.
+function Limits.next_due(queue)
+  if not modules.LimitSettings.exist() then
+    return nil
+  end
+  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local rate = modules.LimitSettings.of_queue(queue)
+  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
+    local room, opens = modules.Rates.room('queue:' .. queue, rate)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
+end
+end
 elseif module_name == 'Tags' then
 return function()
 local Tags = {}
@@ -4344,450 +4737,6 @@ function Clock.show()
     end
   end
   return cjson.encode(shown)
-end
-end
-elseif module_name == 'Limits' then
-return function()
-local Limits = {}
-modules.Limits = Limits
--- limits/limits.lua
--- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
---
--- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
--- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
--- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
--- that was called for is not given to those who come later, until the called are late.
-
--- Jobs called by one step; limits looked at by one call.
-local CALLED, LOOKED = 100, 50
-
--- How many of those that are next have their queues look whether the called are late.
-local NEXT = 5
-
--- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
--- two looks at a limit that holds something back, whatever happens.
-local LATE, EVERY = 5, 60
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
--- How many more jobs may run under the limit.
-local function room_of(limit)
-  local room = math.huge
-  if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
-  end
-  if room > 0 and limit.rate then
-    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
-  end
-  return room
-end
-
--- The same without those that are called already.
-local function uncalled_room(limit)
-  local room = room_of(limit)
-  if room < 1 then
-    return 0
-  end
-  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
-end
-
--- When a limit that holds something back has to be looked at again.
-local function next_look(limit)
-  local look, first = scope.now + EVERY, nil
-  local function sooner(name, seconds)
-    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
-    look = first and math.min(look, tonumber(first) + seconds) or look
-  end
-  if uncalled_room(limit) > 0 then
-    return scope.now
-  end
-  sooner(key.limit_called(limit.name), LATE)
-  if limit.rate then
-    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
-  end
-  if limit.most then
-    sooner(key.limit_holders(limit.name), 0)
-  end
-  return math.max(look, scope.now)
-end
-
--- Notes when a limit, by name, is to be looked at by those who serve the queue.
-local function look_at(name, queue, time)
-  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
-  modules.Wake.due(queue, time)
-end
-
--- Jobs were called: those that are next have their queues look whether these are late.
-local function look_when_late(name)
-  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
-  end
-end
-
--- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
-function Limits.set_aside(jid, queue, name, score, look, job)
-  scope.set_aside = (scope.set_aside or 0) + 1
-  modules.LimitSettings.mark()
-  call('ZADD', key.place(queue, 'aside'), score, jid)
-  call('ZADD', key.limit_aside(name), score, jid)
-  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
-  if job.state == 'running' then -- its lock was lost
-    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
-    call('HDEL', key.job(jid), 'token')
-    call('ZREM', key.place(queue, 'locks'), jid)
-    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
-  end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
-end
-
-local function note_called(jid, names)
-  if #names > 0 then
-    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
-  else
-    call('HDEL', key.job(jid), 'called')
-  end
-end
-
--- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
-function Limits.note_called(jid, called, name, time)
-  call('ZADD', key.limit_called(name), time, jid)
-  for _, other in ipairs(called) do
-    if other == name then
-      return
-    end
-  end
-  called[#called + 1] = name
-  note_called(jid, called)
-end
-
--- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
-function Limits.uncall(jid, called, klass, name)
-  local rest, freed = {}, {}
-  for _, other in ipairs(called) do
-    if not name or other == name or modules.Turns.is_tenant(other) then
-      call('ZREM', key.limit_called(other), jid)
-      freed[#freed + 1] = other
-    else
-      rest[#rest + 1] = other
-    end
-  end
-  if #freed > 0 then
-    note_called(jid, rest)
-  end
-  for _, other in ipairs(freed) do
-    if other ~= name then
-      Limits.call_up(other, klass)
-    end
-  end
-  return rest
-end
-
--- Takes a job out of where it was set aside.
-local function leave_aside(jid, queue, name)
-  call('ZREM', key.place(queue or '', 'aside'), jid)
-  call('ZREM', key.limit_aside(name), jid)
-  call('HDEL', key.job(jid), 'aside')
-end
-
--- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
-function Limits.bring(jid, name, score, afresh)
-  local queue, state, priority, aside, its_called =
-    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
-    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
-    call('ZREM', key.place(queue or '', 'aside'), jid)
-    return nil
-  end
-  leave_aside(jid, queue, name)
-  if afresh and score ~= 'inf' then
-    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
-  end
-  call('ZADD', key.place(queue, 'work'), score, jid)
-  modules.Wake.ready(queue, 1)
-  local called = modules.Record.read('called', its_called, {})
-  for _, other in ipairs(called) do
-    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
-    look_when_late(other)
-  end
-  Limits.note_called(jid, called, name, modules.NumberFormat.now())
-  return queue
-end
-
--- The limit of that name: how much room it has is known by the job types of those it holds back.
-local function limit_of(name, klass)
-  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
-    return nil
-  end
-  if not klass then
-    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
-    klass = jid and call('HGET', key.job(jid), 'klass') or ''
-  end
-  return modules.LimitSettings.named(name, klass) or { name = name }
-end
-
--- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
-local function call_some(limit)
-  local room = uncalled_room(limit)
-  if room < 1 then
-    return
-  end
-  local most = math.min(room, CALLED)
-  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
-  local queue
-  for n = 1, #list, 2 do
-    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
-  end
-  if #list / 2 == CALLED and room > CALLED and queue then
-    look_at(limit.name, queue, scope.now)
-  elseif queue then
-    look_when_late(limit.name)
-  end
-end
-
--- There may be room under the limit of that name, of which a job of the type `klass` was met.
-function Limits.call_up(name, klass)
-  if call('EXISTS', key.limit_aside(name)) == 0 then
-    return
-  elseif modules.Turns.is_tenant(name) then
-    modules.Turns.next_of_tenant(name)
-  elseif modules.Turns.is_order(name) then
-    modules.Turns.call_head(name)
-  else
-    call_some(limit_of(name, klass))
-  end
-end
-
--- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
--- -> when it is to be looked at again
-local function full(limit, called, holds)
-  local is_called, held = false, 0
-  for _, name in ipairs(called) do
-    is_called = is_called or name == limit.name
-  end
-  for _, name in ipairs(holds) do
-    held = held + (name == limit.name and 1 or 0)
-  end
-  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
-  return room < 1 and next_look(limit)
-end
-
-local function take(jid, limits, expires)
-  local holds = {}
-  for _, limit in ipairs(limits) do
-    if limit.most then
-      call('ZADD', key.limit_holders(limit.name), expires, jid)
-      holds[#holds + 1] = limit.name
-    end
-    if limit.rate then
-      modules.Rates.count(limit.name, limit.rate, 1)
-    end
-  end
-  if #holds > 0 then
-    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
-  end
-  return holds
-end
-
--- It held these before under a lock that was lost, and holds those now.
-function Limits.forget_others(jid, before, now)
-  local kept = {}
-  for _, name in ipairs(now) do
-    kept[name] = true
-  end
-  for _, name in ipairs(before) do
-    if not kept[name] then
-      call('ZREM', key.limit_holders(name), jid)
-      Limits.call_up(name)
-    end
-  end
-  if #now == 0 and #before > 0 then
-    call('HDEL', key.job(jid), 'holds')
-  end
-end
-
--- The limits of a job that have numbers: of its key, then of its type.
-local function limits_of(klass, text)
-  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
-  if of and text and (of.key_most or of.key_rate) then
-    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
-  end
-  if of and (of.most or of.rate) then
-    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
-  end
-  return limits
-end
-
--- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
-local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
-  end
-  for n, limit in ipairs(limits) do
-    local look = full(limit, called, holds)
-    if look then
-      -- Those before have room for it: it is their next, whatever this one takes.
-      for before = 1, n - 1 do
-        Limits.note_called(jid, called, limits[before].name, '+inf')
-      end
-      return limit.name, look
-    end
-  end
-end
-
--- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
-function Limits.admit(jid, queue, klass, job, score, expires)
-  local limits = limits_of(klass, job.limit_key or nil)
-  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
-    return true
-  end
-  local called = modules.Record.read('called', job.called or nil, {})
-  local holds = modules.Record.read('holds', job.holds or nil, {})
-  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
-  if name then
-    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
-    Limits.set_aside(jid, queue, name, score, look, job)
-    Limits.uncall(jid, called, klass, name)
-    return false
-  end
-  Limits.forget_others(jid, holds, take(jid, limits, expires))
-  Limits.uncall(jid, called, klass)
-  return true
-end
-
--- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
-function Limits.release(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local names = modules.Record.read('holds', holds, {})
-  for _, name in ipairs(names) do
-    call('ZREM', key.limit_holders(name), jid)
-  end
-  for _, name in ipairs(names) do
-    Limits.call_up(name)
-  end
-end
-
--- A job was taken from its worker and is the next to be handed out: there is room for it first.
-function Limits.call_again(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local called = {}
-  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
-    call('ZREM', key.limit_holders(name), jid)
-    Limits.note_called(jid, called, name, modules.NumberFormat.now())
-    look_when_late(name)
-  end
-end
-
--- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
--- aside, called, queue.
-function Limits.leave(jid, record, keeps_turn)
-  if record.aside then
-    leave_aside(jid, record.queue, record.aside)
-  end
-  if record.holds then
-    Limits.release(jid, record.holds)
-  end
-  if record.called then
-    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
-  end
-  if record.turn and not keeps_turn then
-    modules.Turns.leave(jid, record.turn)
-  end
-end
-
--- Drops those from a list of the limit that are there for nothing: another core may have ended them.
-local function heal(limit)
-  local ended =
-    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', modules.NumberFormat.now(), 'LIMIT', 0, CALLED)
-  for _, jid in ipairs(ended) do
-    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
-    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
-    if lock then
-      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
-    else
-      call('ZREM', key.limit_holders(limit.name), jid)
-    end
-  end
-  local called = key.limit_called(limit.name)
-  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
-  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
-    if not call('HGET', key.job(jid), 'aside') then
-      call('ZADD', called, modules.NumberFormat.now(), jid)
-    end
-  end
-end
-
--- A limit has to be looked at: whether there is room, and when to look again.
-local function look(name, queue)
-  local openings = key.place(queue, 'openings')
-  call('ZREM', openings, name)
-  local limit = limit_of(name)
-  if not limit then
-    modules.Turns.look(name)
-  else
-    heal(limit)
-    call_some(limit)
-  end
-  if call('EXISTS', key.limit_aside(name)) == 1 then
-    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
-  end
-end
-
--- Looks at the limits of the queue for which it is time.
-function Limits.look(queue)
-  local name = key.place(queue, 'openings')
-  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
-    look(limit, queue)
-  end
-end
-
--- The limits of a job type have changed: what they hold back is looked at by the next calls.
-function Limits.look_again(klass)
-  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
-  local left = modules.Arguments.most
-  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
-    local openings = key.place(queue, 'openings')
-    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
-      left = left - 1
-      if name == type or string.sub(name, 1, #of_keys) == of_keys then
-        look_at(name, queue, scope.now)
-      end
-    end
-  end
-end
-
--- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
-function Limits.room_of_queue(queue)
-  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if not rate then
-    return math.huge
-  end
-  return modules.Rates.room('queue:' .. queue, rate)
-end
-
--- So many jobs of the queue were handed out.
-function Limits.count_of_queue(queue, n)
-  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if rate then
-    modules.Rates.count('queue:' .. queue, rate, n)
-  end
-end
-
--- When limits have something to do for the queue next, or nil.
-function Limits.next_due(queue)
-  if not modules.LimitSettings.exist() then
-    return nil
-  end
-  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
-  local rate = modules.LimitSettings.of_queue(queue)
-  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
-    local room, opens = modules.Rates.room('queue:' .. queue, rate)
-    first = room < 1 and math.min(first or opens, opens) or first
-  end
-  return first
 end
 end
 elseif module_name == 'Queue' then
@@ -7848,6 +7797,174 @@ function PutStore.store(job, asking, tracked, batch)
   end
 end
 end
+elseif module_name == 'Rates' then
+return function()
+local Rates = {}
+modules.Rates = Rates
+-- limits/rates.lua
+-- Rates: how many starts the window behind us leaves room for.
+-- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
+-- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
+-- at: never too many, and at most two hundredths too few. What a rate kept in the other way before it was changed
+-- counts as well.
+-- The clock may be set back. Who asks next finds starts that are yet to come: they count as started now. So there are
+-- never too many, and nobody waits longer than a window from then on.
+
+local format, floor = string.format, math.floor
+
+local EXACT, BUCKETS = 10000, 100
+
+-- Beside the window itself: what is kept goes by itself when nobody has started for so long.
+local KEPT = 60
+
+-- Starts are as exact as this.
+local TICK = 1e-6
+
+-- Stands among the buckets: the rate under which the last start was counted.
+local RATE = 'rate'
+
+local function text(number)
+  return format('%.17g', number)
+end
+
+local function keep(name, rate)
+  call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
+end
+
+-- A rate as what is counted under it remembers it.
+local function words(rate)
+  return format('%d/%s', rate.count, text(rate.per))
+end
+
+-- Forgets starts that are out of the window, and sets back those that are yet to come, a bounded number at a time.
+local function tidy_starts(starts, rate)
+  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
+  local now = modules.NumberFormat.now()
+  modules.SortedSet.add(starts, now, call('ZRANGEBYSCORE', starts, '(' .. now, '+inf', 'LIMIT', 0, modules.Arguments.most))
+end
+
+local function count_starts(starts, rate, n)
+  local before, now, of, members = call('ZCARD', starts), modules.NumberFormat.now(), words(rate), {}
+  for i = 1, n do
+    members[i] = format('%s:%05d:%s', now, before + i, of)
+  end
+  modules.SortedSet.add(starts, now, members)
+  keep(starts, rate)
+end
+
+-- A bucket is known by the time when it ends. This is the one of the present.
+local function present(rate)
+  local width = rate.per / BUCKETS
+  return (floor(scope.now / width) + 1) * width
+end
+
+-- -> starts in the buckets that a window ends in, when the oldest of these ends, the buckets to be forgotten (out of
+-- the window, or yet to come), and how many have started in those that are yet to come
+local function read_buckets(buckets, rate)
+  local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
+  for bucket, count in pairs(modules.Hash.all(buckets)) do
+    local ends = tonumber(bucket)
+    if ends and ends > scope.now - rate.per then
+      sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
+    end
+    if ends and ends > last then
+      early = early + tonumber(count)
+    end
+    if ends and (ends > last or ends <= scope.now - rate.per) then
+      gone[#gone + 1] = bucket
+    end
+  end
+  return sum, oldest, gone, early
+end
+
+local function tidy_buckets(buckets, rate)
+  local sum, oldest, gone, early = read_buckets(buckets, rate)
+  if #gone > 0 then
+    call('HDEL', buckets, unpack(gone))
+  end
+  if early > 0 then
+    call('HINCRBY', buckets, text(present(rate)), early)
+  end
+  return sum, oldest
+end
+
+local function count_bucket(buckets, rate, n)
+  call('HINCRBY', buckets, text(present(rate)), n)
+  call('HSET', buckets, RATE, words(rate))
+  keep(buckets, rate)
+end
+
+-- How many more may start under this rate; if none, when the next may.
+function Rates.room(name, rate)
+  local starts, buckets = key.limit_starts(name), key.limit_buckets(name)
+  local in_buckets, ends = 0, nil
+  if call('EXISTS', buckets) == 1 then
+    in_buckets, ends = tidy_buckets(buckets, rate)
+  end
+  tidy_starts(starts, rate)
+  local count = in_buckets + call('ZCARD', starts)
+  if count < rate.count then
+    return rate.count - count
+  end
+  local nth = ends and 0 or count - rate.count
+  local start = tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2])
+  return 0, math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+end
+
+-- So many start now.
+function Rates.count(name, rate, n)
+  if rate.count > EXACT then
+    count_bucket(key.limit_buckets(name), rate, n)
+  else
+    count_starts(key.limit_starts(name), rate, n)
+  end
+end
+
+-- When there is more room than now; nil if nothing has started lately.
+function Rates.opens(name, rate)
+  local _, ends = read_buckets(key.limit_buckets(name), rate)
+  local start = tonumber(call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')[2])
+  return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+end
+
+-- How many have started in the window that ends now. (Writes nothing.)
+function Rates.used(name, rate)
+  local in_buckets = read_buckets(key.limit_buckets(name), rate)
+  return in_buckets + call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
+end
+
+-- The rate that these words stand for.
+local function rate_of(of)
+  local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
+  return count and { count = tonumber(count), per = tonumber(per) or 0 }
+end
+
+-- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
+-- the clock was set back since.
+function Rates.last(name)
+  local last = call('ZREVRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
+  local rate = last[1] and rate_of(string.match(last[1], '^.*:(.*)$'))
+  if rate and tonumber(last[2]) <= scope.now then
+    local since = text(tonumber(last[2]) - rate.per)
+    return rate, call('ZCOUNT', key.limit_starts(name), since, last[2])
+  end
+end
+
+-- The same of buckets: all that are kept were in the window of the last start.
+function Rates.last_of_buckets(name)
+  local sum, newest, rate = 0, 0, nil
+  for bucket, count in pairs(modules.Hash.all(key.limit_buckets(name))) do
+    if bucket == RATE then
+      rate = rate_of(count)
+    else
+      sum, newest = sum + tonumber(count), math.max(newest, tonumber(bucket))
+    end
+  end
+  if rate and newest <= present(rate) then
+    return rate, sum
+  end
+end
+end
 elseif module_name == 'Ticks' then
 return function()
 local Ticks = {}
@@ -8624,130 +8741,6 @@ function PutOptions.parse(command, args, i, from, to)
     check_rare(command, job)
   end
   return job
-end
-end
-elseif module_name == 'Rates' then
-return function()
-local Rates = {}
-modules.Rates = Rates
--- limits/rates.lua
--- Rates: how many starts the window behind us leaves room for.
--- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
--- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
--- at: never too many, and at most two hundredths too few.
-
-local format, floor = string.format, math.floor
-
-local EXACT, BUCKETS = 10000, 100
-
--- Beside the window itself: what is kept goes by itself when nobody has started for so long.
-local KEPT = 60
-
--- Starts are as exact as this.
-local TICK = 1e-6
-
-local function text(number)
-  return format('%.17g', number)
-end
-
-local function keep(name, rate)
-  call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
-end
-
--- -> how many more may start; else 0 and when the next may
-local function exact_room(name, rate)
-  local starts = key.limit_starts(name)
-  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
-  local count = call('ZCARD', starts)
-  if count < rate.count then
-    return rate.count - count
-  end
-  local oldest = call('ZRANGE', starts, count - rate.count, count - rate.count, 'WITHSCORES')
-  local opens = tonumber(oldest[2]) + rate.per + TICK
-  if opens > scope.now + rate.per + 1 then -- the clock was set back
-    call('ZREMRANGEBYSCORE', starts, '(' .. modules.NumberFormat.now(), '+inf')
-    return math.max(0, rate.count - call('ZCARD', starts)), opens
-  end
-  return 0, opens
-end
-
-local function exact_count(name, rate, n)
-  local starts = key.limit_starts(name)
-  local before, now, members = call('ZCARD', starts), modules.NumberFormat.now(), {}
-  for i = 1, n do
-    members[i] = now .. ':' .. before + i
-  end
-  modules.SortedSet.add(starts, now, members)
-  keep(starts, rate)
-end
-
--- -> starts in the buckets that a window ends in, the oldest of these; old buckets go
-local function read_buckets(buckets, width, rate)
-  local first, last = floor((scope.now - rate.per) / width), floor(scope.now / width)
-  local sum, oldest, gone = 0, nil, {}
-  for field, count in pairs(modules.Hash.all(buckets)) do
-    local number = tonumber(field)
-    if number < first or number > last then -- (The clock may have been set back.)
-      gone[#gone + 1] = field
-    else
-      sum, oldest = sum + tonumber(count), math.min(oldest or number, number)
-    end
-  end
-  return sum, oldest, gone
-end
-
-local function bucket_room(name, rate)
-  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
-  local sum, oldest, gone = read_buckets(buckets, width, rate)
-  if #gone > 0 and not scope.reading then
-    call('HDEL', buckets, unpack(gone))
-  end
-  if sum < rate.count then
-    return rate.count - sum
-  end
-  return 0, (oldest + 1) * width + rate.per + TICK
-end
-
-local function bucket_count(name, rate, n)
-  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
-  call('HINCRBY', buckets, format('%.0f', floor(scope.now / width)), n)
-  keep(buckets, rate)
-end
-
--- How many more may start under this rate; if none, when the next may.
-function Rates.room(name, rate)
-  if rate.count > EXACT then
-    return bucket_room(name, rate)
-  end
-  return exact_room(name, rate)
-end
-
--- So many start now.
-function Rates.count(name, rate, n)
-  if rate.count > EXACT then
-    bucket_count(name, rate, n)
-  else
-    exact_count(name, rate, n)
-  end
-end
-
--- When there is more room than now; nil if nothing has started lately.
-function Rates.opens(name, rate)
-  if rate.count > EXACT then
-    local width = rate.per / BUCKETS
-    local _, oldest = read_buckets(key.limit_buckets(name), width, rate)
-    return oldest and (oldest + 1) * width + rate.per + TICK
-  end
-  local oldest = call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
-  return oldest[2] and tonumber(oldest[2]) + rate.per + TICK
-end
-
--- How many have started in the window that ends now. (Writes nothing.)
-function Rates.used(name, rate)
-  if rate.count > EXACT then
-    return (read_buckets(key.limit_buckets(name), rate.per / BUCKETS, rate))
-  end
-  return call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
 end
 end
 elseif module_name == 'Recurring' then
@@ -9809,8 +9802,8 @@ end
 -- The same for the job that stands in the work for its tenant.
 local function heal_tenant(name)
   for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local state, called, queue = modules.Hash.values(key.job(jid), 'state', 'called', 'queue')
-    if not called or not state or not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    local queue = call('HGET', key.job(jid), 'queue')
+    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
       call('ZREM', key.limit_called(name), jid)
     end
   end
@@ -9936,9 +9929,6 @@ local complain = modules.AuditJobs.complain
 -- Seconds by which a look may be later than it has to be.
 local CLOSE = 0.001
 
--- Parts of a limit that are members of nothing else.
-local UNCHECKED = { starts = true, buckets = true }
-
 -- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
 local function check_aside(report, name, jid, score)
   local aside, queue, state = modules.Hash.values(key.job(jid), 'aside', 'queue', 'state')
@@ -9976,7 +9966,7 @@ local function check_room(report, name, look, klass)
   local room, called =
     math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
   if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(name))
+    room = limit.most - modules.Holders.count(name)
   end
   if limit.rate then
     room = math.min(room, limit.rate.count - modules.Rates.used(name, limit.rate))
@@ -10006,12 +9996,30 @@ local function check_list(report, name)
   end
 end
 
--- Who holds the limit runs and says so; and no more have taken it than were allowed.
+-- Who holds the limit runs and says so; and they are no more than the last of them who took it was allowed. Which
+-- was the last is not known: not more than the most that one was allowed. (Of more than a call may look at that is not
+-- known either.)
 local function check_holders(report, name)
+  local count, allowed = modules.Holders.count(name), 0
   for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, modules.Arguments.most - 1)) do
-    local state, holds = modules.Hash.values(key.job(jid), 'state', 'holds')
-    if state ~= 'running' or not string.find(holds or '', cjson.encode(name), 1, true) then
+    local state, text = modules.Hash.values(key.job(jid), 'state', 'holds')
+    local holds = modules.Record.read('holds', text, {})
+    if state ~= 'running' or not holds[name] then
       complain(report, 'job %s counts under %s, and is %s', jid, name, state or 'gone')
+    end
+    allowed = math.max(allowed, holds[name] or 0)
+  end
+  if count > allowed and count <= modules.Arguments.most then
+    complain(report, '%s jobs count under %s, which allowed at most %s', count, name, allowed)
+  end
+end
+
+-- No more have started in the window that the last of them ended than it was allowed.
+local function check_rate(last)
+  return function(report, name)
+    local rate, count = last(name)
+    if rate and count > rate.count then
+      complain(report, '%s started under %s within a window, which allowed %s', count, name, rate.count)
     end
   end
 end
@@ -10033,14 +10041,21 @@ local function check_called(report, name)
   end
 end
 
-local CHECKS = { aside = check_list, holders = check_holders, order = check_order, called = check_called }
+local CHECKS = {
+  aside = check_list,
+  holders = check_holders,
+  order = check_order,
+  called = check_called,
+  starts = check_rate(modules.Rates.last),
+  buckets = check_rate(modules.Rates.last_of_buckets),
+}
 
 -- What stands behind limit: in a key.
 function AuditLimits.check(report, text)
   local name, part = match(text, '^(.*):(%l+)$')
   if CHECKS[part] then
     CHECKS[part](report, name)
-  elseif not UNCHECKED[part] then
+  else
     complain(report, 'key %slimit:%s is none of ours', scope.prefix, text)
   end
 end
@@ -10054,7 +10069,7 @@ function AuditLimits.check_job(report, jid)
   if holds and state ~= 'running' then
     complain(report, 'job %s counts under %s and is %s', jid, holds, state)
   end
-  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
+  for name in pairs(modules.Record.read('holds', holds, {})) do
     if not call('ZSCORE', key.limit_holders(name), jid) then
       complain(report, 'job %s does not count under %s', jid, name)
     end
@@ -10869,6 +10884,92 @@ end
 -- What was raised at last, if the message is a traceback; else its first line.
 function Headline.of(message)
   return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
+end
+end
+elseif module_name == 'Holders' then
+return function()
+local Holders = {}
+modules.Holders = Holders
+-- limits/holders.lua
+-- Who runs under limits, from the reservation until the worker has the job no longer.
+-- The record of a job says which limits it holds, and of how many each when it took them. A limit is held by no more
+-- than the last who took it found allowed: that stays true when less is allowed afterwards.
+
+-- Holders looked at by one call; seconds after which one is looked at again.
+local LOOKED, EVERY = 100, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- Mostly when the lock is lost.
+local function next_look(expires)
+  return exact(math.min(tonumber(expires), scope.now + EVERY))
+end
+
+function Holders.count(name)
+  return call('ZCARD', key.limit_holders(name))
+end
+
+-- When a holder is to be looked at next, or nil.
+function Holders.next_look(name)
+  return tonumber(call('ZRANGE', key.limit_holders(name), 0, 0, 'WITHSCORES')[2])
+end
+
+-- The job with a lock until `expires` takes what it needs of these limits. It held others `before`, under a lock
+-- that was lost.
+function Holders.take(jid, limits, expires, before)
+  local holds = {}
+  for _, limit in ipairs(limits) do
+    if limit.most then
+      call('ZADD', key.limit_holders(limit.name), next_look(expires), jid)
+      holds[limit.name] = limit.most
+    end
+    if limit.rate then
+      modules.Rates.count(limit.name, limit.rate, 1)
+    end
+  end
+  if next(holds) then
+    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
+  elseif next(before) then
+    call('HDEL', key.job(jid), 'holds')
+  end
+  for name in pairs(before) do
+    if not holds[name] then
+      call('ZREM', key.limit_holders(name), jid)
+      modules.Limits.call_up(name)
+    end
+  end
+end
+
+-- The job holds nothing any more. `holds` is the text in its record. -> what it held: name -> how many were allowed
+function Holders.drop(jid, holds)
+  local held = modules.Record.read('holds', holds, {})
+  call('HDEL', key.job(jid), 'holds')
+  for name in pairs(held) do
+    call('ZREM', key.limit_holders(name), jid)
+  end
+  return held
+end
+
+local function look(name, jids)
+  for _, jid in ipairs(jids) do
+    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
+    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
+    if lock then
+      call('ZADD', key.limit_holders(name), next_look(math.max(tonumber(lock), scope.now + 1)), jid)
+    else
+      call('ZREM', key.limit_holders(name), jid)
+    end
+  end
+end
+
+-- Drops those that hold the limit for nothing: another core has ended them. (Who is to be looked at later than
+-- anybody can be was given a time before the clock was set back.)
+function Holders.heal(name)
+  local holders = key.limit_holders(name)
+  look(name, call('ZRANGEBYSCORE', holders, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED))
+  look(name, call('ZRANGEBYSCORE', holders, '(' .. exact(scope.now + EVERY), '+inf', 'LIMIT', 0, LOOKED))
 end
 end
 elseif module_name == 'Pause' then
@@ -13438,6 +13539,17 @@ local function object(text)
   return value and #value == 0 and value
 end
 
+-- Numbers by names.
+local function counts(text)
+  local value = table_of(text)
+  for name, number in pairs(value or {}) do
+    if type(name) ~= 'string' or type(number) ~= 'number' then
+      return false
+    end
+  end
+  return value
+end
+
 local function old_history(text)
   local value = table_of(text)
   if not value or not is_list(value, { table = true }) then
@@ -13485,7 +13597,7 @@ RecordTexts.of_jobs = {
   spawners = names,
   beyond = names,
   called = names,
-  holds = names,
+  holds = counts,
   failure = failure,
   context = object,
   progress = list_of(),

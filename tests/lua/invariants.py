@@ -100,7 +100,7 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
         known_keys, places, records, running, worker_lists, dependencies, circles,
         dependents, unique_keys, needs, kept, spawned, tags, failures, failed_counts, completed, templates,
         schedules,
-        workflows, canceled, entities, dead, deliveries,
+        workflows, canceled, entities, dead, limits, rates, deliveries,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -469,6 +469,61 @@ def workflows(space: Namespace) -> Iterator[str]:
         chore = space.content.get(f"workflow:{flow}", {}).get("chore")
         if space.expiry[f"staged:{name}"] == -1 and chore != "unpacking":
             yield f"what is staged of {flow} stays for ever"
+
+
+def limits(space: Namespace) -> Iterator[str]:
+    """Compare the lists of limits with what the records of jobs say, from both sides."""
+    for name, members in space.family("limit:", ":holders"):
+        allowed = []
+        for jid, _ in members:
+            job = space.job(jid)
+            holds = json.loads(job.get("holds", "{}"))
+            allowed.append(holds.get(name, 0))
+            if job.get("state") != "running" or name not in holds:
+                yield f"{jid} counts under {name}, and does not run under it"
+        if len(members) > max(allowed):
+            yield f"{len(members)} run under {name}, which allowed {max(allowed)}"
+    for part, said in (("aside", "aside"), ("order", "turn"), ("called", "called")):
+        for name, members in space.family("limit:", f":{part}"):
+            for jid, _ in members:
+                text = space.job(jid).get(said, "[]")
+                if name not in (json.loads(text) if part == "called" else [text]):
+                    yield f"{jid} is among {part} of {name}, its record says {text}"
+    for jid, job in space.jobs.items():
+        state = job.get("state")
+        if ("holds" in job and state != "running") or (
+            "called" in job and state not in ("waiting", "stalled")
+        ):
+            yield f"{jid} is {state}, and holds {job.get('holds')} or was called"
+        for name in json.loads(job.get("holds", "{}")):
+            if jid not in space.scores(f"limit:{name}:holders"):
+                yield f"{jid} holds {name}, and does not count under it"
+        if "turn" in job and jid not in space.scores(f"limit:{job['turn']}:order"):
+            yield f"{jid} has a turn but no position in {job['turn']}"
+        if by := job.get("aside"):
+            score = space.scores(f"limit:{by}:aside").get(jid)
+            place = space.scores(f"q:{job['queue']}-aside")
+            if score is None or score != place.get(jid):
+                yield f"{jid} is held back by {by}, and does not stand there"
+            if by not in space.scores(f"q:{job['queue']}-openings"):
+                yield f"{jid} is held back by {by}, at which nobody looks"
+
+
+def rates(space: Namespace) -> Iterator[str]:
+    """See that the last window holds no more starts than its rate, which it names."""
+    for name, members in space.family("limit:", ":starts"):
+        times = dict(members)
+        last = max(times, key=lambda start: (times[start], start))
+        count, per = last.rpartition(":")[2].split("/")
+        within = [t for t in times.values() if t >= times[last] - float(per)]
+        if len(within) > int(count):
+            yield f"{len(within)} started under {name}, which allowed {count}"
+    for name, buckets in space.family("limit:", ":buckets"):
+        count, per = buckets["rate"].split("/")
+        ends = {float(end): int(n) for end, n in buckets.items() if end != "rate"}
+        within = [n for end, n in ends.items() if end > max(ends) - float(per)]
+        if sum(within) > int(count):
+            yield f"{sum(within)} started under {name}, which allowed {count}"
 
 
 def entities(space: Namespace) -> Iterator[str]:

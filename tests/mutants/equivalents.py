@@ -141,4 +141,10 @@ EQUIVALENTS: list[Equivalent] = [
         "",
         "An option that is not kept is asked for again.",
     ),
+    Equivalent(
+        "lua/limits/limit_settings.lua",
+        "Limits.look_again(sub(option, 1, -#of_type - 1))",
+        "Limits.look_again(sub(option, 0, -#of_type - 1))",
+        "A text begins at 1, also for who begins at 0.",
+    ),
 ]

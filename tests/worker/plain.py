@@ -245,6 +245,12 @@ def say(ledger: str, *words: str) -> None:
 
 
 @job()
+def say_lock(ledger: str, word: str) -> None:
+    """Write a line: a word, and until when the lock was given."""
+    note(ledger, word, current().reserved.expires)
+
+
+@job()
 def give(value: Any) -> Any:
     """Return what was given."""
     return value

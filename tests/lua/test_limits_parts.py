@@ -1,0 +1,122 @@
+"""Limits where two things meet: a call that comes to nothing, a core that knows no limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lua.keyed import Keyed
+from tests.lua.test_limits import START, held_back, jids, limit, sound
+
+TYPE = "klass-max-concurrency-of-type"
+
+
+@pytest.fixture
+def three(keyed: Keyed) -> Keyed:
+    """One running job and two that it holds back, at START."""
+    limit(keyed, TYPE, 1)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    return keyed
+
+
+def test_one_that_was_called_and_is_held_back_again_keeps_no_room(three: Keyed) -> None:
+    limit(three, TYPE, 2, START + 2)
+    assert three.take(0, now=START + 2) == []
+    three.call("pause", "queue", now=START + 2)
+    limit(three, TYPE, 0, START + 2)
+    three.call("unpause", "queue", now=START + 2)
+    assert held_back(three, now=START + 2) == 2
+    limit(three, TYPE, 1, START + 2)
+    assert three.take(now=START + 2) == []
+    three.call("cancel", "j0", now=START + 3)
+    assert jids(three.take(now=START + 3)) == ["j1"]
+    sound(three, START + 3)
+
+
+def test_many_idle_workers_are_woken_when_there_is_much_room(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(8):
+        keyed.put(f"j{n}", START + n / 10)
+    assert len(keyed.take(now=START + 1)) == 1
+    for n in range(6):
+        rest = keyed.settle([], 1, worker=f"w{n}", now=START + 2, wait=100).rest
+    limit(keyed, TYPE, 6, START + 3)
+    keyed.server.delete(rest[1])
+    assert len(keyed.take(1, now=START + 3)) == 1
+    assert keyed.server.llen(rest[1]) >= 4  # more than watch what falls due
+
+
+@pytest.mark.parametrize("kind", ["ordered", "fair_by"])
+def test_a_turn_that_a_foreign_core_has_ended_comes_to_the_next(
+    keyed: Keyed, kind: str
+) -> None:
+    pairs = {"limit_key": "k", "ordered": 1} if kind == "ordered" else {"fair_by": "t"}
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10, **pairs)
+    assert keyed.take(0, now=START + 1) == []
+    # It stands first in its turn, and was completed without a word to the lists.
+    keyed.server.hset("ql:j:j0", "state", "complete")
+    keyed.server.zrem("ql:q:queue-work", "j0")
+    assert keyed.take(now=START + 30) == []
+    assert jids(keyed.take(1, now=START + 62)) == ["j1"]
+
+
+def lose(keyed: Keyed, now: float) -> list[str]:
+    """Let the lock of a running job be lost, and take what is handed out then."""
+    keyed.take(now=now + 100)  # the notice
+    return jids(keyed.take(now=now + 200))
+
+
+def test_a_lost_lock_under_both_kinds_of_limit_waits_for_the_rate(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    limit(keyed, "klass-rate-of-type", "1/10m")
+    keyed.put("a", START)
+    assert jids(keyed.take(now=START)) == ["a"]
+    assert lose(keyed, START) == []
+    sound(keyed, START + 200)
+    assert jids(keyed.take(now=START + 601)) == ["a"]
+
+
+def test_a_lost_lock_holds_what_there_is_now(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    keyed.put("a", START)
+    assert jids(keyed.take(now=START)) == ["a"]
+    assert keyed.server.hget("ql:j:a", "holds") == '{"type:klass":1}'
+    keyed.call("config.unset", TYPE, now=START)
+    assert lose(keyed, START) == ["a"]
+    assert not keyed.server.hexists("ql:j:a", "holds")
+    limit(keyed, TYPE, 1, START + 201)
+    limit(keyed, "klass-max-concurrency-per-key", 1, START + 201)
+    sound(keyed, START + 201)
+    assert lose(keyed, START + 201) == ["a"]
+    assert keyed.server.hget("ql:j:a", "holds") == '{"type:klass":1}'
+
+
+def test_a_rate_alone_holds_nothing(keyed: Keyed) -> None:
+    limit(keyed, "klass-rate-of-type", "5/m")
+    keyed.put("a", START)
+    assert jids(keyed.take(now=START)) == ["a"]
+    assert not keyed.server.hexists("ql:j:a", "holds")
+
+
+def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
+    limit(keyed, "queue-max-concurrency", 2)
+    for n in range(3):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == 2
+    shown = keyed.json("limits", "queue", now=START)
+    assert shown["queue"] == {"kind": "queue", "most": 2, "running": 2}
+    limit(keyed, "queue-rate", "5/m")
+    keyed.call("config.unset", "queue-max-concurrency", now=START)
+    shown = keyed.json("limits", "queue", now=START)
+    rate = {"count": 5, "per": 60}
+    assert shown["queue"] == {"kind": "queue", "rate": rate, "started": 0}
+
+
+@pytest.mark.parametrize("option", [TYPE, "klass-max-concurrency-per-key"])
+@pytest.mark.parametrize("value", ["many", "nan", ""])
+def test_a_number_of_jobs_that_is_none_is_refused(
+    keyed: Keyed, option: str, value: str
+) -> None:
+    assert keyed.refusal("config.set", option, value, now=1).startswith("BADARG")
