@@ -43,6 +43,12 @@ function Entity.listed(jid, queue, due, remaining, retries)
   call('ZREM', failed and fresh or retrying, jid)
 end
 
+-- The entity waits where it is listed, and is due at another time.
+function Entity.set_due(jid, queue, due)
+  call('ZADD', key.fresh(queue), 'XX', due, jid)
+  call('ZADD', key.retrying(queue), 'XX', due, jid)
+end
+
 -- The entity does not wait any longer.
 function Entity.unlisted(jid, queue)
   call('ZREM', key.fresh(queue), jid)
@@ -52,8 +58,8 @@ end
 -- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
 function Entity.returned(jid, queue)
   Payloads.give_back(jid)
-  local remaining, retries = Hash.values(key.job(jid), 'remaining', 'retries')
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or scope.now
+  local remaining, retries, time = Hash.values(key.job(jid), 'remaining', 'retries', 'time')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or Record.read('time', time, scope.now)
   retries = Record.read('retries', retries, 0)
   Entity.listed(jid, queue, tonumber(due), Record.read('remaining', remaining, retries), retries)
 end

@@ -9,7 +9,7 @@ function EntityActions.run_now(jid, queue)
   if call('ZREM', key.place(queue, 'scheduled'), jid) == 1 then
     local priority = call('HGET', key.job(jid), 'priority')
     call('HSET', key.job(jid), 'state', 'waiting')
-    Places.ready_since(jid, scope.now)
+    Places.ready_since(jid, scope.now, true)
     Places.work(jid, queue, Record.read('priority', priority, 0))
   end
   Entity.returned(jid, queue)
