@@ -2570,12 +2570,10 @@ function Entity.refuse_put(jid)
   modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
 end
 
--- The entity waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+-- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
 function Entity.listed(jid, queue, due, remaining, retries)
-  local fresh, retrying = key.fresh(queue), key.retrying(queue)
-  local failed = remaining < retries
-  call('ZADD', failed and retrying or fresh, string.format('%.17g', due), jid)
-  call('ZREM', failed and fresh or retrying, jid)
+  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
+  call('ZADD', list, string.format('%.17g', due), jid)
 end
 
 -- The entity waits where it is listed, and is due at another time.
@@ -2584,10 +2582,11 @@ function Entity.set_due(jid, queue, due)
   call('ZADD', key.retrying(queue), 'XX', due, jid)
 end
 
--- The entity does not wait any longer.
+-- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
 function Entity.unlisted(jid, queue)
-  call('ZREM', key.fresh(queue), jid)
-  call('ZREM', key.retrying(queue), jid)
+  if call('ZREM', key.fresh(queue), jid) == 0 then
+    call('ZREM', key.retrying(queue), jid)
+  end
 end
 
 -- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
@@ -2626,11 +2625,20 @@ function Entity.again(jid, queue)
   Entity.listed(jid, queue, scope.now, 0, 0)
 end
 
--- The run is complete, and its payloads are done. What was pushed meanwhile is next.
-function Entity.completed(jid, queue)
-  call('DEL', key.taken(jid))
-  if call('EXISTS', key.payloads(jid)) == 1 then
-    Entity.again(jid, queue)
+-- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jids)
+  local taken, payloads = {}, {}
+  for n, jid in ipairs(jids) do
+    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
+  end
+  call('DEL', unpack(taken))
+  if call('EXISTS', unpack(payloads)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', payloads[n]) == 1 then
+      Entity.again(jid, call('HGET', key.job(jid), 'home'))
+    end
   end
 end
 
@@ -5801,11 +5809,12 @@ end
 -- These jobs are complete. `rare` lists those of them whose records have the field of this name.
 function JobEnd.completed(jids, rare)
   local is_rare
+  local entities = {}
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, home =
-      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity', 'home')
+    local unique, workflow, spawners, holds, turn, entity =
+      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity')
     modules.Unique.free(jid, unique)
     if workflow then
       modules.Workflow.moved(workflow, 'running', 'complete')
@@ -5815,10 +5824,13 @@ function JobEnd.completed(jids, rare)
     end
     modules.Spawned.done(jid, spawners)
     if entity then
-      modules.Entity.completed(jid, home)
+      entities[#entities + 1] = jid
     end
     is_rare = is_rare or {}
     is_rare[jid] = true
+  end
+  if #entities > 0 then
+    modules.Entity.completed(entities)
   end
   modules.Dependencies.release(jids, is_rare)
 end
@@ -6570,12 +6582,17 @@ function Payloads.lowest(name, most, bytes)
   return flat, used
 end
 
--- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
+-- Moves the payloads with the lowest scores, which `lowest` has read.
 function Payloads.move(from, to, flat)
   if #flat > 0 then
     Payloads.join(to, flat)
     call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
   end
+end
+
+-- The same. -> whether none is left
+function Payloads.move_all(from, to, flat)
+  Payloads.move(from, to, flat)
   return call('EXISTS', from) == 0
 end
 
@@ -8242,8 +8259,8 @@ local function leave(jid, queue, state, priority, time)
 end
 
 -- What its worker is told of an entity: the data with the payloads that the run has.
-function EntityRun.data(jid, entity, data)
-  local payloads = call('ZRANGE', key.taken(jid), 0, -1)
+function EntityRun.data(jid, entity, data, payloads)
+  payloads = payloads or call('ZRANGE', key.taken(jid), 0, -1)
   if not data or not string.find(data, '^{.+}$') then
     data = '{"v":1,"entity":' .. cjson.encode(entity) .. '}'
   end
@@ -8266,10 +8283,14 @@ function EntityRun.take(jid, queue, entity, data)
   modules.Payloads.give_back(jid) -- of a run that was lost
   local flat, bytes = modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most, modules.Payloads.bytes)
   modules.Payloads.move(key.payloads(jid), key.taken(jid), flat)
-  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
+  local payloads = {}
+  for n = 2, #flat, 2 do
+    payloads[n / 2] = flat[n]
+  end
+  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
   modules.Entity.unlisted(jid, queue)
-  return EntityRun.data(jid, entity, data)
+  return EntityRun.data(jid, entity, data, payloads)
 end
 
 -- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up
@@ -8312,7 +8333,7 @@ function EntityRun.failed(job, group, message)
   modules.Stats.count(queue, 'failures', 1)
   modules.Minutes.count(queue, 'failed', 1)
   modules.Entity.unlisted(jid, queue)
-  if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+  if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
     EntityRun.erase(record, queue)
   else
     if record.holds then
@@ -9185,8 +9206,16 @@ local function tell(target)
 end
 
 function ResultWaiters.finish()
-  for _, target in ipairs(scope.ended) do
-    tell(target)
+  for first = 1, #scope.ended, MOST do
+    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
+    for n = first, last do
+      names[#names + 1] = key.awaiting(scope.ended[n])
+    end
+    if call('EXISTS', unpack(names)) > 0 then -- mostly nobody waits
+      for n = first, last do
+        tell(scope.ended[n])
+      end
+    end
   end
 end
 
@@ -10632,6 +10661,7 @@ local function run_now(queue, entity, jid, record)
     modules.EntityPush.enqueue(record, entity, jid, nil, '')
     remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)
+    modules.Entity.unlisted(jid, queue)
     modules.Entity.listed(jid, queue, scope.now, remaining, record.retries)
     return remaining
   elseif state == 'waiting' or state == 'scheduled' or state == 'stalled' then
@@ -10654,7 +10684,7 @@ function Dead.back(args, i)
     elseif left > 0 and not modules.Entity.is_in_the_way(jid) then
       local flat = modules.Payloads.lowest(key.dead_payloads(jid), left, modules.Payloads.bytes * 8)
       left = left - #flat / 2
-      local is_all = modules.Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
+      local is_all = modules.Payloads.move_all(key.dead_payloads(jid), key.payloads(jid), flat)
       local remaining = run_now(queue, entity, jid, record)
       if is_all then
         forget(jid, queue, entity)
@@ -12001,6 +12031,7 @@ function EntityActions.run_now(jid, queue)
     modules.Places.ready_since(jid, scope.now, true)
     modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
   end
+  modules.Entity.unlisted(jid, queue)
   modules.Entity.returned(jid, queue)
 end
 
@@ -12063,7 +12094,7 @@ function EntityActions.kill(args, i)
     local flat = modules.Payloads.lowest(key.payloads(jid), left, modules.Payloads.bytes * 8)
     left = left - #flat / 2
     modules.Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
-    if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+    if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
       modules.Places.leave(jid, queue)
       modules.EntityRun.erase(record, queue)
     end
@@ -12092,10 +12123,11 @@ modules.EntityPush = EntityPush
 local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
 
 -- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
+-- -> what it is now, if it may be this one
 local function check_type(queue, klass, known)
   local other = call('HGET', key.entity_types(), queue)
   if not other or other == klass then
-    return
+    return other
   end
   local place = key.place
   if
@@ -12212,11 +12244,13 @@ function EntityPush.push(args, i)
   local more = read_options(args, i + 4 + 5 * count)
   more.queue, more.klass = queue, klass
   local items = read_items(args, i + 4, count, queue)
-  check_type(queue, klass, more.known)
+  local known_type = check_type(queue, klass, more.known)
   for _, item in ipairs(items) do
     look(item)
   end
-  call('HSET', key.entity_types(), queue, klass)
+  if known_type ~= klass then
+    call('HSET', key.entity_types(), queue, klass)
+  end
   local new = 0
   for _, item in ipairs(items) do
     new = new + modules.Payloads.join(key.payloads(item.jid), item.flat)

@@ -59,6 +59,7 @@ local function run_now(queue, entity, jid, record)
     EntityPush.enqueue(record, entity, jid, nil, '')
     remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)
+    Entity.unlisted(jid, queue)
     Entity.listed(jid, queue, scope.now, remaining, record.retries)
     return remaining
   elseif state == 'waiting' or state == 'scheduled' or state == 'stalled' then
@@ -81,7 +82,7 @@ function Dead.back(args, i)
     elseif left > 0 and not Entity.is_in_the_way(jid) then
       local flat = Payloads.lowest(key.dead_payloads(jid), left, Payloads.bytes * 8)
       left = left - #flat / 2
-      local is_all = Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
+      local is_all = Payloads.move_all(key.dead_payloads(jid), key.payloads(jid), flat)
       local remaining = run_now(queue, entity, jid, record)
       if is_all then
         forget(jid, queue, entity)

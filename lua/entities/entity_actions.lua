@@ -12,6 +12,7 @@ function EntityActions.run_now(jid, queue)
     Places.ready_since(jid, scope.now, true)
     Places.work(jid, queue, Record.read('priority', priority, 0))
   end
+  Entity.unlisted(jid, queue)
   Entity.returned(jid, queue)
 end
 
@@ -74,7 +75,7 @@ function EntityActions.kill(args, i)
     local flat = Payloads.lowest(key.payloads(jid), left, Payloads.bytes * 8)
     left = left - #flat / 2
     Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
-    if Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+    if Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
       Places.leave(jid, queue)
       EntityRun.erase(record, queue)
     end
