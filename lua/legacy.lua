@@ -102,8 +102,13 @@ function Legacy.Places()
     return state
   end
 
-  -- The time of a job is that of its put.
-  Places.ready_since = nothing
+  -- The time of a job is that of its put, but for entities, which are ours.
+  local ready_since = Places.ready_since
+  function Places.ready_since(jid, time, entity)
+    if entity then
+      ready_since(jid, time)
+    end
+  end
 end
 
 function Legacy.Job()

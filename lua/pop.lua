@@ -93,7 +93,7 @@ local function expire(jid, queue, locks, grace)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  Places.ready_since(jid, scope.now)
+  Places.ready_since(jid, scope.now, job.entity)
   call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end

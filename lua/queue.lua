@@ -14,7 +14,7 @@ function Queue.move_due(queue, wanted)
     if Record.is_state(state) then
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
-      Places.ready_since(jid, since)
+      Places.ready_since(jid, since, entity)
       -- (Of entities the one that has been due longest is first.)
       Places.work(jid, queue, Record.read('priority', priority, 0), entity and since)
     else

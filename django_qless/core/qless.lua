@@ -1007,7 +1007,7 @@ function Places.count_aside(queue)
   return modules.LimitSettings.exist() and call('ZCARD', key.place(queue, 'aside')) or 0
 end
 
--- What lags is counted from when a job became ready.
+-- What lags is counted from when a job became ready. (Calls without KEYS want to know whether it carries an entity.)
 function Places.ready_since(jid, time)
   local text = time == scope.now and modules.NumberFormat.time() or string.format('%.20f', time)
   call('HSET', key.job(jid), 'time', text)
@@ -2098,7 +2098,7 @@ function Job.timeout(args, i)
       modules.Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      modules.Places.ready_since(jid, scope.now)
+      modules.Places.ready_since(jid, scope.now, record.entity)
       call('HDEL', key.job(jid), 'grace', 'waited')
       if record.holds then
         modules.Limits.call_again(jid, record.holds)
@@ -2531,6 +2531,127 @@ function Events.config_unset(option)
   log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
+elseif module_name == 'Entity' then
+return function()
+local Entity = {}
+modules.Entity = Entity
+-- entities/entity.lua
+-- Entities: the job that carries one, and the places where it is listed.
+
+-- The id of the job that carries an entity of a queue.
+function Entity.jid(queue, entity)
+  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- An argument that names an entity.
+function Entity.id(command, value)
+  modules.Arguments.name(command, 'entity', value)
+  if #value > 255 then
+    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
+  end
+  return value
+end
+
+-- Is there a job of this id that carries no entity? Somebody has put it.
+function Entity.is_in_the_way(jid)
+  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
+end
+
+-- The job of an entity belongs to its queue.
+function Entity.no_move(command, jid)
+  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
+end
+
+function Entity.refuse_move(command, job)
+  if job.entity then
+    modules.Errors.raise(Entity.no_move(command, job.jid))
+  end
+end
+
+function Entity.refuse_put(jid)
+  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
+end
+
+-- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+function Entity.listed(jid, queue, due, remaining, retries)
+  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
+  call('ZADD', list, string.format('%.17g', due), jid)
+end
+
+-- The entity waits where it is listed, and is due at another time.
+function Entity.set_due(jid, queue, due)
+  call('ZADD', key.fresh(queue), 'XX', due, jid)
+  call('ZADD', key.retrying(queue), 'XX', due, jid)
+end
+
+-- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
+function Entity.unlisted(jid, queue)
+  if call('ZREM', key.fresh(queue), jid) == 0 then
+    call('ZREM', key.retrying(queue), jid)
+  end
+end
+
+-- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
+function Entity.returned(jid, queue)
+  modules.Payloads.give_back(jid)
+  local remaining, retries, time = modules.Hash.values(key.job(jid), 'remaining', 'retries', 'time')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or modules.Record.read('time', time, scope.now)
+  retries = modules.Record.read('retries', retries, 0)
+  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
+end
+
+-- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
+function Entity.again(jid, queue)
+  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
+  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
+  call('ZREM', key.completed(), jid)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'queue',
+    queue,
+    'remaining',
+    retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
+  modules.History.put(jid, queue)
+  modules.Places.work(jid, queue, priority)
+  Entity.listed(jid, queue, scope.now, 0, 0)
+end
+
+-- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jids)
+  local taken, payloads = {}, {}
+  for n, jid in ipairs(jids) do
+    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
+  end
+  call('DEL', unpack(taken))
+  if call('EXISTS', unpack(payloads)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', payloads[n]) == 1 then
+      Entity.again(jid, call('HGET', key.job(jid), 'home'))
+    end
+  end
+end
+
+-- The job was canceled, or is erased: so are its payloads.
+function Entity.gone(jid, queue)
+  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
+  call('DEL', key.taken(jid))
+  Entity.unlisted(jid, queue)
+end
+end
 elseif module_name == 'Json' then
 return function()
 local Json = {}
@@ -2785,113 +2906,6 @@ function Canceled.row(jid)
   )
   row[1], row[2] = row[1] or '', row[2] or ''
   return row[3] and row
-end
-end
-elseif module_name == 'Entity' then
-return function()
-local Entity = {}
-modules.Entity = Entity
--- entities/entity.lua
--- Entities: the job that carries one, and the places where it is listed.
-
--- The id of the job that carries an entity of a queue.
-function Entity.jid(queue, entity)
-  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
-end
-
--- An argument that names an entity.
-function Entity.id(command, value)
-  modules.Arguments.name(command, 'entity', value)
-  if #value > 255 then
-    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
-  end
-  return value
-end
-
--- Is there a job of this id that carries no entity? Somebody has put it.
-function Entity.is_in_the_way(jid)
-  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
-  return state and not entity
-end
-
--- The job of an entity belongs to its queue.
-function Entity.no_move(command, jid)
-  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
-end
-
-function Entity.refuse_move(command, job)
-  if job.entity then
-    modules.Errors.raise(Entity.no_move(command, job.jid))
-  end
-end
-
-function Entity.refuse_put(jid)
-  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
-end
-
--- The entity waits from `due` on: it is listed as fresh, or as one whose last run has failed.
-function Entity.listed(jid, queue, due, remaining, retries)
-  local fresh, retrying = key.fresh(queue), key.retrying(queue)
-  local failed = remaining < retries
-  call('ZADD', failed and retrying or fresh, string.format('%.17g', due), jid)
-  call('ZREM', failed and fresh or retrying, jid)
-end
-
--- The entity does not wait any longer.
-function Entity.unlisted(jid, queue)
-  call('ZREM', key.fresh(queue), jid)
-  call('ZREM', key.retrying(queue), jid)
-end
-
--- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
-function Entity.returned(jid, queue)
-  modules.Payloads.give_back(jid)
-  local remaining, retries = modules.Hash.values(key.job(jid), 'remaining', 'retries')
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or scope.now
-  retries = modules.Record.read('retries', retries, 0)
-  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
-end
-
--- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
-function Entity.again(jid, queue)
-  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
-  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
-  call('ZREM', key.completed(), jid)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'queue',
-    queue,
-    'remaining',
-    retries,
-    'time',
-    modules.NumberFormat.time()
-  )
-  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
-  modules.History.put(jid, queue)
-  modules.Places.work(jid, queue, priority)
-  Entity.listed(jid, queue, scope.now, 0, 0)
-end
-
--- The run is complete, and its payloads are done. What was pushed meanwhile is next.
-function Entity.completed(jid, queue)
-  call('DEL', key.taken(jid))
-  if call('EXISTS', key.payloads(jid)) == 1 then
-    Entity.again(jid, queue)
-  end
-end
-
--- The job was canceled, or is erased: so are its payloads.
-function Entity.gone(jid, queue)
-  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
-  call('DEL', key.taken(jid))
-  Entity.unlisted(jid, queue)
 end
 end
 elseif module_name == 'Minutes' then
@@ -4760,7 +4774,7 @@ function Queue.move_due(queue, wanted)
     if modules.Record.is_state(state) then
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
-      modules.Places.ready_since(jid, since)
+      modules.Places.ready_since(jid, since, entity)
       -- (Of entities the one that has been due longest is first.)
       modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
     else
@@ -5744,11 +5758,12 @@ end
 -- These jobs are complete. `rare` lists those of them whose records have the field of this name.
 function JobEnd.completed(jids, rare)
   local is_rare
+  local entities = {}
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, home =
-      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity', 'home')
+    local unique, workflow, spawners, holds, turn, entity =
+      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity')
     modules.Unique.free(jid, unique)
     if workflow then
       modules.Workflow.moved(workflow, 'running', 'complete')
@@ -5758,10 +5773,13 @@ function JobEnd.completed(jids, rare)
     end
     modules.Spawned.done(jid, spawners)
     if entity then
-      modules.Entity.completed(jid, home)
+      entities[#entities + 1] = jid
     end
     is_rare = is_rare or {}
     is_rare[jid] = true
+  end
+  if #entities > 0 then
+    modules.Entity.completed(entities)
   end
   modules.Dependencies.release(jids, is_rare)
 end
@@ -6454,6 +6472,88 @@ function CorruptJobs.mend(record)
   end
 end
 end
+elseif module_name == 'Payloads' then
+return function()
+local Payloads = {}
+modules.Payloads = Payloads
+-- entities/payloads.lua
+-- The payloads of an entity: those that wait, in order, and those that a run has taken.
+--
+-- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
+-- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
+
+local floor, min, max = math.floor, math.min, math.max
+
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+-- Payloads read at first; then four times as many as before, as far as they are likely to fit.
+local FIRST = 16
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
+  end
+  return new
+end
+
+-- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
+local function turn(flat, part)
+  for n = 1, #part, 2 do
+    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+  end
+  return flat
+end
+
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
+-- -> score, text …, as `join` takes them; their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used, step = {}, 0, FIRST
+  while #flat < 2 * most do
+    local at = #flat / 2
+    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      local size = #part[n] + 1
+      if #flat > 0 and used + size > bytes then
+        return flat, used
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+      used = used + size
+    end
+    if #part < 2 * min(step, most - at) then
+      break
+    end
+    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
+  end
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read.
+function Payloads.move(from, to, flat)
+  if #flat > 0 then
+    Payloads.join(to, flat)
+    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+end
+
+-- The same. -> whether none is left
+function Payloads.move_all(from, to, flat)
+  Payloads.move(from, to, flat)
+  return call('EXISTS', from) == 0
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(jid)
+  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
+  if #taken > 0 then
+    Payloads.join(key.payloads(jid), turn({}, taken))
+    call('DEL', key.taken(jid))
+  end
+end
+end
 elseif module_name == 'Spawned' then
 return function()
 local Spawned = {}
@@ -6931,83 +7031,6 @@ function AuditJobs.check(report, jid)
     check_depends(report, jid, record)
   elseif record.state == 'failed' then
     check_failed(report, jid, record)
-  end
-end
-end
-elseif module_name == 'Payloads' then
-return function()
-local Payloads = {}
-modules.Payloads = Payloads
--- entities/payloads.lua
--- The payloads of an entity: those that wait, in order, and those that a run has taken.
---
--- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
--- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
-
-local floor, min, max = math.floor, math.min, math.max
-
-Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
-Payloads.bytes = 1024 * 1024 -- of one entity in a run
-Payloads.each = 64 * 1024 -- bytes of one payload
-
--- Payloads read at first; then four times as many as before, as far as they are likely to fit.
-local FIRST = 16
-
--- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
-function Payloads.join(name, flat)
-  local new = 0
-  for first = 1, #flat, 1000 do
-    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
-  end
-  return new
-end
-
--- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
-local function turn(flat, part)
-  for n = 1, #part, 2 do
-    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-  end
-  return flat
-end
-
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
--- -> score, text …, as `join` takes them; their bytes
-function Payloads.lowest(name, most, bytes)
-  local flat, used, step = {}, 0, FIRST
-  while #flat < 2 * most do
-    local at = #flat / 2
-    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
-    for n = 1, #part, 2 do
-      local size = #part[n] + 1
-      if #flat > 0 and used + size > bytes then
-        return flat, used
-      end
-      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-      used = used + size
-    end
-    if #part < 2 * min(step, most - at) then
-      break
-    end
-    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
-  end
-  return flat, used
-end
-
--- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
-function Payloads.move(from, to, flat)
-  if #flat > 0 then
-    Payloads.join(to, flat)
-    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
-  end
-  return call('EXISTS', from) == 0
-end
-
--- What a run had taken waits again.
-function Payloads.give_back(jid)
-  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if #taken > 0 then
-    Payloads.join(key.payloads(jid), turn({}, taken))
-    call('DEL', key.taken(jid))
   end
 end
 end
@@ -8353,8 +8376,8 @@ local function leave(jid, queue, state, priority, time)
 end
 
 -- What its worker is told of an entity: the data with the payloads that the run has.
-function EntityRun.data(jid, entity, data)
-  local payloads = call('ZRANGE', key.taken(jid), 0, -1)
+function EntityRun.data(jid, entity, data, payloads)
+  payloads = payloads or call('ZRANGE', key.taken(jid), 0, -1)
   if not data or not string.find(data, '^{.+}$') then
     data = '{"v":1,"entity":' .. cjson.encode(entity) .. '}'
   end
@@ -8377,10 +8400,14 @@ function EntityRun.take(jid, queue, entity, data)
   modules.Payloads.give_back(jid) -- of a run that was lost
   local flat, bytes = modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most, modules.Payloads.bytes)
   modules.Payloads.move(key.payloads(jid), key.taken(jid), flat)
-  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
+  local payloads = {}
+  for n = 2, #flat, 2 do
+    payloads[n / 2] = flat[n]
+  end
+  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
   modules.Entity.unlisted(jid, queue)
-  return EntityRun.data(jid, entity, data)
+  return EntityRun.data(jid, entity, data, payloads)
 end
 
 -- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up
@@ -8423,7 +8450,7 @@ function EntityRun.failed(job, group, message)
   modules.Stats.count(queue, 'failures', 1)
   modules.Minutes.count(queue, 'failed', 1)
   modules.Entity.unlisted(jid, queue)
-  if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+  if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
     EntityRun.erase(record, queue)
   else
     if record.holds then
@@ -9172,8 +9199,16 @@ local function tell(target)
 end
 
 function ResultWaiters.finish()
-  for _, target in ipairs(scope.ended) do
-    tell(target)
+  for first = 1, #scope.ended, MOST do
+    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
+    for n = first, last do
+      names[#names + 1] = key.awaiting(scope.ended[n])
+    end
+    if call('EXISTS', unpack(names)) > 0 then -- mostly nobody waits
+      for n = first, last do
+        tell(scope.ended[n])
+      end
+    end
   end
 end
 
@@ -9829,11 +9864,19 @@ modules.AuditEntities = AuditEntities
 
 local complain = modules.AuditJobs.complain
 
+local FIELDS = { 'state', 'entity', 'home', 'queue', 'remaining', 'retries', 'time' }
+
 local function job_of(jid)
-  return modules.Hash.read(key.job(jid), { 'state', 'entity', 'home', 'remaining', 'retries' })
+  return modules.Hash.read(key.job(jid), FIELDS)
 end
 
 local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+-- Sets of payloads that are something else are told where their job is, or where the dead are listed.
+local function number_of(name)
+  local number = redis.pcall('ZCARD', name)
+  return type(number) == 'number' and number or 0
+end
 
 function AuditEntities.check_payloads(report, jid)
   local job = job_of(jid)
@@ -9845,66 +9888,109 @@ function AuditEntities.check_payloads(report, jid)
 end
 
 function AuditEntities.check_taken(report, jid)
-  local job = job_of(jid)
+  local job, number = job_of(jid), number_of(key.taken(jid))
   if not job.entity or job.state ~= 'running' then
     complain(report, 'job %s is %s, and a run has payloads of it', jid, job.state or 'gone')
+  elseif number > modules.Payloads.most then
+    complain(report, 'the run of entity job %s has %s payloads, at most %s', jid, number, modules.Payloads.most)
   end
 end
 
--- A job that carries an entity: it is listed where it waits, and has what it waits for.
+-- An entity that waits is in one list, from when it is due on; what lags is counted from then as well.
+local function check_waiting(report, jid, job)
+  local fresh = call('ZSCORE', key.fresh(job.home), jid)
+  local retrying = call('ZSCORE', key.retrying(job.home), jid)
+  local listed, other = fresh, retrying
+  if job.remaining ~= job.retries then
+    listed, other = retrying, fresh
+  end
+  local due = job.state == 'scheduled' and call('ZSCORE', key.place(job.home, 'scheduled'), jid)
+    or job.state ~= 'scheduled' and modules.Record.number(job.time)
+  if not listed or other then
+    complain(report, 'entity job %s is not in the right list of those that wait', jid)
+  elseif due and math.abs(tonumber(listed) - due) > 1e-4 then
+    complain(report, 'entity job %s is due at %s, listed at %s', jid, due, listed)
+  end
+  if number_of(key.payloads(jid)) == 0 then
+    complain(report, 'entity job %s waits without payloads', jid)
+  end
+end
+
+-- A job that carries an entity: it belongs to its queue, and is listed where it waits, or has what it runs with.
 function AuditEntities.check_job(report, jid)
   local job = job_of(jid)
   if not job.entity then
     return
   end
-  local queue = job.home or ''
-  if jid ~= modules.Entity.jid(queue, job.entity) then
+  local home = job.home or ''
+  if jid ~= modules.Entity.jid(home, job.entity) then
     complain(report, 'job %s carries an entity that belongs to another job', jid)
-  end
-  local fresh, retrying = call('ZSCORE', key.fresh(queue), jid), call('ZSCORE', key.retrying(queue), jid)
-  if not WAITING[job.state] then
-    if fresh or retrying then
-      complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
-    end
-    return
-  end
-  if (job.remaining ~= job.retries) ~= (retrying and not fresh and true or false) then
-    complain(report, 'entity job %s is not in the right list of those that wait', jid)
-  end
-  if call('EXISTS', key.payloads(jid)) == 0 then
-    complain(report, 'entity job %s waits without payloads', jid)
+  elseif job.state ~= 'complete' and job.queue ~= home then
+    complain(report, 'entity job %s is in queue %s, and belongs to %s', jid, job.queue or 'none', home)
+  elseif WAITING[job.state] then
+    check_waiting(report, jid, job)
+  elseif call('ZSCORE', key.fresh(home), jid) or call('ZSCORE', key.retrying(home), jid) then
+    complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
+  elseif job.state == 'running' and number_of(key.taken(jid)) == 0 then
+    complain(report, 'entity job %s runs without payloads', jid)
   end
 end
 
-local function check_list(name)
-  return function(report, queue)
-    for _, jid in ipairs(call('ZRANGE', key[name](queue), 0, modules.Arguments.most - 1)) do
-      local job = job_of(jid)
-      if not job.entity or job.home ~= queue or not WAITING[job.state] then
-        complain(report, 'job %s is listed among the %s entities of %s', jid, name, queue)
-      end
+-- The members of lists are checked queue by queue, of those that are known to have entities.
+function AuditEntities.check_list(report, queue)
+  if call('HEXISTS', key.entity_types(), queue) == 0 then
+    complain(report, 'entities of queue %s are listed, but not their job type', queue)
+  end
+end
+
+local function member_of(list)
+  return function(report, jid, queue)
+    local job = job_of(jid)
+    if not job.entity or job.home ~= queue or not WAITING[job.state] then
+      complain(report, 'job %s is listed among the %s entities of %s', jid, list, queue)
     end
   end
 end
 
-AuditEntities.check_fresh, AuditEntities.check_retrying = check_list('fresh'), check_list('retrying')
-
--- Of each dead entity there is the error, and payloads.
-function AuditEntities.check_dead(report, queue)
-  for _, entity in ipairs(call('ZRANGE', key.dead(queue), 0, modules.Arguments.most - 1)) do
-    local jid = modules.Entity.jid(queue, entity)
-    if call('EXISTS', key.dead_entity(jid), key.dead_payloads(jid)) < 2 then
-      complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
-    end
+-- Of each dead entity there is the error, since when it is dead, and payloads.
+local function member_of_dead(report, entity, queue)
+  local jid = modules.Entity.jid(queue, entity)
+  local when = modules.Record.number(call('HGET', key.dead_entity(jid), 'when'))
+  if not when or number_of(key.dead_payloads(jid)) == 0 then
+    complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
+  elseif math.abs(when - tonumber(call('ZSCORE', key.dead(queue), entity) or when)) > 1e-4 then
+    complain(report, 'dead entity %s of %s is listed at another time than it died', entity, queue)
+  elseif not call('ZSCORE', key.dead_ids(queue), entity) then
+    complain(report, 'dead entity %s of %s is listed by time, not by id', entity, queue)
   end
-  if call('ZCARD', key.dead(queue)) ~= call('ZCARD', key.dead_ids(queue)) then
-    complain(report, 'the dead of %s are not listed both by time and by id', queue)
+end
+
+local function member_of_dead_ids(report, entity, queue)
+  if not call('ZSCORE', key.dead(queue), entity) then
+    complain(report, 'dead entity %s of %s is listed by id, not by time', entity, queue)
+  end
+end
+
+-- Hands `add` every list of entities, in an order that two steps see alike.
+function AuditEntities.lists(add)
+  local queues = {}
+  for queue in pairs(modules.Hash.all(key.entity_types())) do
+    queues[#queues + 1] = queue
+  end
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    add(key.fresh(queue), member_of('fresh'), queue)
+    add(key.retrying(queue), member_of('retrying'), queue)
+    add(key.dead(queue), member_of_dead, queue)
+    add(key.dead_ids(queue), member_of_dead_ids, queue)
   end
 end
 
 function AuditEntities.check_dead_entity(report, jid)
   local queue, entity = modules.Hash.values(key.dead_entity(jid), 'queue', 'entity')
-  if not queue or not entity or not call('ZSCORE', key.dead(queue), entity) then
+  if not queue or not entity or jid ~= modules.Entity.jid(queue, entity) then
+    complain(report, 'the error of dead entity job %s is that of another', jid)
+  elseif not call('ZSCORE', key.dead(queue), entity) then
     complain(report, 'dead entity of job %s is not listed', jid)
   end
 end
@@ -10226,7 +10312,8 @@ local function add_deadline(fields, record, shift)
   end
 end
 
-local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
+local FIELDS =
+  { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted', 'entity' }
 
 local function read(jid)
   local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
@@ -10269,7 +10356,11 @@ function visit.scheduled(shifts, queue, jid, score)
   then
     return
   end
-  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
+  local due = exact(score - shift.by)
+  call('ZADD', key.place(queue, 'scheduled'), due, jid)
+  if record.entity then
+    modules.Entity.set_due(jid, queue, due)
+  end
   local fields = { 'time', begun(record, shift) }
   add_deadline(fields, record, shift)
   set_back(jid, shift, fields)
@@ -10573,20 +10664,25 @@ end
 Dead.named = named
 
 -- Makes the entity run now: one that is in no place with a retry count of 0, one that waits as though it had
--- never failed.
+-- never failed. An earlier call may have brought a part of the dead back, and the entity still waits with that: the
+-- count is then as that call has set it. -> the retries that remain to one that was in no place
 local function run_now(queue, entity, jid, record)
-  local state, retries = modules.Hash.values(key.job(jid), 'state', 'retries')
+  local state, remaining, retries = modules.Hash.values(key.job(jid), 'state', 'remaining', 'retries')
   if not state or state == 'complete' then
     record.queue, record.retries = queue, modules.Record.read('retries', record.retries, 0)
     record.priority, record.tags =
       modules.Record.read('priority', record.priority, 0), modules.Record.read('tags', record.tags)
     record.batch = record.batch or '1'
     modules.EntityPush.enqueue(record, entity, jid, nil, '')
-    local remaining = math.max(0, record.retries - 1)
+    remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)
+    modules.Entity.unlisted(jid, queue)
     modules.Entity.listed(jid, queue, scope.now, remaining, record.retries)
-  elseif state == 'waiting' or state == 'scheduled' then
-    call('HSET', key.job(jid), 'remaining', modules.Record.text('retries', retries, '0'))
+    return remaining
+  elseif state == 'waiting' or state == 'scheduled' or state == 'stalled' then
+    if remaining ~= record.back then
+      call('HSET', key.job(jid), 'remaining', modules.Record.text('retries', retries, '0'))
+    end
     modules.EntityActions.run_now(jid, queue)
   end
 end
@@ -10603,11 +10699,13 @@ function Dead.back(args, i)
     elseif left > 0 and not modules.Entity.is_in_the_way(jid) then
       local flat = modules.Payloads.lowest(key.dead_payloads(jid), left, modules.Payloads.bytes * 8)
       left = left - #flat / 2
-      local is_all = modules.Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
-      run_now(queue, entity, jid, record)
+      local is_all = modules.Payloads.move_all(key.dead_payloads(jid), key.payloads(jid), flat)
+      local remaining = run_now(queue, entity, jid, record)
       if is_all then
         forget(jid, queue, entity)
         done[#done + 1] = entity
+      elseif remaining then
+        call('HSET', key.dead_entity(jid), 'back', remaining)
       end
     end
   end
@@ -12172,9 +12270,10 @@ function EntityActions.run_now(jid, queue)
   if call('ZREM', key.place(queue, 'scheduled'), jid) == 1 then
     local priority = call('HGET', key.job(jid), 'priority')
     call('HSET', key.job(jid), 'state', 'waiting')
-    modules.Places.ready_since(jid, scope.now)
+    modules.Places.ready_since(jid, scope.now, true)
     modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
   end
+  modules.Entity.unlisted(jid, queue)
   modules.Entity.returned(jid, queue)
 end
 
@@ -12237,7 +12336,7 @@ function EntityActions.kill(args, i)
     local flat = modules.Payloads.lowest(key.payloads(jid), left, modules.Payloads.bytes * 8)
     left = left - #flat / 2
     modules.Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
-    if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+    if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
       modules.Places.leave(jid, queue)
       modules.EntityRun.erase(record, queue)
     end
@@ -12266,10 +12365,11 @@ modules.EntityPush = EntityPush
 local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
 
 -- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
+-- -> what it is now, if it may be this one
 local function check_type(queue, klass, known)
   local other = call('HGET', key.entity_types(), queue)
   if not other or other == klass then
-    return
+    return other
   end
   local place = key.place
   if
@@ -12386,11 +12486,13 @@ function EntityPush.push(args, i)
   local more = read_options(args, i + 4 + 5 * count)
   more.queue, more.klass = queue, klass
   local items = read_items(args, i + 4, count, queue)
-  check_type(queue, klass, more.known)
+  local known_type = check_type(queue, klass, more.known)
   for _, item in ipairs(items) do
     look(item)
   end
-  call('HSET', key.entity_types(), queue, klass)
+  if known_type ~= klass then
+    call('HSET', key.entity_types(), queue, klass)
+  end
   local new = 0
   for _, item in ipairs(items) do
     new = new + modules.Payloads.join(key.payloads(item.jid), item.flat)
@@ -12891,7 +12993,7 @@ local function expire(jid, queue, locks, grace)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now)
+  modules.Places.ready_since(jid, scope.now, job.entity)
   call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end
@@ -14651,10 +14753,10 @@ local FAMILY = {
   { start = 'staged:', check = modules.AuditWorkflows.check_staged },
   { start = 'payloads:', check = modules.AuditEntities.check_payloads },
   { start = 'taken:', check = modules.AuditEntities.check_taken },
-  { start = 'fresh:', check = modules.AuditEntities.check_fresh },
-  { start = 'retrying:', check = modules.AuditEntities.check_retrying },
-  { start = 'dead:', check = modules.AuditEntities.check_dead },
-  { start = 'dead_ids:' },
+  { start = 'fresh:', check = modules.AuditEntities.check_list },
+  { start = 'retrying:', check = modules.AuditEntities.check_list },
+  { start = 'dead:', check = modules.AuditEntities.check_list },
+  { start = 'dead_ids:', check = modules.AuditEntities.check_list },
   { start = 'dead_entity:', check = modules.AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = modules.AuditEntities.check_dead_payloads },
   { start = 'f:', check = check_group },
@@ -14825,6 +14927,7 @@ local function lists()
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
     add(key.held(worker), member_of_worker, worker)
   end
+  modules.AuditEntities.lists(add)
   local groups = call('SMEMBERS', key.failures())
   table.sort(groups)
   for _, group in ipairs(groups) do
@@ -15665,8 +15768,13 @@ function Legacy.Places()
     return state
   end
 
-  -- The time of a job is that of its put.
-  modules.Places.ready_since = nothing
+  -- The time of a job is that of its put, but for entities, which are ours.
+  local ready_since = modules.Places.ready_since
+  function modules.Places.ready_since(jid, time, entity)
+    if entity then
+      ready_since(jid, time)
+    end
+  end
 end
 
 function Legacy.Job()

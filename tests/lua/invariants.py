@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.lua.keyspace import Snapshot
+from tests.lua.operations import entity_jid
 
 PLACES = {
     "waiting": "work",
@@ -189,7 +190,10 @@ def running(space: Namespace) -> Iterator[str]:
                 yield f"{jid} has lost its lock but {worker} has it on its list"
         elif lock != expires:
             yield f"{jid} expires at {expires}, its lock at {lock}"
-        elif held != expires and (held is not None or worker in workers):
+        # A worker that was silent for too long is forgotten, with its list; it may come back.
+        elif held != expires and (
+            held is not None or workers.get(worker, expires) < expires
+        ):
             yield f"{jid} expires at {expires}, on the list of {worker} at {held}"
 
 
@@ -542,9 +546,17 @@ def entities(space: Namespace) -> Iterator[str]:
     }
     expected = set()
     for jid, job in carried.items():
+        if jid != entity_jid(job["home"], job["entity"]):
+            yield f"{jid} carries {job['entity']} of {job['home']}"
+        if job["state"] == "running" and not space.content.get(f"taken:{jid}"):
+            yield f"{jid} runs without payloads"
         if job["state"] in waiting:
             kind = "fresh" if job["remaining"] == job["retries"] else "retrying"
             expected.add((kind, job["queue"], jid))
+            delayed = space.scores(f"q:{job['queue']}-scheduled").get(jid)
+            due = float(job["time"]) if delayed is None else delayed
+            if abs(space.scores(f"{kind}:{job['queue']}").get(jid, due) - due) > 1e-4:
+                yield f"{jid} is due at {due}, and listed otherwise"
             if not space.content.get(f"payloads:{jid}"):
                 yield f"{jid} waits without payloads"
         if job["state"] != "complete" and job["queue"] != job["home"]:
