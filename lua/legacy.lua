@@ -176,6 +176,11 @@ function Legacy.History()
     History.put(jid, queue)
   end
 
+  function History.popped(jid, worker, put)
+    History.add_popped(jid, worker, put)
+    return ''
+  end
+
   function History.failed(jid, group, worker)
     failed(jid, group, worker)
   end
@@ -187,6 +192,8 @@ function Legacy.History()
       failed(jid, group, job.worker)
     elseif what == 'timed-out' then
       History.add(jid, what)
+    elseif scope.live then
+      History.write_late(jid) -- while the record names the worker
     end
   end
 

@@ -164,7 +164,8 @@ local function reserve(queues, worker, wish)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
-  if #jobs > 0 then
+  -- Who brings a job back that it got in this second has been written down in this second.
+  if #jobs > 0 and scope.seen ~= worker then
     call('ZADD', key.workers(), NumberFormat.now(), worker)
   end
   return jobs, held

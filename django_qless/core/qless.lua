@@ -214,8 +214,9 @@ end
 --                              times were set back last) and `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
---                              counted when it was handed out) and `put` (when it was put, in milliseconds:
---                              the first entry of its history, which is not written yet; '' if it is);
+--                              counted when it was handed out) and `put` (when it was put and, after a
+--                              space, handed out, in milliseconds: the first entries of its history,
+--                              which are not written yet; '' if they are);
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
@@ -1557,8 +1558,9 @@ modules.History = History
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
 --
--- The first entry of a job, that it was put, is not written before there is a second one: a list of its own would
--- take a third of what a waiting job takes. Until then the record's field `put` has its time.
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
 
 local quote, format = cjson.encode, string.format
 
@@ -1572,20 +1574,23 @@ function History.entry(what, more, when)
   return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length < 3 then
-    if length == 1 and not putting then
-      History.begin_late(jid)
-    end
-    return
-  end
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
   local limit = modules.Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
     call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
   end
 end
 
@@ -1606,33 +1611,72 @@ function History.begin()
   return modules.NumberFormat.milliseconds()
 end
 
--- The entry in place of which a record has this field `put`, or nil.
-function History.first(put, queue)
-  local milliseconds = put and put ~= '' and tonumber(put)
-  return milliseconds and put_entry(modules.NumberFormat.thousandths(milliseconds / 1000), queue or '') or nil
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
 end
 
--- `first` is the entry that is not written yet, or nil.
-function History.popped(jid, worker, first)
-  local text = '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-  if not first then
-    append(jid, text)
-  elseif call('RPUSH', key.history(jid), first, text) > 2 then
-    -- Another library has begun the list.
-    call('LREM', key.history(jid), 1, first)
-    call('LPUSH', key.history(jid), first)
+local function time_of(milliseconds)
+  return modules.NumberFormat.thousandths(tonumber(milliseconds) / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local first, second = string.match(put or '', '^(%-?%d+) ?(%-?%d*)$')
+  if first then
+    return put_entry(time_of(first), queue or ''),
+      second ~= '' and popped_entry(time_of(second), worker or '') or nil
   end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and string.find(put, '^%-?%d+$') then
+    return put .. ' ' .. modules.NumberFormat.milliseconds()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
 -- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
 function History.done(jid, held)
-  if held and held >= SHORTEST then
-    append(jid, '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
-  else
-    append(jid, '[' .. History.time() .. ',"done"]')
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
   end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
 end
 
 -- An object of those of these members that there are. (Lists of jobs look for the group before what
@@ -1705,9 +1749,11 @@ end
 
 -- Those of the job with this record.
 function History.read(jid, record)
-  local texts, first = call('LRANGE', key.history(jid), 0, -1), History.first(record.put, record.queue)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
   if first then
     table.insert(texts, 1, first)
+    texts[#texts + 1] = second
   end
   return shown(texts)
 end
@@ -1716,9 +1762,11 @@ local PIECE = 20 -- entries read at a time where they may be long
 
 -- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
 function History.texts(jid, most, bytes)
-  local name, first = key.history(jid), History.first(modules.Hash.values(key.job(jid), 'put', 'queue'))
-  local total, newest = call('LLEN', name), {}
+  local name = key.history(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
   local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
   while last >= oldest and #newest < most - 1 and bytes > 0 do
     local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
     local part = call('LRANGE', name, from, last)
@@ -1734,7 +1782,7 @@ function History.texts(jid, most, bytes)
   for n = #newest, 1, -1 do
     texts[#texts + 1] = newest[n]
   end
-  return texts, first and total + 1 or total
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
 end
 
 -- The same as objects.
@@ -1765,15 +1813,28 @@ function History.modernise(jid, text)
   end
 end
 
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
 -- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
 -- in the form of the earliest versions.
 function History.begin_late(jid)
-  local text, put, queue = modules.Hash.values(key.job(jid), 'history', 'put', 'queue')
-  local first = History.first(put, queue)
-  if first then
-    call('LPUSH', key.history(jid), first)
-    call('HSET', key.job(jid), 'put', '')
-  elseif text then
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
     local newest = call('LPOP', key.history(jid))
     History.modernise(jid, text)
     call('RPUSH', key.history(jid), newest)
@@ -5908,15 +5969,15 @@ local function refusal(command, jid)
   return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
 end
 
--- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
 -- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
 function Lock.completed(jid, token)
-  local worker, state, queue, its_token, time, retries, rare, waited =
-    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
+  local worker, state, queue, its_token, time, retries, rare, waited, put =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
   if not Lock.holds(token, state, worker, its_token) then
     return nil, refusal('settle', jid)
   end
-  return worker, queue or '', time, retries, rare, waited
+  return worker, queue or '', time, retries, rare, waited, put
 end
 
 -- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
@@ -6011,10 +6072,10 @@ modules.Outcome = Outcome
 
 local floor = math.floor
 
--- The record of a completed job; `returned` is what keep_result says.
-function Outcome.write_complete(name, retries, data, returned)
+-- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
+function Outcome.write_complete(name, retries, data, returned, is_written)
   if returned then
-    return Outcome.write_returned(name, retries, data, returned)
+    return Outcome.write_returned(name, retries, data, returned, is_written)
   end
   call(
     'HSET',
@@ -6032,7 +6093,9 @@ function Outcome.write_complete(name, retries, data, returned)
     'queue',
     '',
     'failure',
-    '{}'
+    '{}',
+    is_written and 'put' or 'failure', -- What is named twice is written once.
+    is_written and '' or '{}'
   )
   if data then
     call('HSET', name, 'data', data)
@@ -6040,12 +6103,16 @@ function Outcome.write_complete(name, retries, data, returned)
 end
 
 -- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned)
+function Outcome.write_returned(name, retries, data, returned, is_written)
   local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
   fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
   fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
   if data then
     fields[17], fields[18] = 'data', data
+  end
+  if is_written then
+    fields[#fields + 1] = 'put'
+    fields[#fields + 1] = ''
   end
   call('HSET', name, unpack(fields))
 end
@@ -6995,7 +7062,7 @@ local function check_readable(report, jid)
   if entries.err then
     return -- It is no list, which is told where its key is met.
   end
-  if #entries == 0 and not modules.History.first(call('HGET', key.job(jid), 'put')) then
+  if #entries == 0 and not modules.History.unwritten(call('HGET', key.job(jid), 'put')) then
     AuditJobs.complain(report, 'job %s has no history', jid)
   end
   for n, text in ipairs(entries) do
@@ -7275,7 +7342,7 @@ end
 function JobSummary.row(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
-  local first = modules.History.first(row[DUE + 1], row[QUEUE])
+  local first = modules.History.unwritten(row[DUE + 1], row[QUEUE])
   if not modules.Record.is_state(state) then
     if not (state or row[KLASS] or row[QUEUE]) then
       return row_of_canceled(jid, tracking)
@@ -7777,8 +7844,8 @@ function PutStore.store(job, asking, tracked, batch)
   end
   if old then
     modules.History.put(jid, queue)
-    if modules.History.first(old.put) then
-      modules.History.begin_late(jid)
+    if old.put and old.put ~= '' then
+      modules.History.write_late(jid)
     end
   else
     job.put = modules.History.begin(jid, queue)
@@ -13156,7 +13223,7 @@ end
 -- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
 local function start(jid, queue, worker, expires, since, reserved, put)
   local name, time = key.job(jid), modules.NumberFormat.time()
-  modules.History.popped(jid, worker, modules.History.first(put, queue))
+  local unwritten = modules.History.popped(jid, worker, put)
   if not reserved then
     modules.Samples.add('wait', queue, scope.now - since)
   end
@@ -13181,7 +13248,7 @@ local function start(jid, queue, worker, expires, since, reserved, put)
     'waited',
     waited,
     'put',
-    ''
+    unwritten
   )
   return token
 end
@@ -14041,7 +14108,8 @@ local function reserve(queues, worker, wish)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
-  if #jobs > 0 then
+  -- Who brings a job back that it got in this second has been written down in this second.
+  if #jobs > 0 and scope.seen ~= worker then
     call('ZADD', key.workers(), modules.NumberFormat.now(), worker)
   end
   return jobs, held
@@ -14172,13 +14240,16 @@ SettleVerbs.complete = {
     end
   end,
   act = function(jid, token, held, args, a, n, completed, tracked)
-    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
+    local worker, queue, time, retries, rare, waited, put = modules.Lock.completed(jid, token)
     if not worker then
       return queue, time -- code and text
     end
     held = held or modules.Samples.held(waited) or 0
-    modules.History.done(jid, held)
+    local is_written = modules.History.done_with(jid, held, put, queue, worker)
     local popped = modules.Record.read('time', time, scope.now)
+    if math.floor(popped) == math.floor(scope.now) then
+      scope.seen = worker
+    end
     modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
     local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
@@ -14186,7 +14257,13 @@ SettleVerbs.complete = {
     end
     modules.Events.completed(jid, queue)
     local name = key.job(jid)
-    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
+    modules.Outcome.write_complete(
+      name,
+      modules.Record.text('retries', retries, '0'),
+      n > 2 and args[a + 2],
+      returned,
+      is_written
+    )
     if rare then
       modules.Outcome.forget_marks(name)
     end
@@ -15842,6 +15919,11 @@ function Legacy.History()
     modules.History.put(jid, queue)
   end
 
+  function modules.History.popped(jid, worker, put)
+    modules.History.add_popped(jid, worker, put)
+    return ''
+  end
+
   function modules.History.failed(jid, group, worker)
     failed(jid, group, worker)
   end
@@ -15853,6 +15935,8 @@ function Legacy.History()
       failed(jid, group, job.worker)
     elseif what == 'timed-out' then
       modules.History.add(jid, what)
+    elseif scope.live then
+      modules.History.write_late(jid) -- while the record names the worker
     end
   end
 

@@ -100,6 +100,28 @@ def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
+def test_a_busy_worker_is_written_down_each_second(keyed: Keyed) -> None:
+    """Only the first call of a second writes that it works: the others need not."""
+    for jid in "abcde":
+        keyed.put(jid)
+
+    def seen_at(now: float, job: dict[str, str]) -> tuple[float | None, dict[str, str]]:
+        done = settlement(job["jid"], job["token"], "complete")
+        [following] = keyed.settle([done], 1, now=now).jobs
+        return keyed.server.zscore("ql:workers", "worker"), following
+
+    [job] = keyed.take(1, now=10.25)
+    assert keyed.server.zscore("ql:workers", "worker") == 10.25
+    seen, job = seen_at(10.75, job)
+    assert seen == 10.25
+    seen, job = seen_at(11.5, job)
+    assert seen == 11.5
+    # What another worker got says nothing of this one.
+    [job] = keyed.take(1, worker="other", now=12.25)
+    seen, job = seen_at(12.5, job)
+    assert seen == 12.5
+
+
 def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:
     keyed.call("config.set", "queue-max-concurrency", 1, now=0)
     keyed.put("a", 0)
