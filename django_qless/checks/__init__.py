@@ -199,7 +199,7 @@ def _problems() -> Iterator[Problem]:
     if isinstance(value, Mapping):
         for name, options in value.items():
             if isinstance(options, Mapping):
-                yield from schema.validate_alias(name, options)
+                yield from schema.validate_alias(name, options, value)
 
 
 def _error(number: str, text: str, hint: str | None) -> Error:

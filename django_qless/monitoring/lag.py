@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from django_qless.core.globs import matches_any
 from django_qless.monitoring.snapshot import Shared
 from django_qless.operations.status import FORMAT, lags_of
-from django_qless.worker.known_queues import matches_any
 
 if TYPE_CHECKING:
     from django_qless.core import Client

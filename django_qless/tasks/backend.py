@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.timezone import is_naive, make_aware
 
 from django_qless import conf
+from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.conf.sealing import open_value
 from django_qless.core.exceptions import BadArgument
@@ -147,7 +148,7 @@ class QlessBackend(BaseTaskBackend):
     ) -> Any:
         """Enqueue the Task from asynchronous code; return its TaskResult."""
         options = self.options_of(task)
-        if dispatch.uses_outbox(options.on_commit, options.alias):
+        if dispatch.uses_outbox(options.on_commit, routing.namespace(options)):
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(task, args, kwargs)
         batch, transactions = self._batch(task, args, kwargs)

@@ -11,6 +11,7 @@ from asgiref.sync import sync_to_async
 
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.conf.connections import connections
+from django_qless.core.globs import matches_any
 from django_qless.testing import clock
 from django_qless.testing.captured import Runs
 from django_qless.testing.dispatcher import ensure_begun
@@ -20,7 +21,6 @@ from django_qless.testing.execution import (
     raise_failure,
     raise_interrupt,
 )
-from django_qless.worker.known_queues import matches_any
 from django_qless.worker.ticker import Ticker
 
 if TYPE_CHECKING:
