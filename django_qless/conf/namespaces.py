@@ -119,7 +119,10 @@ class Routes:
 
     def may_have(self, name: str, queue: str) -> bool:
         """Return whether a namespace has this queue or, of a glob, may have such queues."""
-        return is_glob(queue) or self.of(queue) == name
+        if not is_glob(queue):
+            return self.of(queue) == name
+        only = next((key for key, each in self._exact.items() if each == name), "")
+        return not only or pattern(queue).fullmatch(only) is not None
 
 
 def namespace_problems(
@@ -256,7 +259,8 @@ def _shared(options: Mapping[str, Any]) -> Iterator[Problem]:
 def _crossing(options: Mapping[str, Any], alias: str) -> Iterator[Problem]:
     """Yield options that would send jobs into another namespace."""
     routes = Routes(alias, keys_of(options))
-    for queue, name, other in _queues_named(options):
+    queues, config = options.get("QUEUES"), options.get("CONFIG")
+    for queue, name, other in queues_named(queues, config):
         if isinstance(other, str) and routes.of(queue) != routes.of(other):
             yield Problem(
                 f"{name} of queue {queue!r} is {other!r}: NAMESPACES routes these queues "
@@ -267,9 +271,11 @@ def _crossing(options: Mapping[str, Any], alias: str) -> Iterator[Problem]:
             )
 
 
-def _queues_named(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield queues, options of theirs that name another queue, and that queue."""
-    queues, config = options.get("QUEUES"), options.get("CONFIG")
+def queues_named(queues: Any, config: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield queues, options of theirs that name another queue, and that queue.
+
+    They are in QUEUES, and in CONFIG behind the name of the queue.
+    """
     for option in TEXTS_OF_A_QUEUE:
         name = option.replace("-", "_")
         for queue, own in queues.items() if isinstance(queues, Mapping) else ():

@@ -7,14 +7,14 @@ itself.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_qless import conf
 from django_qless.conf import namespaces
-from django_qless.conf.namespaces import Routes
+from django_qless.conf.namespaces import SEPARATOR, Routes
 from django_qless.core import new_jid
 from django_qless.core.jid import time_of
 from django_qless.exceptions import InvalidOption
@@ -57,6 +57,38 @@ def namespace_of(alias: str, queue: str) -> str:
     return found
 
 
+def queue_namespace(alias: str, queue: str) -> str:
+    """Return the name of the namespace in which to look at a queue of an alias.
+
+    A namespace that is named itself may have any queue.
+    """
+    if alias.endswith(SEPARATOR):
+        return alias.removesuffix(SEPARATOR)
+    routes = _routes[alias] if alias in _routes else _read(alias)
+    return alias if routes is None or routes.alias != alias else routes.of(queue)
+
+
+def shares(alias: str, queues: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the namespaces that may have these names and globs, each with its own.
+
+    The names come in the order of the namespaces.
+    """
+    names = conf.namespaces_of(alias)
+    routes = _read(names[0]) if len(names) > 1 else None
+    if routes is None:
+        return [(names[0], tuple(queues))]
+    found = (
+        (name, tuple(queue for queue in queues if routes.may_have(name, queue)))
+        for name in names
+    )
+    return [(name, own) for name, own in found if own]
+
+
+def only(name: str) -> str:
+    """Return what names one namespace alone, and not its alias with all of them."""
+    return f"{name}{SEPARATOR}" if len(conf.namespaces_of(name)) > 1 else name
+
+
 def namespace(options: Routed) -> str:
     """Return the name of the namespace of jobs with these options."""
     return namespace_of(options.alias, options.queue)
@@ -94,9 +126,15 @@ def check_stays(whose: str, name: str, queue: str, other: str) -> None:
     routes = _routes[name] if name in _routes else _read(name)
     if routes is not None and (found := routes.of(other)) != name:
         raise InvalidOption(
-            f"{whose}: queue {queue!r} is in namespace {name!r}, and queue {other!r} in "
-            f"{found!r}. {REMEDY}"
+            f"{whose}: its queue {queue!r} is in namespace {name!r}, and the queue "
+            f"{other!r} in {found!r}. {REMEDY}"
         )
+
+
+def check_option(name: str, option: str, value: str) -> None:
+    """Raise InvalidOption for an option of the core that names a queue elsewhere."""
+    for queue, which, other in namespaces.queues_named({}, {option: value}):
+        check_stays(f"{which} of a queue", name, queue, str(other))
 
 
 # The last characters of a jid that we draw name its namespace. This is a hint: it says

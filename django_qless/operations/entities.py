@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django_qless.conf import DEFAULT_ALIAS
+from django_qless import conf
+from django_qless.conf import DEFAULT_ALIAS, routing
 from django_qless.conf.connections import connections
+from django_qless.conf.each import answers, ask_each
 from django_qless.core import Client
 from django_qless.core.commands.entities import (
     MOST_ENTITIES,
@@ -127,11 +129,13 @@ class AllEntities:
         return AllEntities(alias)
 
     def __getitem__(self, queue: str) -> QueueEntities:
-        return QueueEntities(self.alias, queue)
+        return QueueEntities(routing.queue_namespace(self.alias, queue), queue)
 
     def counts(self) -> list[EntityCounts]:
         """Return the figures of all queues that have, or had, entities."""
-        return connections[self.alias].entity_counts()
+        names = conf.namespaces_of(self.alias)
+        found = answers(ask_each(names, lambda client: client.entity_counts()))
+        return [counts for each in found for counts in each]
 
 
 entities = AllEntities()
