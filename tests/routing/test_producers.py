@@ -83,7 +83,7 @@ def test_each_way_to_enqueue_goes_to_the_namespace_of_the_queue(
     assert places.waiting("default") == [1, 0, 0]
     assert places.waiting("report.day") == [0, 0, 3]
     with places.there.client() as client:
-        assert {key[:5] for key in client.keys()} == {b"ql-r:"}
+        assert {key[:5] for key in client.scan_iter()} == {b"ql-r:"}
 
 
 def test_many_are_sent_together_to_each_namespace_and_returned_in_order(
@@ -117,9 +117,9 @@ def test_on_commit_goes_to_the_namespace_of_the_queue(places: Places) -> None:
         assert places.waiting("mail") == [0, 0, 0]
     assert not handle.pending
     assert places.waiting("mail") == [0, 1, 0]
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
+    with transaction.atomic():
         send_welcome.delay(1)
-        _ = 1 / 0
+        transaction.set_rollback(True)
     assert places.waiting("mail") == [0, 1, 0]
 
 
@@ -348,10 +348,10 @@ def test_dependencies_elsewhere_are_refused(places: Places) -> None:
 
 
 def test_workflows_over_namespaces_are_refused(places: Places) -> None:
+    both = workflow("both")
+    node = both.add(send_welcome.args(1))
     with pytest.raises(InvalidOption, match="all jobs of a workflow must be in one"):
-        with workflow("both") as flow:
-            node = flow.add(send_welcome.args(1))
-            flow.add(add.args(1), after=[node])
+        both.add(add.args(1), after=[node])
     assert places.waiting("mail") == [0, 0, 0]
     with workflow("one", alias="default") as flow:
         node = flow.add(send_welcome.args(1))
@@ -367,7 +367,9 @@ def test_workflows_over_namespaces_are_refused(places: Places) -> None:
 
 def test_moves_elsewhere_are_refused(places: Places) -> None:
     handle = send_welcome.delay(1)
-    with pytest.raises(InvalidOption, match="'default/mail', and the queue 'report.x'"):
+    with pytest.raises(
+        InvalidOption, match=r"'default/mail', and the queue 'report\.x'"
+    ):
         handle.move("report.x")
     with pytest.raises(InvalidOption, match="cannot move"):
         asyncio.run(handle.amove("q"))
