@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_qless import conf
+from django_qless.conf import routing
 from django_qless.core.globs import matches_any
 from django_qless.monitoring.snapshot import Shared
 from django_qless.operations.status import FORMAT, lags_of
@@ -42,7 +42,7 @@ def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     `wanted` are names and globs; without them all queues count. A queue that is not known
     yet adds nothing. Those of all namespaces are together. Raises QlessError.
     """
-    each = [lags.get(name) for name in conf.namespaces_of(alias)]
+    each = [lags.get(name) for name, _ in routing.shares(alias, wanted or ("*",))]
     queues: dict[str, dict[str, float]] = {}
     for found in each:
         _add(found, wanted, queues)

@@ -88,8 +88,16 @@ def status(request: HttpRequest) -> HttpResponse:
     """Return the JSON of `qless_status --json`."""
     alias = asked_alias(request)
     names = conf.namespaces_of(alias)
-    found = {name: status_data(statuses.get(name), name) for name in names}
-    return JsonResponse(found[alias] if len(found) == 1 else found)
+    if len(names) == 1:
+        return JsonResponse(status_data(statuses.get(alias), alias))
+    found: dict[str, Any] = {}
+    answers = 200
+    for name in names:
+        try:
+            found[name] = status_data(statuses.get(name), name)
+        except QlessError as error:
+            found[name], answers = {"problem": str(error)}, 503
+    return JsonResponse(found, status=answers)
 
 
 @for_machines

@@ -174,13 +174,18 @@ def test_metrics_lag_and_health_cover_all_namespaces(
     forget()
     assert 'qless_up{alias="default/report.*"} 0' in run("qless_metrics")
     assert not get("health").json()["ok"]
+    assert get("lag?queue=mail").json()["total"]["length"] == 1
+    assert get("lag").status_code == get("status").status_code == 503
+    assert get("status").json()[MAIL]["alias"] == MAIL
+    assert {*get("status").json()[REPORTS]} == {"problem"}
 
 
 def test_a_queue_in_two_namespaces_counts_twice(places: Places) -> None:
     for name in (DEFAULT, MAIL):
         places[name].put("", "mail", name, "shop.work", "{}")
     forget()
-    assert lag_data("default", ["mail"])["queues"]["mail"]["waiting"] == 2
+    assert lag_data("default")["queues"]["mail"]["waiting"] == 2
+    assert lag_data("default", ["mail"])["queues"]["mail"]["waiting"] == 1
 
 
 # The admin.
