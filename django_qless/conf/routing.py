@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_noop
 
 from django_qless import conf
 from django_qless.conf import namespaces
@@ -19,7 +20,7 @@ from django_qless.core import new_jid
 from django_qless.core.jid import time_of
 from django_qless.exceptions import InvalidOption
 
-REMEDY = (
+REMEDY = gettext_noop(
     "Nothing goes from one namespace to another in one call: route both queues to one, "
     "or let the first job enqueue the second, by .delay() at its end."
 )

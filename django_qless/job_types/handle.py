@@ -360,7 +360,7 @@ class JobHandle(Handle, Generic[R]):
 
     def _again(self, queue: str, delay: float = 0) -> Request[str]:
         """Return the command that enqueues the job again, with all its options."""
-        whose = f"job {self.jid} cannot move"
+        whose = f"job {self.jid}"
         routing.check_stays(whose, self.alias, self.queue, queue)
         context = getattr(self._job, "context", None)
         return Commands.requeue.build(

@@ -430,7 +430,7 @@ class DjangoEnvironment:
 
     def check_move(self, current: CurrentJob, queue: str) -> None:
         """Raise InvalidOption if NAMESPACES routes this queue to another namespace."""
-        whose = f"job {current.jid}: move_to"
+        whose = f"job {current.jid} (move_to)"
         routing.check_stays(whose, self.alias, current.queue, queue)
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def test_commands_act_where_the_queue_or_the_job_is(
     assert handles[2].jid in run("qless_jobs", "show", handles[2].jid)
     run("qless_jobs", "move", "report.y", handles[2].jid)
     assert handles[2].refresh().queue == "report.y"
-    with pytest.raises(CommandError, match="cannot move"):
+    with pytest.raises(CommandError, match="Nothing goes from one"):
         run("qless_jobs", "move", "mail", handles[2].jid)
     run("qless_jobs", "cancel", "--no-input", *(each.jid for each in handles))
     assert [each.refresh().state for each in handles] == ["canceled"] * 3

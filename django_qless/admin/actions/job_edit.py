@@ -139,7 +139,7 @@ class EditJob(JobAction):
             raise WrongState(
                 _("The job is running: time it out first, or enqueue a new one like it")
             )
-        whose = f"job {job.jid} cannot be enqueued elsewhere"
+        whose = f"job {job.jid}"
         routing.check_stays(whose, self.alias, job.queue, fields["queue"])
         jid = routing.jid_maker(self.alias)() if is_new else job.jid
         exists = not is_new and not job.canceled

@@ -148,7 +148,7 @@ class MoveJob(JobAction):
     def perform(self, fields: dict[str, Any]) -> None:
         """Move it."""
         queue, delay = fields["queue"], fields["delay"] or 0
-        whose = f"job {self.name} cannot move"
+        whose = f"job {self.name}"
         routing.check_stays(whose, self.alias, self.brief.queue, queue)
         self.require(self.client.move_each([self.name], queue, delay))
 
