@@ -5,7 +5,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E050 to E055
+    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045 to E055
                         see `conf/schema.py` and `jobs.py`
     django_qless.E060 to E063
                         see `outbox.py`, and `conf/schema.py` for E061 and E062
@@ -200,7 +200,7 @@ def _problems() -> Iterator[Problem]:
     if isinstance(value, Mapping):
         for name, options in value.items():
             if isinstance(options, Mapping):
-                yield from schema.validate_alias(name, options)
+                yield from schema.validate_alias(name, options, value)
 
 
 def _error(number: str, text: str, hint: str | None) -> Error:

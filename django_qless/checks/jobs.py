@@ -34,6 +34,7 @@ from django.db.models.base import ModelBase
 from django.utils.module_loading import import_string
 
 from django_qless import conf
+from django_qless.conf import routing
 from django_qless.declare import method
 from django_qless.declare.function import JobFunction
 from django_qless.enqueue import dispatch
@@ -91,7 +92,8 @@ def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
     queues: dict[tuple[str, str], list[JobType]] = {}
     for job_type in registry:
         options = job_type.options
-        queues.setdefault((options.alias, options.queue), []).append(job_type)
+        alias = routing.alias_of(options.alias)
+        queues.setdefault((alias, options.queue), []).append(job_type)
     messages: list[CheckMessage] = []
     for (_, queue), job_types in sorted(queues.items(), key=lambda each: each[0]):
         detached = [each for each in job_types if each.options.detached]
@@ -117,7 +119,8 @@ def check_queues_of_entities(**kwargs: Any) -> list[CheckMessage]:
         options = job_type.options
         if not options.entity:
             continue
-        owner = owners.setdefault((options.alias, options.queue), job_type)
+        alias = routing.alias_of(options.alias)
+        owner = owners.setdefault((alias, options.queue), job_type)
         if owner is not job_type:
             messages.append(
                 Error(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from types import MethodType
@@ -31,7 +31,7 @@ from django_qless.enqueue.dependencies import (
 )
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
-from django_qless.enqueue.request import CallArguments, EnqueueBatch
+from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types.handle import JobHandle
@@ -148,12 +148,12 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         """Enqueue one job for each of these, which `.args()` made, in few calls.
 
         At one priority they are run in this order. More than a thousand take several
-        calls, each all or nothing.
+        calls, each all or nothing; and so do those of several namespaces, one after the
+        other.
         """
-        handles: list[JobHandle[R]] = []
-        for batch, transactions in self._batches(arguments):
+        handles, batches = self._batches(arguments)
+        for batch, transactions in batches:
             dispatch.send(batch, transactions)
-            handles += [each.handle for each in batch.requests if not each.optional]
         return handles
 
     async def aenqueue_many(
@@ -162,10 +162,9 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         """Enqueue one job for each of these, from asynchronous code."""
         if self._uses_outbox:
             return await sync_to_async(self.enqueue_many)(arguments)
-        handles: list[JobHandle[R]] = []
-        for batch, transactions in self._batches(arguments):
+        handles, batches = self._batches(arguments)
+        for batch, transactions in batches:
             await dispatch.asend(batch, transactions)
-            handles += [each.handle for each in batch.requests if not each.optional]
         return handles
 
     def using(self, **options: Unpack[CallOptions]) -> JobFunction[P, R]:
@@ -300,8 +299,8 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
 
     def _batches(
         self, all_arguments: Iterable[CallArguments]
-    ) -> Iterator[tuple[EnqueueBatch, Sequence[str]]]:
-        """Yield batches of jobs, and the transactions that each awaits."""
+    ) -> tuple[list[JobHandle[R]], list[tuple[EnqueueBatch, Sequence[str]]]]:
+        """Return the handles, and batches of jobs with the transactions they await."""
         own = self._plan or self._bound_plan()
         # Check everything before anything is enqueued.
         checked = [self._checked(each) for each in all_arguments]
@@ -309,12 +308,19 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
             (EnqueuePlan(own.job_type, options) if options else own).requests(list(run))
             for options, run in groupby(checked, attrgetter("options"))
         ]
-        for (*_, transactions), together in groupby(
-            runs,
-            lambda run: (run[0][0].plan.alias, run[0][0].plan.outbox, run[1]),
-        ):
-            requests = [each for some, _ in together for each in some]
-            yield EnqueueBatch(requests), transactions
+        handles = [
+            each.handle for some, _ in runs for each in some if not each.optional
+        ]
+        # Each namespace gets its jobs together, in the order given.
+        batches: dict[tuple[Any, ...], list[EnqueueRequest]] = {}
+        for some, transactions in runs:
+            plan = some[0].plan
+            key = (plan.alias, plan.outbox, tuple(transactions))
+            batches.setdefault(key, []).extend(some)
+        return handles, [
+            (EnqueueBatch(requests), transactions)
+            for (*_, transactions), requests in batches.items()
+        ]
 
     def _checked(self, arguments: CallArguments) -> CallArguments:
         job_type: JobType | None = getattr(arguments, "job_type", None)

@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from django.db import DEFAULT_DB_ALIAS
 from django.db import connections as django_databases
 
-from django_qless.conf import in_tests, sealing
+from django_qless.conf import in_tests, routing, sealing
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
 from django_qless.core.protocol import Packed, pack
@@ -52,16 +52,16 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_after_jids", "_databases", "_encrypt", "_handle_shape", "_jid"),
-        *("_on_commit", "_packed_keys", "_travelling", "alias", "context", "depends"),
-        *("has_late_dependencies", "has_many", "is_ordered", "job_type", "keyed"),
-        *("prepared", "replaces", "shape"),
+        *("_after", "_after_jids", "_alias", "_databases", "_encrypt", "_handle_shape"),
+        *("_jid", "_on_commit", "_packed_keys", "_queue", "_travelling", "context"),
+        *("depends", "has_late_dependencies", "has_many", "is_ordered", "job_type"),
+        *("keyed", "prepared", "replaces", "shape"),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
-        _check_alias_of_dependencies(job_type, options)
+        _check_namespaces(job_type, options)
         self.job_type = job_type
-        self.alias = options.alias
+        self._alias, self._queue = options.alias, options.queue
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
         #: Whether jobs of one key run in the order of their enqueueing.
@@ -103,6 +103,19 @@ class EnqueuePlan:
         self.prepared = PreparedPut(self.shape)
         #: What follows a unique key, packed, by what to do on a conflict.
         self._packed_keys: dict[str, Packed] = {}
+
+    @property
+    def alias(self) -> str:
+        """The alias of the namespace where its jobs are."""
+        alias = self._alias
+        if alias in routing.unrouted:
+            return alias
+        return routing.namespace_of(alias, self._queue)
+
+    @property
+    def place(self) -> str:
+        """Where its jobs are, in words."""
+        return routing.place(self.alias, self._queue)
 
     def enqueue(self, job: CallArguments) -> JobHandle[Any]:
         """Enqueue one job, at once or on commit; return its handle."""
@@ -174,9 +187,11 @@ class EnqueuePlan:
         if after:
             depends = [*(handle.jid for handle in after), *self.depends]
             shape = shape._replace(depends=depends)
-        handle = JobHandle.of_put(
-            self.alias, jid or self._jid or new_jid(), shape, data, pending=pending
-        )
+        alias = self.alias
+        jid = jid or self._jid
+        if jid is None:
+            jid = new_jid() if alias in routing.unrouted else routing.jid_maker(alias)()
+        handle = JobHandle.of_put(alias, jid, shape, data, pending=pending)
         return EnqueueRequest(self, handle, context, key, after, conflict, limit_keys)
 
     def requests(
@@ -203,12 +218,15 @@ class EnqueuePlan:
                 )
             ], transactions
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
+        draw_jid = routing.jid_maker(alias)
         if self._may_seal or any(len(job.data) > SHORT for job in jobs):
             jobs = [job._replace(data=self.stored(job.data)) for job in jobs]
         return [
             EnqueueRequest(
                 self,
-                of_put(alias, self._jid or new_jid(), shape, job.data, pending=pending),
+                of_put(
+                    alias, self._jid or draw_jid(), shape, job.data, pending=pending
+                ),
                 context,
                 job.key,
                 (),
@@ -272,8 +290,8 @@ class EnqueuePlan:
                 if plan.alias != self.alias:
                     raise InvalidOption(
                         f"{self.job_type.name} comes after {each.job_type.name}, which "
-                        f"is in alias {plan.alias!r}; a job in {self.alias!r} cannot "
-                        "depend on it"
+                        f"is {plan.place}; a job {self.place} cannot depend on it"
+                        f"{routing.remedy(self.alias)}"
                     )
                 after = tuple(requests[index].handle for index in each.after)
                 request = plan.request(
@@ -388,11 +406,23 @@ def _shape(job_type: JobType, options: Options) -> Put:
     )
 
 
-def _check_alias_of_dependencies(job_type: JobType, options: Options) -> None:
+def _check_namespaces(job_type: JobType, options: Options) -> None:
+    """Raise InvalidOption for what would have to be in two namespaces."""
+    own = routing.namespace(options)
     for handle in options.after:
-        alias = getattr(handle, "alias", options.alias)
-        if alias != options.alias:
+        alias = getattr(handle, "alias", own)
+        if alias != own:
+            queue = getattr(handle, "queue", "")
             raise InvalidOption(
-                f"{job_type.name}: job {handle.jid} is in alias {alias!r}; a job in "
-                f"{options.alias!r} cannot depend on it"
+                f"{job_type.name}: job {handle.jid} is {routing.place(alias, queue)}; a "
+                f"job {routing.place(own, options.queue)} cannot depend on it"
+                f"{routing.remedy(own)}"
             )
+    declared = job_type.options
+    if options.alias != declared.alias:
+        return
+    for given, what in ((options.unique, "its unique key"), (options.jid, "a jid")):
+        if given is not None:
+            whose = f"{job_type.name}: {what} holds within one namespace"
+            home = routing.namespace(declared)
+            routing.check_stays(whose, home, declared.queue, options.queue)

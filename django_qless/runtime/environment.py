@@ -22,7 +22,7 @@ from django.db import connections as databases
 from django.utils.module_loading import import_string
 
 from django_qless import conf, signals
-from django_qless.conf import sealing
+from django_qless.conf import routing, sealing
 from django_qless.conf.connections import connections
 from django_qless.core import AsyncClient, Client, Reserved
 from django_qless.core.settle import SEALED
@@ -429,6 +429,11 @@ class DjangoEnvironment:
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
         return await spawn.aspawn(self.alias, current, jobs)
+
+    def check_move(self, current: CurrentJob, queue: str) -> None:
+        """Raise InvalidOption if NAMESPACES routes this queue to another namespace."""
+        whose = f"job {current.jid} (move_to)"
+        routing.check_stays(whose, self.alias, current.queue, queue)
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""

@@ -70,6 +70,9 @@ class PlainEnvironment:
         self._aclient: AsyncClient | None = None
         self._threads: ThreadPoolExecutor | None = None
 
+    def check_move(self, current: Any, queue: str) -> None:
+        pass
+
     def has_outbox(self) -> bool:
         return False
 
