@@ -121,7 +121,7 @@ class EnqueuePlan:
         """Enqueue one job, at once or on commit; return its handle."""
         transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        if transactions or self.alias not in outage.raising:
+        if transactions or requests[-1].handle.alias not in outage.raising:
             dispatch.send(EnqueueBatch(requests), transactions)
         else:
             # At once, and without a policy for outages: the usual case.
