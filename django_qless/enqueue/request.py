@@ -144,7 +144,7 @@ class EnqueueBatch:
     @property
     def alias(self) -> str:
         """The alias of QLESS that it goes to."""
-        return self.requests[0].plan.alias
+        return self.requests[0].handle.alias
 
     @property
     def handles(self) -> list[JobHandle[Any]]:
@@ -159,7 +159,7 @@ class EnqueueBatch:
     def send(self) -> None:
         """Enqueue the jobs. Raises what the server refuses."""
         requests = self.requests
-        client: Any = connections.clients[requests[0].plan.alias]
+        client: Any = connections.clients[requests[0].handle.alias]
         if self.through is not None:
             client = self.through(client)
         if client.replication:

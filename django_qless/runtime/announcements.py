@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from django.db import connections as databases
@@ -53,18 +53,6 @@ class Announcements:
     def resolve(self, klass: str) -> JobType | None:
         """Return the job type of this name."""
         raise NotImplementedError
-
-    @cached_property
-    def _has_tasks(self) -> bool:
-        """True if jobs of this alias may be Tasks of Django's."""
-        return any(True for _ in known_tasks.backends(self.alias))
-
-    def has_listeners(self, what: str) -> bool:
-        """Return whether the signal `job_<what>` has receivers, or Tasks may need it."""
-        signal = SIGNALS.get(what)
-        if signal is None:
-            return False
-        return bool(signal.receivers) or self._has_tasks
 
     def has_batch_listeners(self) -> bool:
         """Return whether `announce_batch` would reach any code."""

@@ -32,7 +32,7 @@ from django_qless.job_types.current import CurrentJob, running
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.outbox import tables as outbox_tables
 from django_qless.runtime import connection_cleanup, hooks
-from django_qless.runtime.announcements import Announcements
+from django_qless.runtime.announcements import SIGNALS, Announcements
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
@@ -294,6 +294,18 @@ class DjangoEnvironment(Announcements):
         encrypt = job_type.options_for(reserved.context).encrypt
         codec = sealing.codec_of(job_type.name, self.alias, encrypt)
         return codec.seal(text) if codec is not None and text else text
+
+    @cached_property
+    def _has_tasks(self) -> bool:
+        """True if jobs of this alias may be Tasks of Django's."""
+        return any(True for _ in known_tasks.backends(self.alias))
+
+    def has_listeners(self, what: str) -> bool:
+        """Return whether the signal `job_<what>` has receivers, or Tasks may need it."""
+        signal = SIGNALS.get(what)
+        if signal is None:
+            return False
+        return bool(signal.receivers) or self._has_tasks
 
     def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Enqueue jobs for a running one; return their handles."""
