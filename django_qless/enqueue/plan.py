@@ -108,7 +108,7 @@ class EnqueuePlan:
         """Enqueue one job, at once or on commit; return its handle."""
         transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        if transactions or self.alias not in outage.raising:
+        if transactions or requests[-1].handle.alias not in outage.raising:
             dispatch.send(EnqueueBatch(requests), transactions)
         else:
             # At once, and without a policy for outages: the usual case.
@@ -136,7 +136,7 @@ class EnqueuePlan:
         Calling it again therefore adds none. Returns the number of new jobs, without the
         dependencies enqueued before them.
         """
-        context = self.captured_context()
+        context = self.captured_context(self.alias)
         puts, jids = [], set()
         for jid, job in jobs:
             *dependencies, request = self._with_dependencies(
@@ -166,16 +166,17 @@ class EnqueuePlan:
 
         `context` is the captured one, if it was captured already.
         """
+        alias = self.alias
         if context is None:
-            context = self.captured_context()
-        if self._may_seal or len(data) > SHORT:
+            context = self.captured_context(alias)
+        if self._may_seal(alias) or len(data) > SHORT:
             data = self.stored(data)
         shape = self._handle_shape
         if after:
             depends = [*(handle.jid for handle in after), *self.depends]
             shape = shape._replace(depends=depends)
         handle = JobHandle.of_put(
-            self.alias, jid or self._jid or new_jid(), shape, data, pending=pending
+            alias, jid or self._jid or new_jid(), shape, data, pending=pending
         )
         return EnqueueRequest(self, handle, context, key, after, conflict, limit_keys)
 
@@ -193,7 +194,7 @@ class EnqueuePlan:
             )
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
         transactions = self.open_transactions(databases)
-        pending, context = bool(transactions), self.captured_context()
+        pending, context = bool(transactions), self.captured_context(self.alias)
         if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
@@ -203,7 +204,7 @@ class EnqueuePlan:
                 )
             ], transactions
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
-        if self._may_seal or any(len(job.data) > SHORT for job in jobs):
+        if self._may_seal(alias) or any(len(job.data) > SHORT for job in jobs):
             jobs = [job._replace(data=self.stored(job.data)) for job in jobs]
         return [
             EnqueueRequest(
@@ -218,10 +219,9 @@ class EnqueuePlan:
             for job in jobs
         ], transactions
 
-    @property
-    def _may_seal(self) -> bool:
-        """True unless the jobs are known to be stored as they are."""
-        return bool(self._encrypt) or self.alias not in sealing.plain
+    def _may_seal(self, alias: str) -> bool:
+        """Return False if jobs are known to be stored there as they are."""
+        return bool(self._encrypt) or alias not in sealing.plain
 
     def stored(self, data: str) -> str:
         """Return data as a job carries it: sealed, if that is asked for.
@@ -234,7 +234,7 @@ class EnqueuePlan:
 
     def stored_context(self, text: str | None) -> str | None:
         """Return a context, or None, as a job carries it."""
-        if text is None or not self._may_seal:
+        if text is None or not self._may_seal(self.alias):
             return text
         codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
         return text if codec is None else sealing.seal_context(text, codec)
@@ -325,16 +325,16 @@ class EnqueuePlan:
                     )
         return found
 
-    def captured_context(self) -> str | None:
-        """Return the context of a job that is enqueued now, as JSON."""
+    def captured_context(self, alias: str) -> str | None:
+        """Return the context of a job that is enqueued there now, as JSON."""
         # Nothing to capture, the usual case: told without a call.
         if (
-            self.alias in context_propagation.without_own
+            alias in context_propagation.without_own
             and context_propagation.active_language(None) is None
             and context_propagation.active_time_zone(None) is None
         ):
             return self.context and self.stored_context(self.context)
-        captured = context_propagation.capture(self.alias, self.job_type.name)
+        captured = context_propagation.capture(alias, self.job_type.name)
         if captured is None:
             return self.stored_context(self.context)
         members = {**self._travelling, context_propagation.MEMBER: captured}
