@@ -160,7 +160,7 @@ def batch_of(
     for handle in handles.values():
         handle.pending = bool(transactions)
     batch = PushBatch(plan, options, payloads, list(handles.values()))
-    batch.context = plan.captured_context()
+    batch.context = plan.captured_context(plan.alias)
     return batch, transactions
 
 

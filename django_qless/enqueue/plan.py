@@ -149,7 +149,7 @@ class EnqueuePlan:
         Calling it again therefore adds none. Returns the number of new jobs, without the
         dependencies enqueued before them.
         """
-        context = self.captured_context()
+        context = self.captured_context(self.alias)
         puts, jids = [], set()
         for jid, job in jobs:
             *dependencies, request = self._with_dependencies(
@@ -179,15 +179,15 @@ class EnqueuePlan:
 
         `context` is the captured one, if it was captured already.
         """
+        alias = self.alias
         if context is None:
-            context = self.captured_context()
-        if self._may_seal or len(data) > SHORT:
+            context = self.captured_context(alias)
+        if self._may_seal(alias) or len(data) > SHORT:
             data = self.stored(data)
         shape = self._handle_shape
         if after:
             depends = [*(handle.jid for handle in after), *self.depends]
             shape = shape._replace(depends=depends)
-        alias = self.alias
         jid = jid or self._jid
         if jid is None:
             jid = new_jid() if alias in routing.unrouted else routing.jid_maker(alias)()
@@ -208,7 +208,7 @@ class EnqueuePlan:
             )
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
         transactions = self.open_transactions(databases)
-        pending, context = bool(transactions), self.captured_context()
+        pending, context = bool(transactions), self.captured_context(self.alias)
         if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
@@ -219,7 +219,7 @@ class EnqueuePlan:
             ], transactions
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
         draw_jid = routing.jid_maker(alias)
-        if self._may_seal or any(len(job.data) > SHORT for job in jobs):
+        if self._may_seal(alias) or any(len(job.data) > SHORT for job in jobs):
             jobs = [job._replace(data=self.stored(job.data)) for job in jobs]
         return [
             EnqueueRequest(
@@ -236,10 +236,9 @@ class EnqueuePlan:
             for job in jobs
         ], transactions
 
-    @property
-    def _may_seal(self) -> bool:
-        """True unless the jobs are known to be stored as they are."""
-        return bool(self._encrypt) or self.alias not in sealing.plain
+    def _may_seal(self, alias: str) -> bool:
+        """Return False if jobs are known to be stored there as they are."""
+        return bool(self._encrypt) or alias not in sealing.plain
 
     def stored(self, data: str) -> str:
         """Return data as a job carries it: sealed, if that is asked for.
@@ -252,7 +251,7 @@ class EnqueuePlan:
 
     def stored_context(self, text: str | None) -> str | None:
         """Return a context, or None, as a job carries it."""
-        if text is None or not self._may_seal:
+        if text is None or not self._may_seal(self.alias):
             return text
         codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
         return text if codec is None else sealing.seal_context(text, codec)
@@ -343,16 +342,16 @@ class EnqueuePlan:
                     )
         return found
 
-    def captured_context(self) -> str | None:
-        """Return the context of a job that is enqueued now, as JSON."""
+    def captured_context(self, alias: str) -> str | None:
+        """Return the context of a job that is enqueued there now, as JSON."""
         # Nothing to capture, the usual case: told without a call.
         if (
-            self.alias in context_propagation.without_own
+            alias in context_propagation.without_own
             and context_propagation.active_language(None) is None
             and context_propagation.active_time_zone(None) is None
         ):
             return self.context and self.stored_context(self.context)
-        captured = context_propagation.capture(self.alias, self.job_type.name)
+        captured = context_propagation.capture(alias, self.job_type.name)
         if captured is None:
             return self.stored_context(self.context)
         members = {**self._travelling, context_propagation.MEMBER: captured}

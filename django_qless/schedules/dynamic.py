@@ -428,16 +428,9 @@ class RecurMethods:
                 row, _ = self._first(args)
         return ScheduleTarget(plan.job_type, row, key)
 
-    # Methods of a job function.
+    if TYPE_CHECKING:  # the job function has these
 
-    def _bound_plan(self) -> EnqueuePlan:
-        raise NotImplementedError
-
-    def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        raise NotImplementedError
-
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        raise NotImplementedError
-
-    def _first(self, args: tuple[Any, ...]) -> tuple[Model, tuple[Any, ...]]:
-        raise NotImplementedError
+        def _bound_plan(self) -> EnqueuePlan: ...
+        def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str: ...
+        def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str: ...
+        def _first(self, args: tuple[Any, ...]) -> tuple[Model, tuple[Any, ...]]: ...
