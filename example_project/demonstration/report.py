@@ -73,7 +73,7 @@ def failures(outcome: Outcome) -> Iterator[str]:
             yield f"  and {len(failed) - MOST_SHOWN:,} more"
     for queue in outcome.dead:
         for dead in entities[queue].rows("dead").rows:
-            yield f"{dead['group']}: {dead['entity']} of {queue} is dead"
+            yield f"{dead['group']}: entity {dead['entity']} of the queue {queue} is dead"
 
 
 def ended_badly(outcome: Outcome) -> str:

@@ -82,9 +82,10 @@ class ShopWork:
         if run is None or run.ended is None or handle.state != "complete":
             yield f"archive, a process of its own: {handle.state}"
             return
-        size = Path(handle.result()).stat().st_size / 1_000_000
+        size = Path(handle.result()).stat().st_size
+        shown = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
         yield (
-            f"archive, a process of its own: {size:,.1f} MB in "
+            f"archive, a process of its own: {shown} in "
             f"{run.ended - run.started:.1f} s, by process {run.pid} on {run.host}"
         )
 

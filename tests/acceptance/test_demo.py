@@ -193,7 +193,10 @@ def the_report_tells_of_the_shop(lines: list[str]) -> None:
         "orders, one worker each: 97 versions pushed, 96 processed in 12 runs, 1 dead"
     )
     assert orders in lines
-    assert any(re.fullmatch("negative-total: .+ of orders is dead", it) for it in lines)
+    assert any(
+        re.fullmatch("negative-total: entity .+ of the queue orders is dead", it)
+        for it in lines
+    )
     found = figures_in(lines, "prices, 20 a second at most")
     assert (found[1], found[2] >= 2.0) == (60, True)  # of which 20 come at once
     assert 1 <= found[3] <= 20

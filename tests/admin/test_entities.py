@@ -17,6 +17,7 @@ from django_qless.testing import run_jobs
 from tests.admin.orders import KLASS, QUEUE, die, push, retry, settle, take, url
 from tests.admin.reading import Page, read
 from tests.admin.stock import WORKER, put
+from tests.jobs_app.models import Parcel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,3 +290,17 @@ def test_jobs_without_an_entity_are_no_rows(
     assert names(page) == ["o-1"]
     for each in held:
         settle(qless, each, "complete")
+
+
+@pytest.mark.urls("tests.admin.shop")
+def test_a_row_that_is_the_entity_is_named(
+    admin_browser: Browser, qless: Client, as_user: Callable[[str], Browser]
+) -> None:
+    parcel = Parcel.objects.create()
+    parcel.track.push({"at": "sea"})
+    address = url("show", "parcels", entity=str(parcel.pk)).replace("admin", "shop", 1)
+    page = f"/shop/jobs_app/parcel/{parcel.pk}/change/"
+    html = admin_browser.get(address).content.decode()
+    assert f'<a href="{page}">jobs_app.Parcel {parcel.pk}</a>' in html
+    shown = as_user("view").get(address).content.decode()
+    assert f"jobs_app.Parcel {parcel.pk}" not in shown

@@ -266,3 +266,6 @@ def test_pages_say_what_is_held_back(synced, admin_client) -> None:
     assert "1 of 1 running" in page
     page = admin_client.get(f"/admin/django_qless/job/{handles[1].jid}/change/")
     assert text in page.content.decode()
+    for name in ("overview", "queue"):
+        page = admin_client.get(f"/admin/django_qless/{name}/")
+        assert ">1 held back</span>" in page.content.decode()

@@ -61,7 +61,7 @@ def arguments(job: Job, view: View) -> Arguments:
     redacted = redact(job.klass, job.data)
     value = json_or_none(redacted.text)
     values, is_whole = _cut(_values(value, job.klass))
-    row, url = _row(value, job.klass, view)
+    row, url = row_of(value, job.klass, view)
     return Arguments(
         values, is_whole, head(redacted.text), redacted.hidden, row=row, row_url=url
     )
@@ -162,8 +162,8 @@ def _cut(values: Iterator[tuple[str, Any]]) -> tuple[list[tuple[str, Text]], boo
     return shown, True
 
 
-def _row(value: Any, klass: str, view: View) -> tuple[str, str]:
-    """Return the row of a job, and its admin page for this user."""
+def row_of(value: Any, klass: str, view: View) -> tuple[str, str]:
+    """Return the row of a job, and its admin page for this user; "" for none."""
     job_type = job_type_of(klass)
     envelope = Envelope.of(value)
     if envelope is None or not envelope.has_row:
@@ -172,6 +172,8 @@ def _row(value: Any, klass: str, view: View) -> tuple[str, str]:
         return "", ""
     model: type[Model] = job_type.model
     opts, key = model._meta, envelope.row
+    if isinstance(key, dict) and key.keys() == {"$uuid"}:
+        key = key["$uuid"]
     text = f"{opts.label} {key if isinstance(key, (str, int)) else json.dumps(key)}"
     if isinstance(key, (list, dict)):
         return text, ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from django.utils.translation import gettext as _
 from django_qless.admin import formatting, permissions
 from django_qless.admin.actions.entity_texts import links_of_one
 from django_qless.admin.components import entity_payloads as payloads
+from django_qless.admin.components import payload
 from django_qless.admin.components.traceback import trace
 from django_qless.admin.formatting import WHOLE, tail
 from django_qless.admin.listing import listing
@@ -105,9 +107,22 @@ class EntityPage(_EntityPage):
             "due_in": max(0.0, job.get("due", 0.0) - self.now),
             "brief": brief,
             "buttons": self.buttons(brief),
+            **self.row(),
             **self.failure(),
             **self.payloads(),
         }
+
+    def row(self) -> dict[str, str]:
+        """Return the row that the entity is, if it is one, with its page."""
+        known = self.found.job or self.found.dead or {}
+        try:
+            data = json.loads(known.get("data", ""))
+        except ValueError:
+            return {}
+        if not self.may.data:
+            return {}
+        text, url = payload.row_of(data, known.get("klass", ""), self)
+        return {"row": text, "row_url": url}
 
     def buttons(self, brief: Brief | None) -> list[Any]:
         """Return links to what can be done to the entity in its state."""
