@@ -82,11 +82,19 @@ def test_a_call_takes_away_some_whose_time_is_over(keyed: Keyed) -> None:
 
 
 def test_their_number_is_limited(keyed: Keyed) -> None:
-    many = {f"m{number}": 10.0**10 + number for number in range(100_000)}
+    many = {f"m{number}": 10.0**10 + 1 + number for number in range(100_000)}
     keyed.server.zadd("ql:deliveries", many)
-    deliver(keyed, "d1", now=10**10)
-    assert keyed.server.zcard("ql:deliveries") == 100_000
-    assert keyed.server.zscore("ql:deliveries", "d1") is not None
+    for number in range(2):
+        deliver(keyed, f"d{number}", now=10**10)
+        # Those that have the least time left have gone.
+        gone = [
+            f"m{n}"
+            for n in range(3)
+            if keyed.server.zscore("ql:deliveries", f"m{n}") is None
+        ]
+        assert gone == ["m0", "m1"][: number + 1]
+        assert keyed.server.zscore("ql:deliveries", f"d{number}") is not None
+        assert keyed.server.zcard("ql:deliveries") == 100_000
 
 
 def test_a_refused_call_leaves_no_mark(keyed: Keyed) -> None:
