@@ -49,9 +49,7 @@ local function forget(marks)
       some[#some + 1] = id
     end
   end
-  if #some > 0 then
-    SortedSet.add(name, left, some)
-  end
+  SortedSet.add(name, left, some)
   return #some
 end
 

@@ -57,7 +57,22 @@ function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
--- queues [queue]
+local MOST_COUNTED = 200
+
+-- queues.part offset count -> counts of so many queues in the order first seen, 200 at most
+function Queue.show_part(args, i)
+  local first = Arguments.whole('queues.part', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)
+  local all = {}
+  if count > 0 then
+    for n, queue in ipairs(call('ZRANGE', key.queues(), first, first + count - 1)) do
+      all[n] = counts(queue)
+    end
+  end
+  return cjson.encode(all)
+end
+
+-- queues [queue] (Of all queues: for clients without KEYS, as it is not bounded.)
 function Queue.show(args, i)
   if args[i] then
     return cjson.encode(counts(Arguments.name('queues', 'queue', args[i])))

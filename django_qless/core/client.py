@@ -13,6 +13,7 @@ from redis.asyncio import Redis as AsyncRedis
 from . import arguments, replication
 from .cluster import slot_map_of
 from .commands import Commands
+from .commands.queues import QueueCounts, count_all
 from .commands.recurring import AsyncRecurringJob, RecurringJob
 from .connection import AsyncPool, Pool
 from .events import AsyncSubscriber, Subscriber
@@ -140,6 +141,15 @@ class BaseClient(ABC, Generic[R]):
         result: T = request.combine(results)
         late.check(result=result)
         return result
+
+    @stepwise
+    def queues(self) -> Steps[list[QueueCounts]]:
+        """Return the counts of all known queues, in the order they were first seen.
+
+        One call for each 200 of them, so that none keeps the server from others for long: one
+        may be missing if others are forgotten meanwhile.
+        """
+        return count_all(self)  # type: ignore[arg-type]
 
     @stepwise
     def repeat(self, error: NotReplicated) -> Steps[Any]:

@@ -4878,7 +4878,22 @@ function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
--- queues [queue]
+local MOST_COUNTED = 200
+
+-- queues.part offset count -> counts of so many queues in the order first seen, 200 at most
+function Queue.show_part(args, i)
+  local first = modules.Arguments.whole('queues.part', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)
+  local all = {}
+  if count > 0 then
+    for n, queue in ipairs(call('ZRANGE', key.queues(), first, first + count - 1)) do
+      all[n] = counts(queue)
+    end
+  end
+  return cjson.encode(all)
+end
+
+-- queues [queue] (Of all queues: for clients without KEYS, as it is not bounded.)
 function Queue.show(args, i)
   if args[i] then
     return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
@@ -8284,6 +8299,7 @@ schedule.get ScheduleView.get
 schedule.list ScheduleView.list
 schedule.declared ScheduleView.declared
 schedule.marks ScheduleView.marks
+queues.part Queue.show_part
 lag QueueStats.lag
 due QueueStats.due
 limits LimitView.show
@@ -12247,9 +12263,7 @@ local function forget(marks)
       some[#some + 1] = id
     end
   end
-  if #some > 0 then
-    modules.SortedSet.add(name, left, some)
-  end
+  modules.SortedSet.add(name, left, some)
   return #some
 end
 
@@ -12603,6 +12617,60 @@ function FailedQueue.move(job, to, group, message, when, failing)
   job.remaining = job.retries
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   modules.Outcome.back(job, to, 0, failure)
+end
+end
+elseif module_name == 'InOrder' then
+return function()
+local InOrder = {}
+modules.InOrder = InOrder
+-- in_order.lua
+-- Names in their order, sorted only as far as they are looked at: mostly a worker of ten thousand queues finds a
+-- job in one of the first.
+
+local FIRST = 16 -- names that are picked out before all are sorted
+local FEW = 64 -- of so few all are sorted at once
+
+local function insert(names, last, name)
+  while last > 1 and name < names[last - 1] do
+    names[last] = names[last - 1]
+    last = last - 1
+  end
+  names[last] = name
+end
+
+-- Puts the first ones to the front, in place.
+function InOrder.begin(names)
+  if #names <= FEW then
+    table.sort(names)
+    return
+  end
+  for n = 2, FIRST do
+    insert(names, n, names[n])
+  end
+  for n = FIRST + 1, #names do
+    local name = names[n]
+    if name < names[FIRST] then
+      names[n] = names[FIRST]
+      insert(names, FIRST, name)
+    end
+  end
+  names.unsorted = true
+end
+
+-- Sorts them all, if that is not done.
+function InOrder.finish(names)
+  if names.unsorted then
+    names.unsorted = nil
+    table.sort(names)
+  end
+end
+
+-- The n-th name.
+function InOrder.at(names, n)
+  if n > FIRST then
+    InOrder.finish(names)
+  end
+  return names[n]
 end
 end
 elseif module_name == 'LimitView' then
@@ -14003,23 +14071,30 @@ local function is_excluded(queue, excluded)
   return false
 end
 
--- The queues that a glob stands for, in order of name.
+-- The queues that a glob stands for.
 local function matching(known, glob)
+  if glob == '*' then
+    return known
+  end
   local found, wanted = {}, pattern(glob)
   for _, queue in ipairs(known) do
-    if glob == '*' or string.find(queue, wanted) then
+    if string.find(queue, wanted) then
       found[#found + 1] = queue
     end
   end
-  table.sort(found)
   return found
 end
 
--- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
+-- The queues that names and globs stand for, in the order given, those of a glob in order of name (InOrder.at).
+-- -> queues, whether there are globs
 local function expand(names, excluded)
   if #names == 1 and #excluded == 0 then
-    local globbing = string.find(names[1], '[*?]') ~= nil
-    return globbing and matching(modules.Queue.names(), names[1]) or names, globbing
+    if not string.find(names[1], '[*?]') then
+      return names, false
+    end
+    local found = matching(modules.Queue.names(), names[1])
+    modules.InOrder.begin(found)
+    return found, true
   end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
@@ -14032,7 +14107,10 @@ local function expand(names, excluded)
   for _, name in ipairs(names) do
     if string.find(name, '[*?]') then
       globbing = true
-      known = known or modules.Queue.names()
+      if not known then
+        known = modules.Queue.names()
+        table.sort(known)
+      end
       for _, queue in ipairs(matching(known, name)) do
         add(queue)
       end
@@ -14068,13 +14146,14 @@ local function one_by_one(queues, count, take)
     if count <= 0 then
       return
     end
-    count = count - take(queues[n], count)
+    count = count - take(modules.InOrder.at(queues, n), count)
   end
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
 -- that has not shown to be empty.
 local function in_turns(queues, count, take)
+  modules.InOrder.finish(queues)
   while count > 0 and #queues > 0 do
     local part, going_on = math.max(1, math.floor(count / #queues)), {}
     for n = 1, #queues do

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.conf import routing
 from django_qless.core.globs import matches_any
-from django_qless.monitoring.snapshot import Shared
-from django_qless.operations.status import FORMAT, lags_of
+from django_qless.monitoring.snapshot import WithStatus
+from django_qless.operations.status import FORMAT
 
 if TYPE_CHECKING:
     from django_qless.core import Client
     from django_qless.core.commands.queues import QueueCounts
+    from django_qless.operations.status import NamespaceStatus
 
 #: Of so many queues one call says how many jobs have failed.
 AT_ONCE = 200
@@ -21,10 +22,10 @@ AT_ONCE = 200
 class Lags:
     """The counts, lags and failed jobs of all queues at one moment."""
 
-    def __init__(self, client: Client) -> None:
-        self.now = float(client.meta()["now"])
-        self.counts = client.queues()
-        self.lags = lags_of(client, self.counts)
+    def __init__(self, client: Client, status: NamespaceStatus) -> None:
+        self.now = status.now
+        self.counts = [queue.counts for queue in status.queues]
+        self.lags = [queue.lag for queue in status.queues]
         names = [each.name for each in self.counts]
         self.failed: list[int] = []
         for start in range(0, len(names), AT_ONCE):
@@ -33,7 +34,7 @@ class Lags:
         self.dead = {each.queue: each.dead for each in client.entity_counts()}
 
 
-lags = Shared(Lags)
+lags = WithStatus(Lags)
 
 
 def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from django_qless.core import AsyncClient, BadArgument, Brief, Client, ListKind, Part
 from django_qless.core.commands import Commands
+from django_qless.core.commands.queues import count_all
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.core.states import HELD, IN_QUEUE
 
@@ -229,7 +230,7 @@ class JobQuery:
         wanted = ALL_STATES if self.state is None else (self.state,)
         if set(wanted) & set(IN_QUEUE):
             if self.queue is None:
-                counts = yield from client.steps(Commands.queues.build(None))
+                counts = yield from count_all(client)
             else:
                 one = Commands.queue_counts.build(None, self.queue)
                 counts = [(yield from client.steps(one))]

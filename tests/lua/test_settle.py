@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.lua.keyed import Keyed, settlement
+from tests.lua.keyed import RESERVED, Keyed, settlement
 from tests.lua.keyspace import snapshot
 
 
@@ -79,6 +79,21 @@ def test_globs_stand_for_the_known_queues_by_name(
         keyed.put(f"in {queue}", queue=queue)
     settled = keyed.settle([], 10, globs, exclude=exclude)
     assert [job["queue"] for job in settled.jobs] == expected
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 64, 65, 100])
+@pytest.mark.parametrize("turns", [0, 1])
+def test_those_of_many_queues_come_in_order_of_name(
+    keyed: Keyed, count: int, turns: int
+) -> None:
+    numbers = [37 * n % 100 for n in range(100)]
+    keyed.put_many([{"jid": f"j{n}", "queue": f"q{n:02}"} for n in numbers[:count]])
+    found = sorted(f"q{n:02}" for n in numbers[:count])
+    # Few of them, and then all that are left.
+    for wanted in (found[:5], found[5:]):
+        pairs = ["turns", 1] if turns else []
+        _, jobs, *_ = keyed.call("settle", "w", 0, max(len(wanted), 1), 1, "*", *pairs)
+        assert [job[RESERVED.split().index("queue")] for job in jobs] == wanted
 
 
 def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
