@@ -34,6 +34,15 @@ def test_one_that_was_called_and_is_held_back_again_keeps_no_room(three: Keyed) 
     sound(three, START + 3)
 
 
+def test_a_look_leaves_the_room_to_who_was_called(three: Keyed) -> None:
+    three.call("cancel", "j0", now=START + 3)
+    assert held_back(three, now=START + 3) == 1
+    limit(three, TYPE, 1, START + 4)  # so it is looked at
+    assert three.take(0, now=START + 4) == []
+    assert held_back(three, now=START + 4) == 1
+    assert three.server.zrange("ql:limit:type:klass:called", 0, -1) == ["j1"]
+
+
 def test_many_idle_workers_are_woken_when_there_is_much_room(keyed: Keyed) -> None:
     limit(keyed, TYPE, 1)
     for n in range(8):
@@ -112,6 +121,20 @@ def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
     shown = keyed.json("limits", "queue", now=START)
     rate = {"count": 5, "per": 60}
     assert shown["queue"] == {"kind": "queue", "rate": rate, "started": 0}
+
+
+def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) -> None:
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    for n, limit_key in enumerate("abcaaccbd"):
+        keyed.put(f"j{n}", START + n / 10, limit_key=limit_key)
+    taken = keyed.take(now=START + 1)
+    assert jids(taken) == ["j0", "j1", "j2", "j8"]
+    shown = keyed.json("limits", "queue", now=START + 1)
+    found = [
+        (each["key"], each["held_back"], each["first"]) for each in shown["limits"]
+    ]
+    assert found == [("a", 2, "j3"), ("c", 2, "j5"), ("b", 1, "j7")]
+    assert (shown["total"], shown["held_back"]) == (3, 5)
 
 
 @pytest.mark.parametrize("option", [TYPE, "klass-max-concurrency-per-key"])
