@@ -10,37 +10,34 @@ from tests.lua.test_limits import START, held_back, jids, limit, sound
 TYPE = "klass-max-concurrency-of-type"
 
 
-@pytest.fixture
-def three(keyed: Keyed) -> Keyed:
-    """One running job and two that it holds back, at START."""
-    limit(keyed, TYPE, 1)
+def test_one_that_was_called_and_is_held_back_again_keeps_no_room(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 2)
     for n in range(3):
         keyed.put(f"j{n}", START + n / 10)
+    assert jids(keyed.take(now=START + 1)) == ["j0", "j1"]
+    keyed.call("cancel", "j0", now=START + 2)
+    assert held_back(keyed, now=START + 2) == 0  # it was called
+    limit(keyed, TYPE, 1, START + 2)
+    assert keyed.take(now=START + 2) == []
+    assert held_back(keyed, now=START + 2) == 1
+    limit(keyed, TYPE, 2, START + 3)
+    assert jids(keyed.take(now=START + 3)) == ["j2"]
+    sound(keyed, START + 3)
+
+
+def test_a_look_leaves_the_room_to_who_was_called(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    for n, queue in enumerate(["queue", "paused", "queue"]):
+        keyed.put(f"j{n}", START + n / 10, queue=queue)
     assert jids(keyed.take(now=START + 1)) == ["j0"]
-    return keyed
-
-
-def test_one_that_was_called_and_is_held_back_again_keeps_no_room(three: Keyed) -> None:
-    limit(three, TYPE, 2, START + 2)
-    assert three.take(0, now=START + 2) == []
-    three.call("pause", "queue", now=START + 2)
-    limit(three, TYPE, 0, START + 2)
-    three.call("unpause", "queue", now=START + 2)
-    assert held_back(three, now=START + 2) == 2
-    limit(three, TYPE, 1, START + 2)
-    assert three.take(now=START + 2) == []
-    three.call("cancel", "j0", now=START + 3)
-    assert jids(three.take(now=START + 3)) == ["j1"]
-    sound(three, START + 3)
-
-
-def test_a_look_leaves_the_room_to_who_was_called(three: Keyed) -> None:
-    three.call("cancel", "j0", now=START + 3)
-    assert held_back(three, now=START + 3) == 1
-    limit(three, TYPE, 1, START + 4)  # so it is looked at
-    assert three.take(0, now=START + 4) == []
-    assert held_back(three, now=START + 4) == 1
-    assert three.server.zrange("ql:limit:type:klass:called", 0, -1) == ["j1"]
+    assert keyed.take(queue="paused", now=START + 1) == []
+    keyed.call("pause", "paused", now=START + 2)
+    keyed.call("cancel", "j0", now=START + 3)
+    assert keyed.server.zrange("ql:limit:type:klass:called", 0, -1) == ["j1"]
+    limit(keyed, TYPE, 1, START + 4)  # so it is looked at
+    assert keyed.take(now=START + 4) == []
+    keyed.call("unpause", "paused", now=START + 5)
+    assert jids(keyed.take(queue="paused", now=START + 5)) == ["j1"]
 
 
 def test_many_idle_workers_are_woken_when_there_is_much_room(keyed: Keyed) -> None:
@@ -63,7 +60,6 @@ def test_a_turn_that_a_foreign_core_has_ended_comes_to_the_next(
     pairs = {"limit_key": "k", "ordered": 1} if kind == "ordered" else {"fair_by": "t"}
     for n in range(3):
         keyed.put(f"j{n}", START + n / 10, **pairs)
-    assert keyed.take(0, now=START + 1) == []
     # It stands first in its turn, and was completed without a word to the lists.
     keyed.server.hset("ql:j:j0", "state", "complete")
     keyed.server.zrem("ql:q:queue-work", "j0")
