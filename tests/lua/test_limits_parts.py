@@ -133,6 +133,33 @@ def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) 
     assert (shown["total"], shown["held_back"]) == (3, 5)
 
 
+def test_a_page_shows_a_hundred_limits(keyed: Keyed) -> None:
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    items = [
+        {"jid": f"{n:03}-{m}", "limit_key": n} for m in range(2) for n in range(101)
+    ]
+    keyed.put_many(items, START)
+    while held_back(keyed, now=START) < 101:
+        keyed.take(100, now=START)
+    shown = keyed.json("limits", "queue", now=START)
+    assert (len(shown["limits"]), shown["total"], shown["held_back"]) == (100, 101, 101)
+
+
+@pytest.mark.parametrize("option", ["queue-rate", "queue-max-concurrency", TYPE])
+def test_who_waits_is_woken_when_an_option_is_changed(
+    keyed: Keyed, option: str
+) -> None:
+    limit(keyed, option, "1/d" if option.endswith("rate") else 1)
+    for n in range(3):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == 1
+    rest = keyed.settle([], 1, worker="idle", now=START + 1, wait=100).rest
+    keyed.server.delete(rest[1])
+    keyed.call("config.unset", option, now=START + 2)
+    assert keyed.server.llen(rest[1]) >= 1
+    assert len(keyed.take(now=START + 2)) == 2
+
+
 @pytest.mark.parametrize("option", [TYPE, "klass-max-concurrency-per-key"])
 @pytest.mark.parametrize("value", ["many", "nan", ""])
 def test_a_number_of_jobs_that_is_none_is_refused(

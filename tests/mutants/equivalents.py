@@ -147,4 +147,10 @@ EQUIVALENTS: list[Equivalent] = [
         "Limits.look_again(sub(option, 0, -#of_type - 1))",
         "A text begins at 1, also for who begins at 0.",
     ),
+    Equivalent(
+        "lua/limits/limits.lua",
+        "score = exact(Places.score(Record.read('priority', priority, 0), scope.now))",
+        "score = exact(Places.score(Record.read('priority', priority, 1), scope.now))",
+        "A job whose priority cannot be read fails when it is handed out, and soon is.",
+    ),
 ]
