@@ -133,6 +133,39 @@ def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) 
     assert (shown["total"], shown["held_back"]) == (3, 5)
 
 
+def test_who_waits_for_the_type_is_the_next_of_its_key(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    for n, limit_key in enumerate("zk"):
+        keyed.put(f"j{n}", START + n / 10, limit_key=limit_key)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.put("urgent", START + 2, limit_key="k", priority=9)
+    assert keyed.take(now=START + 2) == []
+    by = {jid: keyed.job(jid, START + 2)["limits"]["held_back_by"]["kind"]
+          for jid in ("j1", "urgent")}  # fmt: skip
+    assert by == {"j1": "type", "urgent": "key"}
+    keyed.call("cancel", "j0", now=START + 3)
+    assert jids(keyed.take(now=START + 3)) == ["j1"]
+    sound(keyed, START + 3)
+
+
+def test_a_rate_and_turns_are_shown_without_those_who_run(keyed: Keyed) -> None:
+    limit(keyed, "klass-rate-of-type", "1/m")
+    for n in range(2):
+        keyed.put(f"r{n}", START + n / 10)
+        keyed.put(f"t{n}", START + n / 10, klass="other", fair_by="t")
+        keyed.put(f"o{n}", START + n / 10, klass="other", limit_key="x", ordered=1)
+    taken = keyed.take(3, now=START + 1)
+    assert sorted(jids(taken)) == ["o0", "r0", "t0"]
+    assert jids(keyed.take(now=START + 1)) == ["t1"]
+    shown = keyed.json("limits", "queue", now=START + 1)["limits"]
+    assert [sorted(each) for each in shown] == [
+        ["first", "held_back", "key", "kind", "look", "type"],
+        ["first", "held_back", "kind", "look", "rate", "started", "type"],
+    ]
+    assert shown[1]["started"] == 1
+
+
 def test_a_page_shows_a_hundred_limits(keyed: Keyed) -> None:
     limit(keyed, "klass-max-concurrency-per-key", 1)
     items = [
