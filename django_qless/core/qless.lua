@@ -3743,8 +3743,8 @@ modules.Limits = Limits
 -- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
 -- that was called for is not given to those who come later, until the called are late.
 
--- Jobs called by one step; limits looked at by one call.
-local CALLED, LOOKED = 100, 50
+-- Jobs called by one call of a client; limits looked at by one.
+local CALLED, LOOKED = 250, 50
 
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
@@ -3801,10 +3801,10 @@ local function look_at(name, queue, time)
   modules.Wake.due(queue, time)
 end
 
--- Jobs were called: those that are next have their queues look whether these are late.
-local function look_when_late(name)
+-- Those that are next have their queues look after so many seconds: whether the called are late, or for further ones.
+local function look_after(name, seconds)
   for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + seconds)
   end
 end
 
@@ -3891,7 +3891,7 @@ function Limits.bring(jid, name, score, afresh)
   local called = modules.Record.read('called', its_called, {})
   for _, other in ipairs(called) do
     call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
-    look_when_late(other)
+    look_after(other, LATE)
   end
   Limits.note_called(jid, called, name, modules.NumberFormat.now())
   return queue
@@ -3915,16 +3915,17 @@ local function call_some(limit)
   if room < 1 then
     return
   end
-  local most = math.min(room, CALLED)
-  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
+  local most = math.min(room, CALLED - (scope.called or 0))
+  local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
+  scope.called = (scope.called or 0) + #list / 2
   local queue
   for n = 1, #list, 2 do
     queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
   end
-  if #list / 2 == CALLED and room > CALLED and queue then
-    look_at(limit.name, queue, scope.now)
+  if most < room then
+    look_after(limit.name, 0)
   elseif queue then
-    look_when_late(limit.name)
+    look_after(limit.name, LATE)
   end
 end
 
@@ -4014,7 +4015,7 @@ function Limits.call_again(jid, holds)
   local called = {}
   for name in pairs(modules.Holders.drop(jid, holds)) do
     Limits.note_called(jid, called, name, modules.NumberFormat.now())
-    look_when_late(name)
+    look_after(name, LATE)
   end
 end
 

@@ -81,6 +81,16 @@ def test_buckets_stay_full_and_open_within_their_window(
     sound(keyed, ahead.real + 1200 * 1.02)
 
 
+def test_a_single_start_in_a_bucket_counts(keyed: Keyed, ahead: Ahead) -> None:
+    keyed.call("config.set", "queue-rate", "10001/20m", now=ahead.then)
+    keyed.put_many([{"jid": f"j{n}"} for n in range(2)], ahead.then)
+    assert len(take(keyed, ahead.then, 1)) == 1
+    ahead.go_back()
+    assert len(take(keyed, ahead.real + 1, 1)) == 1
+    shown = keyed.json("limits", "queue", now=ahead.real + 1)
+    assert shown["queue"]["started"] == 2
+
+
 def test_a_rate_that_is_half_used_gives_the_other_half(
     keyed: Keyed, ahead: Ahead
 ) -> None:

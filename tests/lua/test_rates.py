@@ -108,6 +108,26 @@ def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
         keyed.server.flushall()
 
 
+@pytest.mark.parametrize(
+    ("rate", "seconds"), [("3/30s", 9), ("2/30s", 19), ("1/30s", 29)]
+)
+@pytest.mark.parametrize("option", ["klass-rate-of-type", "queue-rate"])
+def test_idle_workers_are_told_when_enough_of_a_window_has_passed(
+    keyed: Keyed, option: str, rate: str, seconds: float
+) -> None:
+    limit(keyed, option, "3/30s")
+    keyed.put_many([{"jid": f"j{n}"} for n in range(6)], START)
+    for n in range(3):
+        assert len(keyed.take(1, now=START + 10 * n)) == 1
+    limit(keyed, option, rate, START + 20)
+    now, looks = START + 21, 0
+    while not (settled := keyed.settle([], 1, now=now, wait=100)).jobs:
+        assert float(settled.rest[0]) > 0.001, "it would ask again and again"
+        now, looks = now + float(settled.rest[0]), looks + 1
+    assert looks <= (1 if option == "queue-rate" else 3)
+    assert now == pytest.approx(START + 21 + seconds, abs=0.1)
+
+
 @pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
                                   "1.5/s", "1/.s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
 @pytest.mark.parametrize("option", ["q-rate", "t-rate-of-type", "t-rate-per-key"])
