@@ -34,7 +34,7 @@ def test_a_queue_with_entities_belongs_to_their_job_type(
 
 
 def test_an_older_core_has_failed_one(orders: Entities) -> None:
-    orders.push("o", 1)
+    orders.push("o", 1, priority=3, retries=7)
     [job] = orders.take()
     server = orders.keyed.server
     server.zrem("ql:q:orders-locks", job["jid"])
@@ -49,7 +49,10 @@ def test_an_older_core_has_failed_one(orders: Entities) -> None:
     assert orders.push("o", 2) == 1
     assert orders.state("o") == ("waiting", -1, [2], [], [])
     assert orders.violations() == []
-    assert orders.take()[0]["payloads"] == [2]
+    job = orders.take()[0]
+    assert job["payloads"] == [2]
+    # It is the same one as before.
+    assert (job["priority"], job["retries"]) == ("3", "7")
 
 
 def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:

@@ -384,6 +384,7 @@ def note_entities(batch: dict[str, list[dict[str, Any]]], what: str) -> None:
             os.getpid(),
             time.monotonic_ns(),
             [p["n"] for p in payloads],
+            os.getppid(),
         ]
         write(payloads[0]["path"], json.dumps(line))
 

@@ -166,30 +166,21 @@ def judge(
     Return how many runs there were, cut short by a kill or failed, and of the payloads
     how many were done, done twice after a kill, and are dead.
     """
-    open_runs: dict[str, tuple[int, list[int]]] = {}
+    open_runs: dict[str, tuple[int, list[int], bool]] = {}
     highest: dict[str, int] = defaultdict(lambda: -1)
     broken: set[str] = set()  # entities whose next run may have the same payloads again
     done: Counter[tuple[str, int]] = Counter()
     excused: set[tuple[str, int]] = set()
     figures: Counter[str] = Counter()
-    for what, entity, pid, _, numbers in written:
+    for what, entity, pid, _, numbers, parent in written:
         payloads = [(entity, n) for n in numbers]
-        if what != "begin":
-            assert open_runs.pop(entity) == (pid, numbers), (
-                f"{entity} ran twice at once"
-            )
-        if what == "end":
-            done.update(payloads)
-            if pid in killed:  # its end may not have reached the server
-                excused.update(payloads)
-                broken.add(entity)
-        elif what == "failed":
-            broken.add(entity)
-            figures["failed"] += 1
-        else:
-            before = open_runs.get(entity)
-            if before is not None:
-                assert before[0] in killed, f"{entity} ran twice at once"
+        # A run in a process of its own may have ended, and its worker be killed before the
+        # server heard of it.
+        is_killed = bool({pid, parent} & killed)
+        before = open_runs.pop(entity, None)
+        if what == "begin":
+            if before:
+                assert before[2], f"{entity} ran twice at once"
                 excused.update((entity, n) for n in before[1])
                 broken.add(entity)
                 figures["cut short"] += 1
@@ -198,9 +189,21 @@ def judge(
                 assert min(numbers) > highest[entity], f"{entity} went back"
             broken.discard(entity)
             highest[entity] = max(numbers)
-            open_runs[entity] = (pid, numbers)
+            open_runs[entity] = (pid, numbers, is_killed)
             figures["runs"] += 1
-    assert all(pid in killed for pid, _ in open_runs.values())
+            continue
+        assert before, f"{entity} ran twice at once"
+        assert before[:2] == (pid, numbers), f"{entity} ran twice at once"
+        if what == "end":
+            done.update(payloads)
+        else:
+            figures["failed"] += 1
+        if before[2] or is_killed:  # its end may not have reached the server
+            excused.update(payloads)
+            broken.add(entity)
+        elif what == "failed":
+            broken.add(entity)
+    assert all(is_killed for _, _, is_killed in open_runs.values())
     wanted = {(f"e{n}", k) for n in range(ENTITIES) for k in range(each)}
     assert wanted == done.keys() | dead
     twice = {key for key, times in done.items() if times > 1}
