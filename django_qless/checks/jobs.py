@@ -39,8 +39,9 @@ from django_qless.declare import method
 from django_qless.declare.function import JobFunction
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import check_after
-from django_qless.exceptions import InvalidJob
+from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types import discovery
+from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import at, location_of
@@ -242,6 +243,12 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             hint=f"There are: {', '.join(_aliases(options.alias))}.",
             id="django_qless.E028",
         )
+    elif trouble := _routed_elsewhere(options):
+        yield Error(
+            f"{whose}: {trouble}",
+            hint="An alias with NAMESPACES finds the namespace by itself.",
+            id="django_qless.E049",
+        )
     elif options.encrypt and not _keys(options.alias):
         yield Error(
             f"{whose}: encrypt=True, but QLESS[{options.alias!r}] has no ENCRYPTION_KEYS.",
@@ -255,6 +262,15 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             hint="Give it the parameters of the job; a method's first is the instance.",
             id="django_qless.E029",
         )
+
+
+def _routed_elsewhere(options: Options) -> str:
+    """Return why these options name the wrong namespace, "" if they do not."""
+    try:
+        routing.namespace(options)
+    except InvalidOption as error:
+        return error.detail
+    return ""
 
 
 def _aliases(otherwise: str) -> list[str]:

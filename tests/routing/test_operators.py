@@ -50,6 +50,22 @@ def test_status_shows_all_namespaces_and_each_alone(handles: list[Any]) -> None:
     assert queue["name"] == "q"
 
 
+def test_status_is_shown_again_and_again(
+    handles: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", pause)
+    lines = run("qless_status", "--watch", "0.5", "--json").splitlines()
+    assert [{*json.loads(line)} for line in lines] == [{*NAMES}] * 2
+    assert pauses == [0.5] * 2
+
+
 def test_the_loss_of_a_server_hides_its_namespace_only(
     places: Places, handles: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

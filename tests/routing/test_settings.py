@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from django_qless import conf
+from django_qless.checks.jobs import _options
 from django_qless.conf import routing
 from django_qless.conf.connection_factory import ClusterFactory, factory_for
 from django_qless.conf.in_tests import settings_in_tests
 from django_qless.conf.namespaces import Routes, members
 from django_qless.exceptions import InvalidOption
+from django_qless.job_types.options import Options
+from django_qless.job_types.registry import JobType
 
 URL = "redis://10.0.0.1:6379/0"
 NAMESPACES = {
@@ -215,6 +219,19 @@ def test_the_name_of_a_namespace_is_no_other_alias() -> None:
     assert ("E047", True) in [
         (number, "QLESS has one of this name" in text) for number, text in found(given)
     ]
+
+
+def test_a_job_that_names_the_wrong_namespace_is_named() -> None:
+    job_type = JobType(
+        name="wrong", function=found, options=Options(queue="q", alias="default/mail")
+    )
+    with override_settings(QLESS=of()):
+        [error] = [each for each in _options(job_type) if each.id]
+    assert error.id == "django_qless.E049"
+    assert "routes the queue 'q' to 'default'" in error.msg
+    right = replace(job_type, options=Options(queue="mail", alias="default/mail"))
+    with override_settings(QLESS=of()):
+        assert list(_options(right)) == []
 
 
 def test_in_tests_each_namespace_has_a_database_or_a_prefix() -> None:
