@@ -75,7 +75,7 @@ class Alias:
     """The settings of one alias of QLESS."""
 
     name: str
-    implied: bool = False
+    implied: bool
     """True if it is embedded because no server is named."""
     throwaway: int | None = None
     """Its database on the server of a process of tests, if it is there."""
