@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from django_qless.conf import setting_checks as checks
+from django_qless.conf.combinations import combination_problems
 from django_qless.conf.setting_checks import Check, Problem, must_be
-from django_qless.core.cluster import hash_tag
 from django_qless.core.script import Engine
 
 #: The keys that name a server; one of them at most is given.
@@ -384,51 +384,6 @@ def validate_alias(alias: str, options: Mapping[str, Any]) -> Iterator[Problem]:
         yield problem._replace(text=f"QLESS[{alias!r}]: {problem.text}")
 
 
-def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems of keys that need each other."""
-    if options.get("SENTINELS"):
-        if not options.get("SERVICE_NAME"):
-            yield Problem(
-                "SENTINELS needs SERVICE_NAME.",
-                'Add "SERVICE_NAME": "main", the name after "sentinel monitor" in their '
-                "configuration.",
-                "E042",
-            )
-        return
-    for name in ("SERVICE_NAME", "SENTINEL_OPTIONS"):
-        if options.get(name):
-            yield Problem(
-                f"{name} goes with SENTINELS only.",
-                'Add "SENTINELS": [("10.0.0.1", 26379)], or remove it.',
-                "E042",
-            )
-    if isinstance(given := options.get("OPTIONS"), Mapping) and "ssl" in given:
-        yield Problem(
-            "OPTIONS: ssl goes with SENTINELS only.",
-            "Write rediss:// in LOCATION.",
-            "E010",
-        )
-
-
-def _cluster_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problem of a namespace that one node could not have for itself."""
-    prefix = options.get("PREFIX", "ql:")
-    if options.get("CLUSTER") and isinstance(prefix, str) and not hash_tag(prefix):
-        yield Problem(
-            f"PREFIX {prefix!r} has no hash tag, so that a cluster would spread its keys "
-            "over all nodes.",
-            'Write "PREFIX": "{ql}:". What stands between the braces names the slot.',
-            "E046",
-        )
-    given = options.get("OPTIONS")
-    if options.get("CLUSTER") and isinstance(given, Mapping) and given.get("db"):
-        yield Problem(
-            f"OPTIONS names database {given['db']!r}, and a cluster has 0 only.",
-            "Remove db: another PREFIX keeps things apart.",
-            "E045",
-        )
-
-
 def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     for name in options:
         if name not in KNOWN:
@@ -436,31 +391,7 @@ def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
                 sorted(KNOWN)
             )
             yield Problem(f"there is no option {name!r}.", hint, "E002")
-    ways = [name for name in CONNECTION_KEYS if options.get(name)]
-    if len(ways) > 1:
-        text = f"{' and '.join(ways)} exclude each other."
-        yield Problem(text, "Keep exactly one way to connect.", "E003")
-    has_db = options.get("DB") is not None
-    if has_db and not (options.get("CACHE") or options.get("SENTINELS")):
-        yield Problem(
-            "DB goes with CACHE or SENTINELS only.",
-            "Write the database into LOCATION: redis://localhost:6379/1.",
-            "E003",
-        )
-    yield from _sentinel_problems(options)
-    yield from _cluster_problems(options)
-    if options.get("REPLICAS") and options.get("EMBEDDED"):
-        yield Problem(
-            "REPLICAS cannot be had with EMBEDDED, which has no replica.",
-            "Remove REPLICAS, or name a server with replicas.",
-            "E043",
-        )
-    if "REPLICAS_TIMEOUT" in options and not options.get("REPLICAS"):
-        yield Problem(
-            "REPLICAS_TIMEOUT goes with REPLICAS only.",
-            'Add "REPLICAS": 1, or remove it.',
-            "E043",
-        )
+    yield from combination_problems(options, CONNECTION_KEYS)
     for row in KEYS:
         if row.name in options:
             for text, hint, number in row.check(options[row.name]):
