@@ -300,7 +300,6 @@ class Alias:
     )
     """Dotted names of what captures context where a job is enqueued and restores it
     around its run. Language and time zone always travel."""
-
     on_commit: str | None = key(
         "ON_COMMIT",
         None,
