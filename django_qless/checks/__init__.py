@@ -6,7 +6,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
     django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045 to E055
-                        see `conf/schema.py` and `jobs.py`
+                        see `conf/schema.py`, `conf/combinations.py` and `jobs.py`
     django_qless.E060 to E063
                         see `outbox.py`, and `conf/schema.py` for E061 and E062
     django_qless.E044   QLESS_MONITORING_TOKEN is no token

@@ -17,9 +17,9 @@ from django.conf import settings
 
 from django_qless.conf import namespaces
 from django_qless.conf import setting_checks as checks
+from django_qless.conf.combinations import combination_problems
 from django_qless.conf.namespaces import CONNECTION_KEYS as CONNECTION_KEYS
 from django_qless.conf.setting_checks import Check, Problem, must_be
-from django_qless.core.cluster import hash_tag
 from django_qless.core.script import Engine
 
 _PATIENCE_HINT = "For so long a call is tried again while the server cannot be reached."
@@ -308,7 +308,6 @@ class Alias:
     )
     """Dotted names of what captures context where a job is enqueued and restores it
     around its run. Language and time zone always travel."""
-
     on_commit: str | None = key(
         "ON_COMMIT",
         None,
@@ -400,51 +399,6 @@ def validate_alias(
                 yield problem._replace(text=f"QLESS[{name!r}]: {problem.text}")
 
 
-def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems of keys that need each other."""
-    if options.get("SENTINELS"):
-        if not options.get("SERVICE_NAME"):
-            yield Problem(
-                "SENTINELS needs SERVICE_NAME.",
-                'Add "SERVICE_NAME": "main", the name after "sentinel monitor" in their '
-                "configuration.",
-                "E042",
-            )
-        return
-    for name in ("SERVICE_NAME", "SENTINEL_OPTIONS"):
-        if options.get(name):
-            yield Problem(
-                f"{name} goes with SENTINELS only.",
-                'Add "SENTINELS": [("10.0.0.1", 26379)], or remove it.',
-                "E042",
-            )
-    if isinstance(given := options.get("OPTIONS"), Mapping) and "ssl" in given:
-        yield Problem(
-            "OPTIONS: ssl goes with SENTINELS only.",
-            "Write rediss:// in LOCATION.",
-            "E010",
-        )
-
-
-def _cluster_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problem of a namespace that one node could not have for itself."""
-    prefix = options.get("PREFIX", "ql:")
-    if options.get("CLUSTER") and isinstance(prefix, str) and not hash_tag(prefix):
-        yield Problem(
-            f"PREFIX {prefix!r} has no hash tag, so that a cluster would spread its keys "
-            "over all nodes.",
-            'Write "PREFIX": "{ql}:". What stands between the braces names the slot.',
-            "E046",
-        )
-    given = options.get("OPTIONS")
-    if options.get("CLUSTER") and isinstance(given, Mapping) and given.get("db"):
-        yield Problem(
-            f"OPTIONS names database {given['db']!r}, and a cluster has 0 only.",
-            "Remove db: another PREFIX keeps things apart.",
-            "E045",
-        )
-
-
 def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     for name in options:
         if name not in KNOWN:
@@ -452,31 +406,7 @@ def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
                 sorted(KNOWN)
             )
             yield Problem(f"there is no option {name!r}.", hint, "E002")
-    ways = [name for name in CONNECTION_KEYS if options.get(name)]
-    if len(ways) > 1:
-        text = f"{' and '.join(ways)} exclude each other."
-        yield Problem(text, "Keep exactly one way to connect.", "E003")
-    has_db = options.get("DB") is not None
-    if has_db and not (options.get("CACHE") or options.get("SENTINELS")):
-        yield Problem(
-            "DB goes with CACHE or SENTINELS only.",
-            "Write the database into LOCATION: redis://localhost:6379/1.",
-            "E003",
-        )
-    yield from _sentinel_problems(options)
-    yield from _cluster_problems(options)
-    if options.get("REPLICAS") and options.get("EMBEDDED"):
-        yield Problem(
-            "REPLICAS cannot be had with EMBEDDED, which has no replica.",
-            "Remove REPLICAS, or name a server with replicas.",
-            "E043",
-        )
-    if "REPLICAS_TIMEOUT" in options and not options.get("REPLICAS"):
-        yield Problem(
-            "REPLICAS_TIMEOUT goes with REPLICAS only.",
-            'Add "REPLICAS": 1, or remove it.',
-            "E043",
-        )
+    yield from combination_problems(options, CONNECTION_KEYS)
     for row in KEYS:
         if row.name in options:
             for text, hint, number in row.check(options[row.name]):
