@@ -10,8 +10,8 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin nightly check docs \
-  screenshots release-check format bench chaos mutants recorder matrix clean
+.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin mariadb nightly check \
+  docs screenshots release-check format bench chaos mutants recorder matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -47,15 +47,19 @@ test-core: .venv/test.stamp ## the tests of the Lua core and its client
 test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 	@$(BIN)/python -m tests.run tests tests/worker tests/runtime $(ARGS)
 
-test-demo-cluster: .venv/embedded,hiredis.stamp ## the same on a cluster of six nodes, started for it
-	@$(BIN)/python example_project/demo_cluster.py $(if $(SOURCE),"$(SOURCE)")
-
-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
+test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
 	@$(BIN)/python -m tests.run tests tests/admin $(ARGS)
 
-nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, mutants, chaos
+mariadb: .venv/test,mariadb.stamp ## the tests of the outbox with a MariaDB (mariadbd, libmariadb-dev)
+	@$(BIN)/python -m pytest --quiet tests/outbox -k mariadb $(ARGS)
+
+nightly: .venv/test.stamp ## hours: all variants in random order, limits at full size, the matrix, mutants, chaos
 	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all \
 	  -p randomly --randomly-dont-reset-seed $(ARGS)
+	@if PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null; \
+	  then QLESS_ALL_CELLS=1 $(MAKE) --no-print-directory mariadb; \
+	  else echo "Left out: the outbox with MariaDB (no mariadbd)"; fi
+	@$(BIN)/python -m benchmarks.limits
 	@$(MAKE) --no-print-directory matrix
 	@$(BIN)/python -m tests.mutants.run
 	@$(BIN)/python -m tests.mutants.run --language python

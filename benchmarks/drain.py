@@ -61,9 +61,16 @@ class Drain:
     """Watches a worker from outside until it has finished all jobs."""
 
     def __init__(
-        self, project: Site, family: Family, count: int, *, weigh: bool = True
+        self,
+        project: Site,
+        family: Family,
+        count: int,
+        *,
+        queue: str = QUEUE,
+        weigh: bool = True,
     ) -> None:
         self._project = project
+        self._queue = queue
         self._family = family
         self._count = count
         self._weigh = weigh  # whether to look at the memory
@@ -100,8 +107,8 @@ class Drain:
     def _open(self) -> int:
         """Jobs waiting or held, read from the queue's own keys."""
         client = self._project.server.client
-        held = client.zcard(f"ql:q:{QUEUE}-locks")
-        return held + client.zcard(f"ql:q:{QUEUE}-work")  # type: ignore[return-value]
+        held = client.zcard(f"ql:q:{self._queue}-locks")
+        return held + client.zcard(f"ql:q:{self._queue}-work")  # type: ignore[return-value]
 
     def _still_hopeful(self, deadline: float) -> None:
         self._family.check()

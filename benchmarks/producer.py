@@ -88,6 +88,16 @@ def fill(count: int, *, coroutines: bool = False) -> None:
         noop.enqueue_many([noop.args(number) for number in numbers])
 
 
+def push(count: int, *, together: bool = False) -> None:
+    """Push a payload onto each of `count` entities."""
+    from .project import jobs
+
+    function = jobs.entities if together else jobs.entity
+    for start in range(0, count, BATCH):
+        numbers = range(start, min(start + BATCH, count))
+        function.push_many([(number, number) for number in numbers])
+
+
 def measure_modules(count: int, *, awaited: bool = False) -> None:
     """Queue jobs of a model's method: one row, two tags and a priority each.
 
@@ -131,6 +141,8 @@ TASKS: dict[str, Callable[[int], Any]] = {
     "many": many,
     "fill": fill,
     "fill-coroutines": partial(fill, coroutines=True),
+    "entities": push,
+    "entity-batches": partial(push, together=True),
     "modules": measure_modules,
     "awaited-modules": partial(measure_modules, awaited=True),
     "stamps": stamps,

@@ -26,7 +26,7 @@ from typing import Any
 
 import redis
 
-from . import core, drain, enqueue, latency, memory, pools
+from . import core, drain, enqueue, entities, latency, memory, pools
 from .against import PAIRS, WORKLOADS, compare
 from .placement import Placement
 from .report import Counts, Figure, markdown
@@ -38,6 +38,7 @@ SUBJECTS: dict[str, Subject] = {
     "enqueue": enqueue.measure,
     "drain": drain.measure,
     "pools": pools.measure,
+    "entities": entities.measure,
     "latency": latency.measure,
     "memory": memory.measure,
 }

@@ -1,9 +1,10 @@
 """The files that one job crosses: `python -m benchmarks.walk [--path]`.
 
 Counts, with `sys.setprofile`, the files of the package in which functions are called for
-one warm `.delay()` of a plain function, and for one job that a worker takes, runs and
-finishes, and how often the next call is in another file than the one before. Calls of
-other packages are not counted, nor are returns.
+one warm `.delay()` of a plain function, for one job that a worker takes, runs and
+finishes, and for one of a busy worker, which takes the next job as it finishes one; and
+how often the next call is in another file than the one before. Calls of other packages are
+not counted, nor are returns.
 """
 
 from __future__ import annotations
@@ -99,6 +100,14 @@ def walks(server_url: str, directory: str) -> Iterator[tuple[str, Walk]]:
     for _ in range(WARM):
         take_run_and_finish()
     yield "work: take, run and finish one job", walk_of(take_run_and_finish)
+
+    for _ in range(2):
+        noop.delay(1)
+    (job,) = client.settle(WORKER, [], 1, ("*",)).jobs
+    busy = walk_of(
+        lambda: client.settle(WORKER, [execution.perform(job)], 1, ("*",)).jobs
+    )
+    yield "work: run one job, finish it and take the next", busy
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 Those of jobs have the job's type (`django_qless.job_types.registry.JobType`) as their sender. They
 are sent in the process that runs the job, beside the run: what a receiver raises is
 logged and changes nothing, and its database connections are looked after as a job's are.
-Receivers may be coroutine functions; those have an event loop of their own.
+Receivers may be coroutine functions; each call of one runs in a separate event loop.
 
     job        the CurrentJob: jid, queue, name, attempt, tags, data …
     exception  what the job raised, or None if its process was killed

@@ -66,7 +66,8 @@ local function add_deadline(fields, record, shift)
   end
 end
 
-local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
+local FIELDS =
+  { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted', 'entity' }
 
 local function read(jid)
   local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
@@ -109,7 +110,11 @@ function visit.scheduled(shifts, queue, jid, score)
   then
     return
   end
-  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
+  local due = exact(score - shift.by)
+  call('ZADD', key.place(queue, 'scheduled'), due, jid)
+  if record.entity then
+    Entity.set_due(jid, queue, due)
+  end
   local fields = { 'time', begun(record, shift) }
   add_deadline(fields, record, shift)
   set_back(jid, shift, fields)

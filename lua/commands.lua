@@ -64,6 +64,7 @@ schedule.get ScheduleView.get
 schedule.list ScheduleView.list
 schedule.declared ScheduleView.declared
 schedule.marks ScheduleView.marks
+queues.part Queue.show_part
 lag QueueStats.lag
 due QueueStats.due
 limits LimitView.show

@@ -4,7 +4,8 @@
 -- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
 -- delivery leaves a mark, which stays until its source has said that the entry is gone.
 
-local LONGEST = 7 * 86400 -- seconds that a mark stays if its source never says so
+local DAY = 86400
+local LONGEST = 7 * DAY -- seconds that a mark stays if its source never says so
 local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
 local MOST = 100000 -- marks; beyond that those go that have the least time left
 local AT_ONCE = 20 -- marks that a call takes away because their time is over
@@ -48,9 +49,7 @@ local function forget(marks)
       some[#some + 1] = id
     end
   end
-  if #some > 0 then
-    SortedSet.add(name, left, some)
-  end
+  SortedSet.add(name, left, some)
   return #some
 end
 
@@ -61,7 +60,7 @@ local function tidy()
   if #over > 0 then
     SortedSet.remove(name, over)
   end
-  local many = call('ZCARD', name) - MOST
+  local many = Deliveries.too_many()
   if many > 0 then
     call('ZREMRANGEBYRANK', name, 0, many - 1)
   end
@@ -108,4 +107,16 @@ function Deliveries.forget(args, i)
   local marked = forget(gone)
   tidy()
   return marked
+end
+
+-- The mark that stays for longest if that is for longer than any is made for. (A clock that was set back by
+-- hours makes marks stay for that much longer.)
+function Deliveries.never_ending()
+  local last = call('ZRANGE', key.deliveries(), -1, -1, 'WITHSCORES')
+  return last[2] and tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
+end
+
+-- How many marks there are beyond those that are kept.
+function Deliveries.too_many()
+  return math.max(0, call('ZCARD', key.deliveries()) - MOST)
 end

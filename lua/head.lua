@@ -117,7 +117,9 @@ local function more_patterns()
     --                                            +inf: another limit holds it back
     limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
     limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
-    limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
+    -- When a part of the window ends -> starts in it; `rate` when it last counted. For rates above 10,000; expires by
+    -- itself
+    limit_buckets = 'limit:<>:buckets', -- hash
     limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
     -- What outlives jobs. (The two sets expire when nothing can be left.)
@@ -209,13 +211,15 @@ end
 --                              times were set back last) and `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
---                              counted when it was handed out) and `put` (when it was put, in milliseconds:
---                              the first entry of its history, which is not written yet; '' if it is);
+--                              counted when it was handed out) and `put` (when it was put and, after a
+--                              space, handed out, in milliseconds: the first entries of its history,
+--                              which are not written yet; '' if they are);
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
---                              it has a position), `holds` (limits under which it runs, JSON), `aside` (the
---                              limit that holds it back), `called` (limits that have room for it, JSON)
+--                              it has a position), `holds` (limits under which it runs, and how many each
+--                              allowed when it took them, JSON), `aside` (the limit that holds it back),
+--                              `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

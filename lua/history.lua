@@ -8,8 +8,9 @@
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
 --
--- The first entry of a job, that it was put, is not written before there is a second one: a list of its own would
--- take a third of what a waiting job takes. Until then the record's field `put` has its time.
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
 
 local quote, format = cjson.encode, string.format
 
@@ -23,20 +24,23 @@ function History.entry(what, more, when)
   return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length < 3 then
-    if length == 1 and not putting then
-      History.begin_late(jid)
-    end
-    return
-  end
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
   local limit = Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
     call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
   end
 end
 
@@ -57,33 +61,72 @@ function History.begin()
   return NumberFormat.milliseconds()
 end
 
--- The entry in place of which a record has this field `put`, or nil.
-function History.first(put, queue)
-  local milliseconds = put and put ~= '' and tonumber(put)
-  return milliseconds and put_entry(NumberFormat.thousandths(milliseconds / 1000), queue or '') or nil
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
 end
 
--- `first` is the entry that is not written yet, or nil.
-function History.popped(jid, worker, first)
-  local text = '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-  if not first then
-    append(jid, text)
-  elseif call('RPUSH', key.history(jid), first, text) > 2 then
-    -- Another library has begun the list.
-    call('LREM', key.history(jid), 1, first)
-    call('LPUSH', key.history(jid), first)
+local function time_of(milliseconds)
+  return NumberFormat.thousandths(tonumber(milliseconds) / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local first, second = string.match(put or '', '^(%-?%d+) ?(%-?%d*)$')
+  if first then
+    return put_entry(time_of(first), queue or ''),
+      second ~= '' and popped_entry(time_of(second), worker or '') or nil
   end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and string.find(put, '^%-?%d+$') then
+    return put .. ' ' .. NumberFormat.milliseconds()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
 -- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
 function History.done(jid, held)
-  if held and held >= SHORTEST then
-    append(jid, '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
-  else
-    append(jid, '[' .. History.time() .. ',"done"]')
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
   end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
 end
 
 -- An object of those of these members that there are. (Lists of jobs look for the group before what
@@ -156,9 +199,11 @@ end
 
 -- Those of the job with this record.
 function History.read(jid, record)
-  local texts, first = call('LRANGE', key.history(jid), 0, -1), History.first(record.put, record.queue)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
   if first then
     table.insert(texts, 1, first)
+    texts[#texts + 1] = second
   end
   return shown(texts)
 end
@@ -167,9 +212,11 @@ local PIECE = 20 -- entries read at a time where they may be long
 
 -- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
 function History.texts(jid, most, bytes)
-  local name, first = key.history(jid), History.first(Hash.values(key.job(jid), 'put', 'queue'))
-  local total, newest = call('LLEN', name), {}
+  local name = key.history(jid)
+  local first, second = History.unwritten(Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
   local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
   while last >= oldest and #newest < most - 1 and bytes > 0 do
     local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
     local part = call('LRANGE', name, from, last)
@@ -185,7 +232,7 @@ function History.texts(jid, most, bytes)
   for n = #newest, 1, -1 do
     texts[#texts + 1] = newest[n]
   end
-  return texts, first and total + 1 or total
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
 end
 
 -- The same as objects.
@@ -216,15 +263,28 @@ function History.modernise(jid, text)
   end
 end
 
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
 -- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
 -- in the form of the earliest versions.
 function History.begin_late(jid)
-  local text, put, queue = Hash.values(key.job(jid), 'history', 'put', 'queue')
-  local first = History.first(put, queue)
-  if first then
-    call('LPUSH', key.history(jid), first)
-    call('HSET', key.job(jid), 'put', '')
-  elseif text then
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
     local newest = call('LPOP', key.history(jid))
     History.modernise(jid, text)
     call('RPUSH', key.history(jid), newest)

@@ -297,7 +297,7 @@ function Job.timeout(args, i)
       Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      Places.ready_since(jid, scope.now)
+      Places.ready_since(jid, scope.now, record.entity)
       call('HDEL', key.job(jid), 'grace', 'waited')
       if record.holds then
         Limits.call_again(jid, record.holds)

@@ -10,11 +10,12 @@ end
 -- These jobs are complete. `rare` lists those of them whose records have the field of this name.
 function JobEnd.completed(jids, rare)
   local is_rare
+  local entities = {}
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, home =
-      Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity', 'home')
+    local unique, workflow, spawners, holds, turn, entity =
+      Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity')
     Unique.free(jid, unique)
     if workflow then
       Workflow.moved(workflow, 'running', 'complete')
@@ -24,10 +25,13 @@ function JobEnd.completed(jids, rare)
     end
     Spawned.done(jid, spawners)
     if entity then
-      Entity.completed(jid, home)
+      entities[#entities + 1] = jid
     end
     is_rare = is_rare or {}
     is_rare[jid] = true
+  end
+  if #entities > 0 then
+    Entity.completed(entities)
   end
   Dependencies.release(jids, is_rare)
 end

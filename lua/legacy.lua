@@ -102,8 +102,13 @@ function Legacy.Places()
     return state
   end
 
-  -- The time of a job is that of its put.
-  Places.ready_since = nothing
+  -- The time of a job is that of its put, but for entities, which are ours.
+  local ready_since = Places.ready_since
+  function Places.ready_since(jid, time, entity)
+    if entity then
+      ready_since(jid, time)
+    end
+  end
 end
 
 function Legacy.Job()
@@ -171,6 +176,11 @@ function Legacy.History()
     History.put(jid, queue)
   end
 
+  function History.popped(jid, worker, put)
+    History.add_popped(jid, worker, put)
+    return ''
+  end
+
   function History.failed(jid, group, worker)
     failed(jid, group, worker)
   end
@@ -182,6 +192,8 @@ function Legacy.History()
       failed(jid, group, job.worker)
     elseif what == 'timed-out' then
       History.add(jid, what)
+    elseif scope.live then
+      History.write_late(jid) -- while the record names the worker
     end
   end
 

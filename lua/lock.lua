@@ -41,15 +41,15 @@ local function refusal(command, jid)
   return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
 end
 
--- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
 -- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
 function Lock.completed(jid, token)
-  local worker, state, queue, its_token, time, retries, rare, waited =
-    Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
+  local worker, state, queue, its_token, time, retries, rare, waited, put =
+    Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
   if not Lock.holds(token, state, worker, its_token) then
     return nil, refusal('settle', jid)
   end
-  return worker, queue or '', time, retries, rare, waited
+  return worker, queue or '', time, retries, rare, waited, put
 end
 
 -- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being

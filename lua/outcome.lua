@@ -2,10 +2,10 @@
 
 local floor = math.floor
 
--- The record of a completed job; `returned` is what keep_result says.
-function Outcome.write_complete(name, retries, data, returned)
+-- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
+function Outcome.write_complete(name, retries, data, returned, is_written)
   if returned then
-    return Outcome.write_returned(name, retries, data, returned)
+    return Outcome.write_returned(name, retries, data, returned, is_written)
   end
   call(
     'HSET',
@@ -23,7 +23,9 @@ function Outcome.write_complete(name, retries, data, returned)
     'queue',
     '',
     'failure',
-    '{}'
+    '{}',
+    is_written and 'put' or 'failure', -- What is named twice is written once.
+    is_written and '' or '{}'
   )
   if data then
     call('HSET', name, 'data', data)
@@ -31,12 +33,16 @@ function Outcome.write_complete(name, retries, data, returned)
 end
 
 -- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned)
+function Outcome.write_returned(name, retries, data, returned, is_written)
   local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', NumberFormat.time() }
   fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
   fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
   if data then
     fields[17], fields[18] = 'data', data
+  end
+  if is_written then
+    fields[#fields + 1] = 'put'
+    fields[#fields + 1] = ''
   end
   call('HSET', name, unpack(fields))
 end

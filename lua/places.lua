@@ -75,7 +75,7 @@ function Places.count_aside(queue)
   return LimitSettings.exist() and call('ZCARD', key.place(queue, 'aside')) or 0
 end
 
--- What lags is counted from when a job became ready.
+-- What lags is counted from when a job became ready. (Calls without KEYS want to know whether it carries an entity.)
 function Places.ready_since(jid, time)
   local text = time == scope.now and NumberFormat.time() or string.format('%.20f', time)
   call('HSET', key.job(jid), 'time', text)

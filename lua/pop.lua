@@ -93,7 +93,7 @@ local function expire(jid, queue, locks, grace)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  Places.ready_since(jid, scope.now)
+  Places.ready_since(jid, scope.now, job.entity)
   call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end
@@ -256,7 +256,7 @@ end
 -- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
 local function start(jid, queue, worker, expires, since, reserved, put)
   local name, time = key.job(jid), NumberFormat.time()
-  History.popped(jid, worker, History.first(put, queue))
+  local unwritten = History.popped(jid, worker, put)
   if not reserved then
     Samples.add('wait', queue, scope.now - since)
   end
@@ -281,7 +281,7 @@ local function start(jid, queue, worker, expires, since, reserved, put)
     'waited',
     waited,
     'put',
-    ''
+    unwritten
   )
   return token
 end

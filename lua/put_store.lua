@@ -359,8 +359,8 @@ function PutStore.store(job, asking, tracked, batch)
   end
   if old then
     History.put(jid, queue)
-    if History.first(old.put) then
-      History.begin_late(jid)
+    if old.put and old.put ~= '' then
+      History.write_late(jid)
     end
   else
     job.put = History.begin(jid, queue)

@@ -14,7 +14,7 @@ function Queue.move_due(queue, wanted)
     if Record.is_state(state) then
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
-      Places.ready_since(jid, since)
+      Places.ready_since(jid, since, entity)
       -- (Of entities the one that has been due longest is first.)
       Places.work(jid, queue, Record.read('priority', priority, 0), entity and since)
     else
@@ -57,7 +57,22 @@ function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
--- queues [queue]
+local MOST_COUNTED = 200
+
+-- queues.part offset count -> counts of so many queues in the order first seen, 200 at most
+function Queue.show_part(args, i)
+  local first = Arguments.whole('queues.part', 'offset', args[i], 0)
+  local count = math.min(Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)
+  local all = {}
+  if count > 0 then
+    for n, queue in ipairs(call('ZRANGE', key.queues(), first, first + count - 1)) do
+      all[n] = counts(queue)
+    end
+  end
+  return cjson.encode(all)
+end
+
+-- queues [queue] (Of all queues: for clients without KEYS, as it is not bounded.)
 function Queue.show(args, i)
   if args[i] then
     return cjson.encode(counts(Arguments.name('queues', 'queue', args[i])))

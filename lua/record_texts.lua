@@ -48,6 +48,17 @@ local function object(text)
   return value and #value == 0 and value
 end
 
+-- Numbers by names.
+local function counts(text)
+  local value = table_of(text)
+  for name, number in pairs(value or {}) do
+    if type(name) ~= 'string' or type(number) ~= 'number' then
+      return false
+    end
+  end
+  return value
+end
+
 local function old_history(text)
   local value = table_of(text)
   if not value or not is_list(value, { table = true }) then
@@ -95,7 +106,7 @@ RecordTexts.of_jobs = {
   spawners = names,
   beyond = names,
   called = names,
-  holds = names,
+  holds = counts,
   failure = failure,
   context = object,
   progress = list_of(),

@@ -47,8 +47,16 @@ local function tell(target)
 end
 
 function ResultWaiters.finish()
-  for _, target in ipairs(scope.ended) do
-    tell(target)
+  for first = 1, #scope.ended, MOST do
+    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
+    for n = first, last do
+      names[#names + 1] = key.awaiting(scope.ended[n])
+    end
+    if call('EXISTS', unpack(names)) > 0 then -- mostly nobody waits
+      for n = first, last do
+        tell(scope.ended[n])
+      end
+    end
   end
 end
 

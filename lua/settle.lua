@@ -59,23 +59,30 @@ local function is_excluded(queue, excluded)
   return false
 end
 
--- The queues that a glob stands for, in order of name.
+-- The queues that a glob stands for.
 local function matching(known, glob)
+  if glob == '*' then
+    return known
+  end
   local found, wanted = {}, pattern(glob)
   for _, queue in ipairs(known) do
-    if glob == '*' or string.find(queue, wanted) then
+    if string.find(queue, wanted) then
       found[#found + 1] = queue
     end
   end
-  table.sort(found)
   return found
 end
 
--- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
+-- The queues that names and globs stand for, in the order given, those of a glob in order of name (InOrder.at).
+-- -> queues, whether there are globs
 local function expand(names, excluded)
   if #names == 1 and #excluded == 0 then
-    local globbing = string.find(names[1], '[*?]') ~= nil
-    return globbing and matching(Queue.names(), names[1]) or names, globbing
+    if not string.find(names[1], '[*?]') then
+      return names, false
+    end
+    local found = matching(Queue.names(), names[1])
+    InOrder.begin(found)
+    return found, true
   end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
@@ -88,7 +95,10 @@ local function expand(names, excluded)
   for _, name in ipairs(names) do
     if string.find(name, '[*?]') then
       globbing = true
-      known = known or Queue.names()
+      if not known then
+        known = Queue.names()
+        table.sort(known)
+      end
       for _, queue in ipairs(matching(known, name)) do
         add(queue)
       end
@@ -124,13 +134,14 @@ local function one_by_one(queues, count, take)
     if count <= 0 then
       return
     end
-    count = count - take(queues[n], count)
+    count = count - take(InOrder.at(queues, n), count)
   end
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
 -- that has not shown to be empty.
 local function in_turns(queues, count, take)
+  InOrder.finish(queues)
   while count > 0 and #queues > 0 do
     local part, going_on = math.max(1, math.floor(count / #queues)), {}
     for n = 1, #queues do
@@ -164,7 +175,8 @@ local function reserve(queues, worker, wish)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
-  if #jobs > 0 then
+  -- Who brings a job back that it got in this second has been written down in this second.
+  if #jobs > 0 and scope.seen ~= worker then
     call('ZADD', key.workers(), NumberFormat.now(), worker)
   end
   return jobs, held

@@ -43,13 +43,16 @@ SettleVerbs.complete = {
     end
   end,
   act = function(jid, token, held, args, a, n, completed, tracked)
-    local worker, queue, time, retries, rare, waited = Lock.completed(jid, token)
+    local worker, queue, time, retries, rare, waited, put = Lock.completed(jid, token)
     if not worker then
       return queue, time -- code and text
     end
     held = held or Samples.held(waited) or 0
-    History.done(jid, held)
+    local is_written = History.done_with(jid, held, put, queue, worker)
     local popped = Record.read('time', time, scope.now)
+    if math.floor(popped) == math.floor(scope.now) then
+      scope.seen = worker
+    end
     Samples.add('run', queue, scope.now - Samples.started(queue, popped, waited, held))
     local returned = n > 1 and Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
@@ -57,7 +60,13 @@ SettleVerbs.complete = {
     end
     Events.completed(jid, queue)
     local name = key.job(jid)
-    Outcome.write_complete(name, Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
+    Outcome.write_complete(
+      name,
+      Record.text('retries', retries, '0'),
+      n > 2 and args[a + 2],
+      returned,
+      is_written
+    )
     if rare then
       Outcome.forget_marks(name)
     end

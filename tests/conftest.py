@@ -30,7 +30,6 @@ collect_ignore = (
     if postgres.is_available()
     else [
         "runtime/test_postgres.py",
-        "outbox/test_postgres.py",
         "serialization/test_model_references_postgres.py",
     ]
 )

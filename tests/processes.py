@@ -6,8 +6,11 @@ import os
 
 
 def options() -> list[str]:
-    """Return pytest's options: two processes for each processor, as many tests wait."""
-    return ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "loadgroup"]
+    """Return pytest's options: three processes for each processor.
+
+    A process of tests computes for a third of its time: the rest is waiting for workers.
+    """
+    return ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadgroup"]
 
 
 def environment() -> dict[str, str]:

@@ -29,6 +29,18 @@ async def anoop(number: int) -> None:
     os.write(_ticks, b".")
 
 
+@job("entities", entity=True)
+def entity(batch: dict[str, list[int]]) -> None:
+    """One byte for each entity; each has one payload."""
+    os.write(_ticks, b"." * len(batch))
+
+
+@job("entity-batches", entity=True, batch_size=10)
+def entities(batch: dict[str, list[int]]) -> None:
+    """The same, ten in a run."""
+    os.write(_ticks, b"." * len(batch))
+
+
 @job
 def stamp(enqueued: float) -> None:
     """Write the seconds from `.delay()` to here, as a double."""

@@ -195,6 +195,10 @@ DETAILS = (
     gettext_noop("an entity must be a text of 1 to %(most)s bytes, not %(value)s"),
     gettext_noop("%(number)s entities are selected, at most %(most)s can be"),
     gettext_noop("There is no job %(jid)s in %(alias)s"),
+    gettext_noop(
+        "%(whose)s: its queue %(queue)s is in namespace %(alias)s, and the queue "
+        "%(other)s in %(there)s. %(remedy)s"
+    ),
     # Of schedules.
     gettext_noop("cron %(cron)s never ticks: there is no such day"),
     gettext_noop("cron %(cron)s never ticks: its months have no such day"),
@@ -307,5 +311,6 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "found": _in_use,
     "what": _word,
     "field": _word,
+    "remedy": lambda text: gettext(f"{text}.").removesuffix("."),
     "fields": lambda text: ", ".join(map(_word, text.split(", "))),
 }

@@ -173,6 +173,11 @@ class View:
         path = self.request.path
         return f"{path}?{query.urlencode()}" if query else path
 
+    @property
+    def wants_live_parts(self) -> bool:
+        """True if the live parts of a page are asked for, not the page."""
+        return self.request.GET.get("live") == "1"
+
     @cached_property
     def offset(self) -> int:
         """The place in a long list at which the page begins."""
@@ -199,11 +204,6 @@ class Page(View):
         """Return the page with this content, or its live parts as JSON."""
         response = self.render(self.template, content)
         return live_parts(response) if self.wants_live_parts else response
-
-    @property
-    def wants_live_parts(self) -> bool:
-        """True if the live parts are asked for, not the page."""
-        return self.request.GET.get("live") == "1"
 
 
 def live_parts(response: TemplateResponse) -> JsonResponse:

@@ -5,7 +5,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E050 to E055
+    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045 to E055
                         see `conf/schema.py` and `jobs.py`
     django_qless.E060 to E063
                         see `outbox.py`, and `conf/schema.py` for E061 and E062
@@ -13,7 +13,8 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
-    django_qless.E016, E018 to E021, E026 to E032, E056, W004, W005, W008     see `jobs.py`
+    django_qless.E016, E018 to E021, E026 to E029, E056, W004, W005, W008     see `jobs.py`
+    django_qless.E030 to E032                                  see `schedules.py`
     django_qless.W001   the queue shares its database with a cache
     django_qless.W002   no server is named, and DEBUG is off (--deploy)
     django_qless.W003   EMBEDDED, and DEBUG is off (--deploy)
@@ -39,11 +40,11 @@ from django_qless.checks.jobs import (
     check_options,
     check_queues_of_detached,
     check_queues_of_entities,
-    check_schedules,
     no_middleware,
     no_should_run,
 )
 from django_qless.checks.outbox import check_outbox
+from django_qless.checks.schedules import check_schedules
 from django_qless.conf import monitoring, schema
 from django_qless.conf.connection_factory import (
     Factory,
@@ -199,7 +200,7 @@ def _problems() -> Iterator[Problem]:
     if isinstance(value, Mapping):
         for name, options in value.items():
             if isinstance(options, Mapping):
-                yield from schema.validate_alias(name, options)
+                yield from schema.validate_alias(name, options, value)
 
 
 def _error(number: str, text: str, hint: str | None) -> Error:

@@ -9,9 +9,6 @@ django_qless.E026   retry_on or fail_on: an exception that cannot be imported
 django_qless.E027   on_commit: a database that does not exist
 django_qless.E028   alias: not in QLESS
 django_qless.E029   unique: a function that cannot take the job's arguments
-django_qless.E030   rows of a schedule: no such method, or one that needs arguments
-django_qless.E031   a schedule that such a job cannot have
-django_qless.E032   the name of a job that recurs is too long for a schedule
 django_qless.E051   a should_run that cannot be imported
 django_qless.E055   encrypt=True in an alias without keys
 django_qless.E056   two job types with entities in one queue
@@ -26,7 +23,6 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Iterator
-from difflib import get_close_matches
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
@@ -38,23 +34,20 @@ from django.db.models.base import ModelBase
 from django.utils.module_loading import import_string
 
 from django_qless import conf
+from django_qless.conf import routing
 from django_qless.declare import method
 from django_qless.declare.function import JobFunction
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import check_after
-from django_qless.exceptions import InvalidJob
+from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types import discovery
+from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import at, location_of
-from django_qless.schedules.ticks import method_of
-from django_qless.schedules.timetable import checked_schedule
 
 if TYPE_CHECKING:
-    from django.db.models import Model
-
-# What the core takes as a schedule's id.
-MAX_ID_BYTES = 200
+    pass
 
 
 def check_modules(**kwargs: Any) -> list[CheckMessage]:
@@ -100,7 +93,8 @@ def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
     queues: dict[tuple[str, str], list[JobType]] = {}
     for job_type in registry:
         options = job_type.options
-        queues.setdefault((options.alias, options.queue), []).append(job_type)
+        alias = routing.alias_of(options.alias)
+        queues.setdefault((alias, options.queue), []).append(job_type)
     messages: list[CheckMessage] = []
     for (_, queue), job_types in sorted(queues.items(), key=lambda each: each[0]):
         detached = [each for each in job_types if each.options.detached]
@@ -126,7 +120,8 @@ def check_queues_of_entities(**kwargs: Any) -> list[CheckMessage]:
         options = job_type.options
         if not options.entity:
             continue
-        owner = owners.setdefault((options.alias, options.queue), job_type)
+        alias = routing.alias_of(options.alias)
+        owner = owners.setdefault((alias, options.queue), job_type)
         if owner is not job_type:
             messages.append(
                 Error(
@@ -138,17 +133,6 @@ def check_queues_of_entities(**kwargs: Any) -> list[CheckMessage]:
                 )
             )
     return messages
-
-
-def check_schedules(**kwargs: Any) -> list[CheckMessage]:
-    """Check the declared schedules."""
-    list(discovery.import_failures())
-    return [
-        message
-        for job_type in registry
-        if job_type.schedule is not None
-        for message in (*_fit(job_type), *_rows(job_type), *_name(job_type))
-    ]
 
 
 def _after() -> Iterator[CheckMessage]:
@@ -259,6 +243,12 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             hint=f"There are: {', '.join(_aliases(options.alias))}.",
             id="django_qless.E028",
         )
+    elif trouble := _routed_elsewhere(options):
+        yield Error(
+            f"{whose}: {trouble}",
+            hint="An alias with NAMESPACES finds the namespace by itself.",
+            id="django_qless.E049",
+        )
     elif options.encrypt and not _keys(options.alias):
         yield Error(
             f"{whose}: encrypt=True, but QLESS[{options.alias!r}] has no ENCRYPTION_KEYS.",
@@ -272,6 +262,15 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             hint="Give it the parameters of the job; a method's first is the instance.",
             id="django_qless.E029",
         )
+
+
+def _routed_elsewhere(options: Options) -> str:
+    """Return why these options name the wrong namespace, "" if they do not."""
+    try:
+        routing.namespace(options)
+    except InvalidOption as error:
+        return error.detail
+    return ""
 
 
 def _aliases(otherwise: str) -> list[str]:
@@ -319,77 +318,6 @@ def _mismatch(job_type: JobType, unique: Any) -> str:
         except TypeError as error:
             return str(error)
     return ""
-
-
-def _fit(job_type: JobType) -> Iterator[CheckMessage]:
-    try:
-        checked_schedule(job_type.schedule, job_type.binding, job_type.function)
-    except InvalidJob as error:
-        yield Error(
-            f"{error.detail.rstrip('.')}{at(job_type.function)}.",
-            hint="A worker leaves this schedule out.",
-            id="django_qless.E031",
-        )
-
-
-def _rows(job_type: JobType) -> Iterator[CheckMessage]:
-    schedule = job_type.schedule
-    rows = schedule.rows if schedule is not None else None
-    owner: Any = job_type.owner
-    if rows is None or not hasattr(owner, "_default_manager"):
-        return
-    label = owner._meta.label
-    name, arguments = rows, []
-    if callable(rows):
-        method, arguments = rows, [owner]
-        name = getattr(rows, "__name__", repr(rows))
-    else:
-        try:
-            method = method_of(owner, rows)
-        except AttributeError:
-            yield _rows_error(
-                job_type,
-                f"the manager of {label} has no method {rows!r}, nor has its queryset",
-                _near(owner, rows),
-            )
-            return
-    if not callable(method):
-        yield _rows_error(job_type, f"{name} of {label} is no method", "")
-        return
-    try:
-        inspect.signature(method).bind(*arguments)
-    except TypeError as error:
-        given = f"called with {label}" if arguments else "called without arguments"
-        yield _rows_error(job_type, f"{name} is {given}, but {error}", "")
-    except ValueError:
-        return  # it does not tell what it takes
-
-
-def _name(job_type: JobType) -> Iterator[CheckMessage]:
-    size = len(job_type.name.encode())
-    if size > MAX_ID_BYTES:
-        yield Error(
-            f"{job_type.name}{at(job_type.function)}: this name takes {size} bytes, and "
-            f"that of a job that recurs at most {MAX_ID_BYTES}.",
-            hint="Give it a shorter name=.",
-            id="django_qless.E032",
-        )
-
-
-def _rows_error(job_type: JobType, text: str, hint: str) -> Error:
-    return Error(
-        f"{job_type.name}{at(job_type.function)}: rows: {text}.",
-        hint=hint or 'For example rows="all", or a function that takes the model.',
-        id="django_qless.E030",
-    )
-
-
-def _near(owner: type[Model], name: str) -> str:
-    manager = owner._default_manager
-    names = {each for each in dir(manager) if not each.startswith("_")}
-    names.update(each for each in dir(manager.get_queryset()) if each[0] != "_")
-    near = get_close_matches(name, names, n=1)
-    return f"Did you mean {near[0]!r}?" if near else ""
 
 
 def no_should_run(hook: Any) -> str:

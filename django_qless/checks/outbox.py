@@ -19,8 +19,10 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError
 from django.db import connections as databases
 
 from django_qless import conf
+from django_qless.conf import routing
 from django_qless.enqueue import dispatch
 from django_qless.job_types import discovery
+from django_qless.job_types.options import Options
 from django_qless.job_types.registry import registry
 from django_qless.outbox import tables
 
@@ -84,7 +86,7 @@ def _users(alias: str | None = None) -> Iterator[str]:
             yield f"QLESS[{name!r}], by ON_OUTAGE,"
     for job_type in registry:
         options = job_type.options
-        if alias in (None, options.alias) and _is_outbox(options.on_commit):
+        if _may_be_of(alias, options) and _is_outbox(options.on_commit):
             yield f"{job_type.name}, by on_commit,"
 
 
@@ -97,10 +99,15 @@ def _used_databases(alias: str | None = None) -> Iterator[str]:
             yield tables.usual_database()
     for job_type in registry:
         options = job_type.options
-        if alias in (None, options.alias) and _is_outbox(options.on_commit):
+        if _may_be_of(alias, options) and _is_outbox(options.on_commit):
             for name in dispatch.commit_databases(options.on_commit):
                 if name in databases:
                     yield name
+
+
+def _may_be_of(alias: str | None, options: Options) -> bool:
+    """Return whether such jobs may be in this alias, or namespace; None: any."""
+    return alias is None or routing.alias_of(alias) == routing.alias_of(options.alias)
 
 
 def _is_outbox(on_commit: object) -> bool:

@@ -9,15 +9,28 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from django_qless.conf import in_tests, schema
+from django_qless.conf import in_tests, namespaces, schema
 from django_qless.conf.schema import Alias as Alias
 
 DEFAULT_ALIAS = "default"
 
 
 def alias_names() -> list[str]:
-    """Return the names of all aliases."""
-    return list(raw_setting())
+    """Return the names of all aliases; each namespace of NAMESPACES is one, too."""
+    return list(namespaces.members(raw_setting()))
+
+
+def namespaces_of(alias: str) -> list[str]:
+    """Return the names of the namespaces of an alias, that of most queues first.
+
+    Without NAMESPACES, and for one of these, it is the alias alone. "default/" is only
+    that of all queues that no other namespace has.
+    """
+    if alias.endswith(namespaces.SEPARATOR):
+        return [alias.removesuffix(namespaces.SEPARATOR)]
+    value = raw_setting()
+    keys = namespaces.keys_of(value[alias]) if alias in value else []
+    return namespaces.Routes(alias, keys).names if keys else [alias]
 
 
 def raw_setting() -> Mapping[str, Mapping[str, Any]]:
@@ -39,14 +52,17 @@ def alias(name: str = DEFAULT_ALIAS) -> Alias:
     in_tests.begin()
     found = _read.get(name)
     if found is None:
-        aliases = raw_setting()
+        value = raw_setting()
+        aliases = namespaces.members(value)
         if name not in aliases:
             raise ImproperlyConfigured(
                 f"QLESS has no alias {name!r}; there are: {', '.join(sorted(aliases))}."
             )
-        for problem in schema.validate_alias(name, aliases[name]):
+        member = aliases[name]
+        own = value[member.alias]
+        for problem in schema.validate_alias(member.alias, own, value):
             raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
-        found = _read[name] = _parsed(name, aliases[name])
+        found = _read[name] = _parsed(name, member.options)
     return found
 
 

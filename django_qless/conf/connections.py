@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django_qless import conf
@@ -15,6 +15,16 @@ from django_qless.core.client import PATIENCE
 from django_qless.core.replication import Replication
 
 
+class _Clients(dict[str, Client]):
+    """Clients by alias, made on first use."""
+
+    def __init__(self, make: Callable[[str], Client]) -> None:
+        self._make = make
+
+    def __missing__(self, alias: str) -> Client:
+        return self._make(alias)
+
+
 class Connections:
     """`connections["default"]` is the client of that alias.
 
@@ -23,7 +33,8 @@ class Connections:
     """
 
     def __init__(self) -> None:
-        self._clients: dict[str, Client] = {}
+        #: The clients by alias, for those who know that no tests have begun meanwhile.
+        self.clients = _Clients(self._made)
         self._impatient: dict[str, Client] = {}
         self._async_clients: dict[str, AsyncClient] = {}
         self._in_worker = False
@@ -36,8 +47,7 @@ class Connections:
     def __getitem__(self, alias: str) -> Client:
         # A client that was made before the tests is one of the project's own server.
         in_tests.begin()
-        client = self._clients.get(alias)
-        return self._made(alias, self._clients) if client is None else client
+        return self.clients[alias]
 
     def __iter__(self) -> Iterator[str]:
         return iter(conf.alias_names())
@@ -49,7 +59,7 @@ class Connections:
         """Use the patience that the settings give to workers, from now on."""
         self._in_worker = True
         clients: list[tuple[str, Client | AsyncClient]] = [
-            *self._clients.items(),
+            *self.clients.items(),
             *self._async_clients.items(),
         ]
         for alias, client in clients:
@@ -71,7 +81,7 @@ class Connections:
 
     def all(self) -> list[Client]:
         """Return the clients that have been made."""
-        return [*self._clients.values(), *self._impatient.values()]
+        return [*self.clients.values(), *self._impatient.values()]
 
     def close_all(self) -> None:
         """Close what is open; clients open it again when they are used again."""
@@ -87,12 +97,15 @@ class Connections:
         """Close and drop all clients: the settings have changed."""
         with self._lock:
             self.close_all()
-            self._clients.clear()
+            self.clients.clear()
             self._impatient.clear()
             self._async_clients.clear()
 
-    def _made(self, alias: str, kept: dict[str, Client], **options: Any) -> Client:
+    def _made(
+        self, alias: str, kept: dict[str, Client] | None = None, **options: Any
+    ) -> Client:
         settings = conf.alias(alias)
+        kept = self.clients if kept is None else kept
         options.setdefault("patience", self._patience(alias))
         with self._lock:
             if alias not in kept:

@@ -19,7 +19,7 @@ from typing import Any
 from django.conf import UserSettingsHolder, global_settings, settings
 from django.utils.module_loading import import_string
 
-from django_qless.conf import schema
+from django_qless.conf import namespaces, schema
 from django_qless.servers import throwaway
 
 # Called once when tests begin, by its name because imports point down.
@@ -28,12 +28,8 @@ _BEGIN = "django_qless.testing.dispatcher.begin"
 # pytest loads it before the project: if it is loaded, tests run.
 _PLUGIN = "django_qless.testing.plugin"
 
-# Options of an alias that name its server, or belong to it.
-_SERVER_OPTIONS = (
-    *schema.CONNECTION_KEYS,
-    *("DB", "OPTIONS", "SERVICE_NAME", "SENTINEL_OPTIONS"),
-    *("REPLICAS", "REPLICAS_TIMEOUT"),
-)
+#: Django's test environment is in this module: while it is not loaded, none begins.
+ENVIRONMENT = "django.test.utils"
 
 _begun = False
 _forced = False
@@ -47,7 +43,7 @@ def is_testing() -> bool:
     """
     if _forced or _begun or _PLUGIN in sys.modules:
         return True
-    utils = sys.modules.get("django.test.utils")
+    utils = sys.modules.get(ENVIRONMENT)
     return utils is not None and hasattr(
         getattr(utils, "_TestState", None), "saved_data"
     )
@@ -59,7 +55,8 @@ def begin(*, forced: bool = False) -> None:
     `forced` declares that it does, even without Django's test environment.
     """
     global _begun, _forced
-    _forced = _forced or forced
+    if forced:
+        _forced = True
     if not _begun and is_testing():
         _begun = True
         import_string(_BEGIN)()
@@ -71,7 +68,9 @@ def settings_in_tests(given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     options = {name: value for name, value in given.items() if name != "TEST"}
     if test is False or (not test and not _is_in_project(options)):
         return options, False
-    options = {k: value for k, value in options.items() if k not in _SERVER_OPTIONS}
+    options = {
+        k: value for k, value in options.items() if k not in namespaces.SERVER_KEYS
+    }
     options |= test or {}
     if not _server(options):
         return options, True
@@ -90,7 +89,10 @@ def _is_in_project(options: Mapping[str, Any]) -> bool:
     aliases = getattr(_project(), "QLESS", None)
     return not server or (
         isinstance(aliases, Mapping)
-        and any(server == _server(alias) for alias in aliases.values())
+        and any(
+            server == _server(member.options)
+            for member in namespaces.members(aliases).values()
+        )
     )
 
 

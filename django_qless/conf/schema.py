@@ -8,20 +8,19 @@ System checks show all problems; `conf` refuses to connect at the first.
 # ruff: noqa: RUF009  (`key` returns a field)
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.conf import settings
 
+from django_qless.conf import namespaces
 from django_qless.conf import setting_checks as checks
+from django_qless.conf.namespaces import CONNECTION_KEYS as CONNECTION_KEYS
 from django_qless.conf.setting_checks import Check, Problem, must_be
 from django_qless.core.cluster import hash_tag
 from django_qless.core.script import Engine
-
-#: The keys that name a server; one of them at most is given.
-CONNECTION_KEYS = ("LOCATION", "CACHE", "EMBEDDED", "SENTINELS", "CLUSTER")
 
 _PATIENCE_HINT = "For so long a call is tried again while the server cannot be reached."
 
@@ -56,7 +55,7 @@ def key(
 def _test(value: Any) -> Iterator[Problem]:
     if value is None or value is False:
         return
-    if not isinstance(value, Mapping) or "TEST" in value:
+    if not isinstance(value, Mapping) or "TEST" in value or "NAMESPACES" in value:
         yield Problem(" must be False, or a dict of what the alias is in tests.")
         return
     for problem in _problems(value):
@@ -76,7 +75,7 @@ class Alias:
     """The settings of one alias of QLESS."""
 
     name: str
-    implied: bool = False
+    implied: bool
     """True if it is embedded because no server is named."""
     throwaway: int | None = None
     """Its database on the server of a process of tests, if it is there."""
@@ -151,6 +150,15 @@ class Alias:
         'The usual one is "ql:".',
     )
     """Text before all keys: aliases on one database need different ones. Default: ql:"""
+    namespaces: Mapping[str, Any] = key(
+        "NAMESPACES",
+        {},
+        must_be("a dict", lambda value: isinstance(value, Mapping)),
+        "E047",
+        'For example {"": "ql:", "mail": "ql-mail:"}.',
+    )
+    """Namespaces for queues, by name or glob: prefixes, or dicts of a prefix and a server;
+    "" is that of all other queues."""
     options: Mapping[str, Any] = key(
         "OPTIONS", {}, checks.options, "E010", "Its values go to redis-py."
     )
@@ -378,10 +386,18 @@ def validate_setting(value: Any) -> Iterator[Problem]:
         yield Problem('QLESS has no alias "default".', REMEDY, "E001")
 
 
-def validate_alias(alias: str, options: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems of one alias."""
-    for problem in _problems(options):
+def validate_alias(
+    alias: str, options: Mapping[str, Any], aliases: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Yield the problems of one of these aliases, each once, and of its namespaces."""
+    for problem in namespaces.namespace_problems(options, alias, aliases):
         yield problem._replace(text=f"QLESS[{alias!r}]: {problem.text}")
+    seen: set[Problem] = set()
+    for name, member in namespaces.members({alias: options}).items():
+        for problem in _problems(member.options):
+            if problem not in seen:
+                seen.add(problem)
+                yield problem._replace(text=f"QLESS[{name!r}]: {problem.text}")
 
 
 def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:

@@ -13,8 +13,9 @@ from redis.asyncio import Redis as AsyncRedis
 from . import arguments, replication
 from .cluster import slot_map_of
 from .commands import Commands
+from .commands.queues import QueueCounts, count_all
 from .commands.recurring import AsyncRecurringJob, RecurringJob
-from .connection import AsyncPool, LoopPools, Pool
+from .connection import AsyncPool, Pool
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import (
     BadArgument,
@@ -24,6 +25,7 @@ from .exceptions import (
     QlessError,
     ServerBusy,
 )
+from .loop_pools import LoopPools
 from .objects import AsyncJob, AsyncQueue, Job, Queue
 from .protocol import ServerInfo, pack_command, read_info
 from .redis_pool import Limits, address, copy_pool, follows_primary, is_of_sentinel
@@ -36,7 +38,6 @@ from .request import (
     Request,
     Steps,
     adrive,
-    drive,
     stepwise,
 )
 from .retry import FAILURES, to_qless_error
@@ -140,6 +141,15 @@ class BaseClient(ABC, Generic[R]):
         result: T = request.combine(results)
         late.check(result=result)
         return result
+
+    @stepwise
+    def queues(self) -> Steps[list[QueueCounts]]:
+        """Return the counts of all known queues, in the order they were first seen.
+
+        One call for each 200 of them, so that none keeps the server from others for long: one
+        may be missing if others are forgotten meanwhile.
+        """
+        return count_all(self)  # type: ignore[arg-type]
 
     @stepwise
     def repeat(self, error: NotReplicated) -> Steps[Any]:
@@ -267,7 +277,14 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
 
         Repeats it for `patience` seconds if the server is lost or not ready.
         """
-        return drive(self.steps(request))
+        # As `drive` does, without a call: each request to the server comes by here.
+        steps, outcome = self.steps(request), None
+        try:
+            while True:
+                outcome = steps.send(outcome)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
     def after(
         self, keys: Sequence[str], seconds: float, request: Request[T]

@@ -19,8 +19,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
@@ -28,6 +27,7 @@ from weakref import WeakSet
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from .protocol import pack_request
 from .request import Awaiting, Blocking, Command, Steps, stepwise
 from .retry import FAILURES, note_not_sent, repeat_request
 
@@ -42,6 +42,10 @@ EMPTY = (Empty, asyncio.QueueEmpty)
 
 #: Seconds that the answer to a blocking command may come too late, at most.
 LATE_SECONDS = 5.0
+
+#: An idle server looks only ten times a second whose block is over, unless something comes
+#: in. This does: a line without a command, which servers skip. Sent so many seconds late.
+NUDGE, NUDGE_SECONDS = b"\r\n", 0.002
 
 
 class BaseConnection:
@@ -181,7 +185,10 @@ class Connection(BaseConnection):
 
     def _read(self, blocking: float | None) -> Any:
         raw = self._raw
-        if blocking is None or raw.can_read(timeout=blocking + self._late_seconds):
+        if blocking is None or raw.can_read(timeout=blocking + NUDGE_SECONDS):
+            return raw.read_response()
+        raw.send_packed_command((NUDGE,), check_health=False)
+        if raw.can_read(timeout=self._late_seconds):
             return raw.read_response()
         raise _late(self._late_seconds)
 
@@ -202,12 +209,17 @@ class AsyncConnection(BaseConnection):
         if blocking is None:
             return await self._raw.read_response()
         # redis-py's own limit would return None as if that were the reply.
-        limit = blocking + self._late_seconds
-        reading = self._raw.read_response(timeout=limit + LATE_SECONDS)
+        limit = blocking + self._late_seconds + 2 * LATE_SECONDS
+        reading = asyncio.ensure_future(self._raw.read_response(timeout=limit))
         try:
-            return await asyncio.wait_for(reading, limit)
+            await asyncio.wait({reading}, timeout=blocking + NUDGE_SECONDS)
+            if not reading.done():
+                await self._raw.send_packed_command((NUDGE,), check_health=False)
+            return await asyncio.wait_for(reading, self._late_seconds)
         except asyncio.TimeoutError as error:
             raise _late(self._late_seconds) from error
+        finally:
+            reading.cancel()
 
 
 def _late(seconds: float) -> RedisTimeoutError:
@@ -253,10 +265,11 @@ class BasePool(Generic[C]):
         connection = self.idle() or (yield pool.acquire(patience))
         try:
             request_id = "" if command.kind == "read" else connection.next_request()
+            # What `script.request` returns.
+            start = script.starts[command.name, script.now, command.kind]
+            request = pack_request(start, request_id, command.args)
             try:
-                reply = yield from connection.exchange(
-                    script.request(command, request_id)
-                )
+                reply = yield from connection.exchange(request)
             except FAILURES as error:
                 reply = yield from repeat_request(
                     error, connection, script, command, request_id, patience
@@ -361,47 +374,3 @@ class AsyncPool(BasePool[AsyncConnection], Awaiting):
     async def _next_idle(self, seconds: float | None) -> AsyncConnection:
         connection: AsyncConnection = await asyncio.wait_for(self._idle.get(), seconds)
         return connection
-
-
-class LoopPools:
-    """The pools of an asyncio client, one for each event loop, closed with it.
-
-    A loop may live as long as one request: `asyncio.run(job.aenqueue())`, or a view under
-    WSGI. Its connections end with it.
-    """
-
-    def __init__(self, make: Callable[[], AsyncPool]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._of: dict[asyncio.AbstractEventLoop, tuple[AsyncPool, object]] = {}
-
-    def of_running_loop(self) -> AsyncPool:
-        """Return the pool of the running event loop."""
-        loop = asyncio.get_running_loop()
-        found = self._of.get(loop)
-        if found is None:
-            pool = self._make()
-            closing = self._close_at_end(loop, pool)
-            # Up to its yield, where nothing is awaited: from then on the loop knows it.
-            with suppress(StopIteration):
-                closing.__anext__().__await__().__next__()
-            with self._lock:
-                self._forget_closed_loops()
-                self._of[loop] = found = (pool, closing)
-        return found[0]
-
-    async def _close_at_end(
-        self, loop: asyncio.AbstractEventLoop, pool: AsyncPool
-    ) -> AsyncIterator[None]:
-        # A loop has no other event for its end: `asyncio.run` finishes all generators.
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._of.pop(loop, None)
-            await pool.close()
-
-    def _forget_closed_loops(self) -> None:
-        # Their generators were not finished; Python closes the sockets.
-        for loop in [loop for loop in self._of if loop.is_closed()]:
-            del self._of[loop]

@@ -56,6 +56,13 @@ def pack_command(*arguments: Argument) -> bytes:
     return b"*%d\r\n%b" % pack(arguments)
 
 
+def pack_request(start: Packed, request_id: str, args: Iterable[Argument]) -> bytes:
+    """Return the bytes of a command to the core that begins so."""
+    number, head = start
+    more, rest = pack((request_id, *args))
+    return b"*%d\r\n%b%b" % (number + more, head, rest)
+
+
 def batches(
     pieces: Iterable[tuple[int, int, bytes]], most: int
 ) -> Iterator[tuple[int, Packed]]:

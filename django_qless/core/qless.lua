@@ -120,7 +120,9 @@ local function more_patterns()
     --                                            +inf: another limit holds it back
     limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when to look whether it still does
     limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires by itself
-    limit_buckets = 'limit:<>:buckets', -- hash   part of the window -> starts; for rates above 10,000; expires by itself
+    -- When a part of the window ends -> starts in it; `rate` when it last counted. For rates above 10,000; expires by
+    -- itself
+    limit_buckets = 'limit:<>:buckets', -- hash
     limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
     -- What outlives jobs. (The two sets expire when nothing can be left.)
@@ -212,13 +214,15 @@ end
 --                              times were set back last) and `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
---                              counted when it was handed out) and `put` (when it was put, in milliseconds:
---                              the first entry of its history, which is not written yet; '' if it is);
+--                              counted when it was handed out) and `put` (when it was put and, after a
+--                              space, handed out, in milliseconds: the first entries of its history,
+--                              which are not written yet; '' if they are);
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
---                              it has a position), `holds` (limits under which it runs, JSON), `aside` (the
---                              limit that holds it back), `called` (limits that have room for it, JSON)
+--                              it has a position), `holds` (limits under which it runs, and how many each
+--                              allowed when it took them, JSON), `aside` (the limit that holds it back),
+--                              `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -1004,7 +1008,7 @@ function Places.count_aside(queue)
   return modules.LimitSettings.exist() and call('ZCARD', key.place(queue, 'aside')) or 0
 end
 
--- What lags is counted from when a job became ready.
+-- What lags is counted from when a job became ready. (Calls without KEYS want to know whether it carries an entity.)
 function Places.ready_since(jid, time)
   local text = time == scope.now and modules.NumberFormat.time() or string.format('%.20f', time)
   call('HSET', key.job(jid), 'time', text)
@@ -1554,8 +1558,9 @@ modules.History = History
 --   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
 --   lost       the grace after such a notice is over: the worker holds the job no more
 --
--- The first entry of a job, that it was put, is not written before there is a second one: a list of its own would
--- take a third of what a waiting job takes. Until then the record's field `put` has its time.
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
 
 local quote, format = cjson.encode, string.format
 
@@ -1569,20 +1574,23 @@ function History.entry(what, more, when)
   return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
 end
 
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length < 3 then
-    if length == 1 and not putting then
-      History.begin_late(jid)
-    end
-    return
-  end
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
   local limit = modules.Config.whole('max-job-history')
   if limit > 0 and limit ~= 2 and length > limit then
     local first = call('LPOP', name)
     call('LTRIM', name, -math.max(limit - 1, 1), -1)
     call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
   end
 end
 
@@ -1603,33 +1611,72 @@ function History.begin()
   return modules.NumberFormat.milliseconds()
 end
 
--- The entry in place of which a record has this field `put`, or nil.
-function History.first(put, queue)
-  local milliseconds = put and put ~= '' and tonumber(put)
-  return milliseconds and put_entry(modules.NumberFormat.thousandths(milliseconds / 1000), queue or '') or nil
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
 end
 
--- `first` is the entry that is not written yet, or nil.
-function History.popped(jid, worker, first)
-  local text = '[' .. History.time() .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-  if not first then
-    append(jid, text)
-  elseif call('RPUSH', key.history(jid), first, text) > 2 then
-    -- Another library has begun the list.
-    call('LREM', key.history(jid), 1, first)
-    call('LPUSH', key.history(jid), first)
+local function time_of(milliseconds)
+  return modules.NumberFormat.thousandths(tonumber(milliseconds) / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local first, second = string.match(put or '', '^(%-?%d+) ?(%-?%d*)$')
+  if first then
+    return put_entry(time_of(first), queue or ''),
+      second ~= '' and popped_entry(time_of(second), worker or '') or nil
   end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and string.find(put, '^%-?%d+$') then
+    return put .. ' ' .. modules.NumberFormat.milliseconds()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
 end
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
 -- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
 function History.done(jid, held)
-  if held and held >= SHORTEST then
-    append(jid, '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]')
-  else
-    append(jid, '[' .. History.time() .. ',"done"]')
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
   end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
 end
 
 -- An object of those of these members that there are. (Lists of jobs look for the group before what
@@ -1702,9 +1749,11 @@ end
 
 -- Those of the job with this record.
 function History.read(jid, record)
-  local texts, first = call('LRANGE', key.history(jid), 0, -1), History.first(record.put, record.queue)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
   if first then
     table.insert(texts, 1, first)
+    texts[#texts + 1] = second
   end
   return shown(texts)
 end
@@ -1713,9 +1762,11 @@ local PIECE = 20 -- entries read at a time where they may be long
 
 -- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
 function History.texts(jid, most, bytes)
-  local name, first = key.history(jid), History.first(modules.Hash.values(key.job(jid), 'put', 'queue'))
-  local total, newest = call('LLEN', name), {}
+  local name = key.history(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
   local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
   while last >= oldest and #newest < most - 1 and bytes > 0 do
     local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
     local part = call('LRANGE', name, from, last)
@@ -1731,7 +1782,7 @@ function History.texts(jid, most, bytes)
   for n = #newest, 1, -1 do
     texts[#texts + 1] = newest[n]
   end
-  return texts, first and total + 1 or total
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
 end
 
 -- The same as objects.
@@ -1762,15 +1813,28 @@ function History.modernise(jid, text)
   end
 end
 
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
 -- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
 -- in the form of the earliest versions.
 function History.begin_late(jid)
-  local text, put, queue = modules.Hash.values(key.job(jid), 'history', 'put', 'queue')
-  local first = History.first(put, queue)
-  if first then
-    call('LPUSH', key.history(jid), first)
-    call('HSET', key.job(jid), 'put', '')
-  elseif text then
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
     local newest = call('LPOP', key.history(jid))
     History.modernise(jid, text)
     call('RPUSH', key.history(jid), newest)
@@ -2095,7 +2159,7 @@ function Job.timeout(args, i)
       modules.Wake.ready(record.queue, 1)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
-      modules.Places.ready_since(jid, scope.now)
+      modules.Places.ready_since(jid, scope.now, record.entity)
       call('HDEL', key.job(jid), 'grace', 'waited')
       if record.holds then
         modules.Limits.call_again(jid, record.holds)
@@ -2528,6 +2592,127 @@ function Events.config_unset(option)
   log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
+elseif module_name == 'Entity' then
+return function()
+local Entity = {}
+modules.Entity = Entity
+-- entities/entity.lua
+-- Entities: the job that carries one, and the places where it is listed.
+
+-- The id of the job that carries an entity of a queue.
+function Entity.jid(queue, entity)
+  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- An argument that names an entity.
+function Entity.id(command, value)
+  modules.Arguments.name(command, 'entity', value)
+  if #value > 255 then
+    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
+  end
+  return value
+end
+
+-- Is there a job of this id that carries no entity? Somebody has put it.
+function Entity.is_in_the_way(jid)
+  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
+end
+
+-- The job of an entity belongs to its queue.
+function Entity.no_move(command, jid)
+  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
+end
+
+function Entity.refuse_move(command, job)
+  if job.entity then
+    modules.Errors.raise(Entity.no_move(command, job.jid))
+  end
+end
+
+function Entity.refuse_put(jid)
+  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
+end
+
+-- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+function Entity.listed(jid, queue, due, remaining, retries)
+  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
+  call('ZADD', list, string.format('%.17g', due), jid)
+end
+
+-- The entity waits where it is listed, and is due at another time.
+function Entity.set_due(jid, queue, due)
+  call('ZADD', key.fresh(queue), 'XX', due, jid)
+  call('ZADD', key.retrying(queue), 'XX', due, jid)
+end
+
+-- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
+function Entity.unlisted(jid, queue)
+  if call('ZREM', key.fresh(queue), jid) == 0 then
+    call('ZREM', key.retrying(queue), jid)
+  end
+end
+
+-- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
+function Entity.returned(jid, queue)
+  modules.Payloads.give_back(jid)
+  local remaining, retries, time = modules.Hash.values(key.job(jid), 'remaining', 'retries', 'time')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or modules.Record.read('time', time, scope.now)
+  retries = modules.Record.read('retries', retries, 0)
+  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
+end
+
+-- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
+function Entity.again(jid, queue)
+  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
+  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
+  call('ZREM', key.completed(), jid)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'queue',
+    queue,
+    'remaining',
+    retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
+  modules.History.put(jid, queue)
+  modules.Places.work(jid, queue, priority)
+  Entity.listed(jid, queue, scope.now, 0, 0)
+end
+
+-- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jids)
+  local taken, payloads = {}, {}
+  for n, jid in ipairs(jids) do
+    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
+  end
+  call('DEL', unpack(taken))
+  if call('EXISTS', unpack(payloads)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', payloads[n]) == 1 then
+      Entity.again(jid, call('HGET', key.job(jid), 'home'))
+    end
+  end
+end
+
+-- The job was canceled, or is erased: so are its payloads.
+function Entity.gone(jid, queue)
+  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
+  call('DEL', key.taken(jid))
+  Entity.unlisted(jid, queue)
+end
+end
 elseif module_name == 'Json' then
 return function()
 local Json = {}
@@ -2782,113 +2967,6 @@ function Canceled.row(jid)
   )
   row[1], row[2] = row[1] or '', row[2] or ''
   return row[3] and row
-end
-end
-elseif module_name == 'Entity' then
-return function()
-local Entity = {}
-modules.Entity = Entity
--- entities/entity.lua
--- Entities: the job that carries one, and the places where it is listed.
-
--- The id of the job that carries an entity of a queue.
-function Entity.jid(queue, entity)
-  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
-end
-
--- An argument that names an entity.
-function Entity.id(command, value)
-  modules.Arguments.name(command, 'entity', value)
-  if #value > 255 then
-    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
-  end
-  return value
-end
-
--- Is there a job of this id that carries no entity? Somebody has put it.
-function Entity.is_in_the_way(jid)
-  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
-  return state and not entity
-end
-
--- The job of an entity belongs to its queue.
-function Entity.no_move(command, jid)
-  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
-end
-
-function Entity.refuse_move(command, job)
-  if job.entity then
-    modules.Errors.raise(Entity.no_move(command, job.jid))
-  end
-end
-
-function Entity.refuse_put(jid)
-  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
-end
-
--- The entity waits from `due` on: it is listed as fresh, or as one whose last run has failed.
-function Entity.listed(jid, queue, due, remaining, retries)
-  local fresh, retrying = key.fresh(queue), key.retrying(queue)
-  local failed = remaining < retries
-  call('ZADD', failed and retrying or fresh, string.format('%.17g', due), jid)
-  call('ZREM', failed and fresh or retrying, jid)
-end
-
--- The entity does not wait any longer.
-function Entity.unlisted(jid, queue)
-  call('ZREM', key.fresh(queue), jid)
-  call('ZREM', key.retrying(queue), jid)
-end
-
--- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
-function Entity.returned(jid, queue)
-  modules.Payloads.give_back(jid)
-  local remaining, retries = modules.Hash.values(key.job(jid), 'remaining', 'retries')
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or scope.now
-  retries = modules.Record.read('retries', retries, 0)
-  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
-end
-
--- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
-function Entity.again(jid, queue)
-  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
-  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
-  call('ZREM', key.completed(), jid)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'queue',
-    queue,
-    'remaining',
-    retries,
-    'time',
-    modules.NumberFormat.time()
-  )
-  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
-  modules.History.put(jid, queue)
-  modules.Places.work(jid, queue, priority)
-  Entity.listed(jid, queue, scope.now, 0, 0)
-end
-
--- The run is complete, and its payloads are done. What was pushed meanwhile is next.
-function Entity.completed(jid, queue)
-  call('DEL', key.taken(jid))
-  if call('EXISTS', key.payloads(jid)) == 1 then
-    Entity.again(jid, queue)
-  end
-end
-
--- The job was canceled, or is erased: so are its payloads.
-function Entity.gone(jid, queue)
-  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
-  call('DEL', key.taken(jid))
-  Entity.unlisted(jid, queue)
 end
 end
 elseif module_name == 'Minutes' then
@@ -3653,6 +3731,397 @@ function Stats.counters(args, i)
   return found
 end
 end
+elseif module_name == 'Limits' then
+return function()
+local Limits = {}
+modules.Limits = Limits
+-- limits/limits.lua
+-- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
+--
+-- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
+-- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
+-- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
+-- that was called for is not given to those who come later, until the called are late.
+
+-- Jobs called by one call of a client; limits looked at by one.
+local CALLED, LOOKED = 250, 50
+
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
+-- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
+-- two looks at a limit that holds something back, whatever happens.
+local LATE, EVERY = 5, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
+local function room_of(limit, holds)
+  local room = math.huge
+  if limit.most then
+    room = limit.most - modules.Holders.count(limit.name) + (holds and 1 or 0)
+  end
+  if room > 0 and limit.rate then
+    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
+  end
+  return room
+end
+
+-- The same without those that are called already.
+local function uncalled_room(limit, holds)
+  local room = room_of(limit, holds)
+  if room < 1 then
+    return 0
+  end
+  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
+end
+
+-- When a limit that holds something back has to be looked at again.
+local function next_look(limit)
+  if uncalled_room(limit) > 0 then
+    return scope.now
+  end
+  local look = scope.now + EVERY
+  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
+  look = called and math.min(look, called + LATE) or look
+  if limit.rate then
+    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
+  end
+  if limit.most then
+    look = math.min(look, modules.Holders.next_look(limit.name) or look)
+  end
+  return math.max(look, scope.now)
+end
+
+-- Notes when a limit, by name, is to be looked at by those who serve the queue.
+local function look_at(name, queue, time)
+  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
+  modules.Wake.due(queue, time)
+end
+
+-- Those that are next have their queues look after so many seconds: whether the called are late, or for further ones.
+local function look_after(name, seconds)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + seconds)
+  end
+end
+
+-- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
+function Limits.set_aside(jid, queue, name, score, look, job)
+  scope.set_aside = (scope.set_aside or 0) + 1
+  modules.LimitSettings.mark()
+  call('ZADD', key.place(queue, 'aside'), score, jid)
+  call('ZADD', key.limit_aside(name), score, jid)
+  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
+  if job.state == 'running' then -- its lock was lost
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    call('HDEL', key.job(jid), 'token')
+    call('ZREM', key.place(queue, 'locks'), jid)
+    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
+  end
+  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+end
+
+local function note_called(jid, names)
+  if #names > 0 then
+    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
+  else
+    call('HDEL', key.job(jid), 'called')
+  end
+end
+
+-- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
+function Limits.note_called(jid, called, name, time)
+  call('ZADD', key.limit_called(name), time, jid)
+  for _, other in ipairs(called) do
+    if other == name then
+      return
+    end
+  end
+  called[#called + 1] = name
+  note_called(jid, called)
+end
+
+-- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
+function Limits.uncall(jid, called, klass, name)
+  local rest, freed = {}, {}
+  for _, other in ipairs(called) do
+    if not name or other == name or modules.Turns.is_tenant(other) then
+      call('ZREM', key.limit_called(other), jid)
+      freed[#freed + 1] = other
+    else
+      rest[#rest + 1] = other
+    end
+  end
+  if #freed > 0 then
+    note_called(jid, rest)
+  end
+  for _, other in ipairs(freed) do
+    if other ~= name then
+      Limits.call_up(other, klass)
+    end
+  end
+  return rest
+end
+
+-- Takes a job out of where it was set aside.
+local function leave_aside(jid, queue, name)
+  call('ZREM', key.place(queue or '', 'aside'), jid)
+  call('ZREM', key.limit_aside(name), jid)
+  call('HDEL', key.job(jid), 'aside')
+end
+
+-- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+function Limits.bring(jid, name, score, afresh)
+  local queue, state, priority, aside, its_called =
+    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
+    call('ZREM', key.place(queue or '', 'aside'), jid)
+    return nil
+  end
+  leave_aside(jid, queue, name)
+  if afresh and score ~= 'inf' then
+    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
+  end
+  call('ZADD', key.place(queue, 'work'), score, jid)
+  modules.Wake.ready(queue, 1)
+  local called = modules.Record.read('called', its_called, {})
+  for _, other in ipairs(called) do
+    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
+    look_after(other, LATE)
+  end
+  Limits.note_called(jid, called, name, modules.NumberFormat.now())
+  return queue
+end
+
+-- The limit of that name: how much room it has is known by the job types of those it holds back.
+local function limit_of(name, klass)
+  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
+    return nil
+  end
+  if not klass then
+    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    klass = jid and call('HGET', key.job(jid), 'klass') or ''
+  end
+  return modules.LimitSettings.named(name, klass) or { name = name }
+end
+
+-- Calls as many jobs as the limit has room for, a bounded number at a time.
+local function call_some(limit)
+  local room = uncalled_room(limit)
+  if room < 1 then
+    return
+  end
+  local most = math.min(room, CALLED - (scope.called or 0))
+  local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
+  scope.called = (scope.called or 0) + #list / 2
+  local queue
+  for n = 1, #list, 2 do
+    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+  end
+  if most < room then
+    look_after(limit.name, 0)
+  elseif queue then
+    look_after(limit.name, LATE)
+  end
+end
+
+-- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
+-- is called by who leaves it.)
+function Limits.call_up(name, klass)
+  if modules.Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
+    return
+  elseif modules.Turns.is_tenant(name) then
+    modules.Turns.next_of_tenant(name)
+  else
+    call_some(limit_of(name, klass))
+  end
+end
+
+-- Does the limit keep a job back that it has not called? -> when it is to be looked at again
+local function full(limit, called, holds)
+  local is_called = false
+  for _, name in ipairs(called) do
+    is_called = is_called or name == limit.name
+  end
+  local held = holds[limit.name]
+  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
+  return room < 1 and next_look(limit)
+end
+
+-- The limits of a job that have numbers: of its key, then of its type.
+local function limits_of(klass, text)
+  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
+  if of and text and (of.key_most or of.key_rate) then
+    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
+  end
+  if of and (of.most or of.rate) then
+    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
+local function obstacle(jid, queue, klass, job, limits, called, holds)
+  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if name then
+    return name
+  end
+  for n, limit in ipairs(limits) do
+    local look = full(limit, called, holds)
+    if look then
+      -- Those before have room for it: it is their next, whatever this one takes.
+      for before = 1, n - 1 do
+        Limits.note_called(jid, called, limits[before].name, '+inf')
+      end
+      return limit.name, look
+    end
+  end
+end
+
+-- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+function Limits.admit(jid, queue, klass, job, score, expires)
+  local limits = limits_of(klass, job.limit_key or nil)
+  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+    return true
+  end
+  local called = modules.Record.read('called', job.called or nil, {})
+  local holds = modules.Record.read('holds', job.holds or nil, {})
+  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  if name then
+    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
+    Limits.set_aside(jid, queue, name, score, look, job)
+    Limits.uncall(jid, called, klass, name)
+    return false
+  end
+  modules.Holders.take(jid, limits, expires, holds)
+  Limits.uncall(jid, called, klass)
+  return true
+end
+
+-- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
+function Limits.release(jid, holds)
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.call_up(name)
+  end
+end
+
+-- A job was taken from its worker and is the next to be handed out: there is room for it first.
+function Limits.call_again(jid, holds)
+  local called = {}
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.note_called(jid, called, name, modules.NumberFormat.now())
+    look_after(name, LATE)
+  end
+end
+
+-- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
+-- aside, called, queue.
+function Limits.leave(jid, record, keeps_turn)
+  if record.aside then
+    leave_aside(jid, record.queue, record.aside)
+  end
+  if record.holds then
+    Limits.release(jid, record.holds)
+  end
+  if record.called then
+    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
+  end
+  if record.turn and not keeps_turn then
+    modules.Turns.leave(jid, record.turn)
+  end
+end
+
+-- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
+-- called at a time that is yet to come, before the clock was set back, is called now.
+local function heal(limit)
+  modules.Holders.heal(limit.name)
+  local called, now = key.limit_called(limit.name), modules.NumberFormat.now()
+  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
+    call('ZADD', called, now, jid)
+  end
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
+    if not call('HGET', key.job(jid), 'aside') then
+      call('ZADD', called, now, jid)
+    end
+  end
+end
+
+-- A limit has to be looked at: whether there is room, and when to look again.
+local function look(name, queue)
+  local openings = key.place(queue, 'openings')
+  call('ZREM', openings, name)
+  local limit = limit_of(name)
+  if not limit then
+    modules.Turns.look(name)
+  else
+    heal(limit)
+    call_some(limit)
+  end
+  if call('EXISTS', key.limit_aside(name)) == 1 then
+    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
+  end
+end
+
+-- Looks at the limits of the queue for which it is time.
+function Limits.look(queue)
+  local name = key.place(queue, 'openings')
+  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
+    look(limit, queue)
+  end
+end
+
+-- The limits of a job type have changed: what they hold back is looked at by the next calls.
+function Limits.look_again(klass)
+  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
+  local left = modules.Arguments.most
+  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+    local openings = key.place(queue, 'openings')
+    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
+      left = left - 1
+      if name == type or string.sub(name, 1, #of_keys) == of_keys then
+        look_at(name, queue, scope.now)
+      end
+    end
+  end
+end
+
+-- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
+function Limits.room_of_queue(queue)
+  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if not rate then
+    return math.huge
+  end
+  return modules.Rates.room('queue:' .. queue, rate)
+end
+
+-- So many jobs of the queue were handed out.
+function Limits.count_of_queue(queue, n)
+  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if rate then
+    modules.Rates.count('queue:' .. queue, rate, n)
+  end
+end
+
+-- When limits have something to do for the queue next, or nil.
+function Limits.next_due(queue)
+  if not modules.LimitSettings.exist() then
+    return nil
+  end
+  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local rate = modules.LimitSettings.of_queue(queue)
+  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
+    local room, opens = modules.Rates.room('queue:' .. queue, rate)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
+end
+end
 elseif module_name == 'Tags' then
 return function()
 local Tags = {}
@@ -4346,450 +4815,6 @@ function Clock.show()
   return cjson.encode(shown)
 end
 end
-elseif module_name == 'Limits' then
-return function()
-local Limits = {}
-modules.Limits = Limits
--- limits/limits.lua
--- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
---
--- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
--- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
--- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
--- that was called for is not given to those who come later, until the called are late.
-
--- Jobs called by one step; limits looked at by one call.
-local CALLED, LOOKED = 100, 50
-
--- How many of those that are next have their queues look whether the called are late.
-local NEXT = 5
-
--- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
--- two looks at a limit that holds something back, whatever happens.
-local LATE, EVERY = 5, 60
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
--- How many more jobs may run under the limit.
-local function room_of(limit)
-  local room = math.huge
-  if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
-  end
-  if room > 0 and limit.rate then
-    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
-  end
-  return room
-end
-
--- The same without those that are called already.
-local function uncalled_room(limit)
-  local room = room_of(limit)
-  if room < 1 then
-    return 0
-  end
-  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
-end
-
--- When a limit that holds something back has to be looked at again.
-local function next_look(limit)
-  local look, first = scope.now + EVERY, nil
-  local function sooner(name, seconds)
-    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
-    look = first and math.min(look, tonumber(first) + seconds) or look
-  end
-  if uncalled_room(limit) > 0 then
-    return scope.now
-  end
-  sooner(key.limit_called(limit.name), LATE)
-  if limit.rate then
-    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
-  end
-  if limit.most then
-    sooner(key.limit_holders(limit.name), 0)
-  end
-  return math.max(look, scope.now)
-end
-
--- Notes when a limit, by name, is to be looked at by those who serve the queue.
-local function look_at(name, queue, time)
-  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
-  modules.Wake.due(queue, time)
-end
-
--- Jobs were called: those that are next have their queues look whether these are late.
-local function look_when_late(name)
-  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
-  end
-end
-
--- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
-function Limits.set_aside(jid, queue, name, score, look, job)
-  scope.set_aside = (scope.set_aside or 0) + 1
-  modules.LimitSettings.mark()
-  call('ZADD', key.place(queue, 'aside'), score, jid)
-  call('ZADD', key.limit_aside(name), score, jid)
-  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
-  if job.state == 'running' then -- its lock was lost
-    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
-    call('HDEL', key.job(jid), 'token')
-    call('ZREM', key.place(queue, 'locks'), jid)
-    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
-  end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
-end
-
-local function note_called(jid, names)
-  if #names > 0 then
-    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
-  else
-    call('HDEL', key.job(jid), 'called')
-  end
-end
-
--- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
-function Limits.note_called(jid, called, name, time)
-  call('ZADD', key.limit_called(name), time, jid)
-  for _, other in ipairs(called) do
-    if other == name then
-      return
-    end
-  end
-  called[#called + 1] = name
-  note_called(jid, called)
-end
-
--- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
-function Limits.uncall(jid, called, klass, name)
-  local rest, freed = {}, {}
-  for _, other in ipairs(called) do
-    if not name or other == name or modules.Turns.is_tenant(other) then
-      call('ZREM', key.limit_called(other), jid)
-      freed[#freed + 1] = other
-    else
-      rest[#rest + 1] = other
-    end
-  end
-  if #freed > 0 then
-    note_called(jid, rest)
-  end
-  for _, other in ipairs(freed) do
-    if other ~= name then
-      Limits.call_up(other, klass)
-    end
-  end
-  return rest
-end
-
--- Takes a job out of where it was set aside.
-local function leave_aside(jid, queue, name)
-  call('ZREM', key.place(queue or '', 'aside'), jid)
-  call('ZREM', key.limit_aside(name), jid)
-  call('HDEL', key.job(jid), 'aside')
-end
-
--- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
-function Limits.bring(jid, name, score, afresh)
-  local queue, state, priority, aside, its_called =
-    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
-    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
-    call('ZREM', key.place(queue or '', 'aside'), jid)
-    return nil
-  end
-  leave_aside(jid, queue, name)
-  if afresh and score ~= 'inf' then
-    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
-  end
-  call('ZADD', key.place(queue, 'work'), score, jid)
-  modules.Wake.ready(queue, 1)
-  local called = modules.Record.read('called', its_called, {})
-  for _, other in ipairs(called) do
-    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
-    look_when_late(other)
-  end
-  Limits.note_called(jid, called, name, modules.NumberFormat.now())
-  return queue
-end
-
--- The limit of that name: how much room it has is known by the job types of those it holds back.
-local function limit_of(name, klass)
-  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
-    return nil
-  end
-  if not klass then
-    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
-    klass = jid and call('HGET', key.job(jid), 'klass') or ''
-  end
-  return modules.LimitSettings.named(name, klass) or { name = name }
-end
-
--- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
-local function call_some(limit)
-  local room = uncalled_room(limit)
-  if room < 1 then
-    return
-  end
-  local most = math.min(room, CALLED)
-  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
-  local queue
-  for n = 1, #list, 2 do
-    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
-  end
-  if #list / 2 == CALLED and room > CALLED and queue then
-    look_at(limit.name, queue, scope.now)
-  elseif queue then
-    look_when_late(limit.name)
-  end
-end
-
--- There may be room under the limit of that name, of which a job of the type `klass` was met.
-function Limits.call_up(name, klass)
-  if call('EXISTS', key.limit_aside(name)) == 0 then
-    return
-  elseif modules.Turns.is_tenant(name) then
-    modules.Turns.next_of_tenant(name)
-  elseif modules.Turns.is_order(name) then
-    modules.Turns.call_head(name)
-  else
-    call_some(limit_of(name, klass))
-  end
-end
-
--- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
--- -> when it is to be looked at again
-local function full(limit, called, holds)
-  local is_called, held = false, 0
-  for _, name in ipairs(called) do
-    is_called = is_called or name == limit.name
-  end
-  for _, name in ipairs(holds) do
-    held = held + (name == limit.name and 1 or 0)
-  end
-  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
-  return room < 1 and next_look(limit)
-end
-
-local function take(jid, limits, expires)
-  local holds = {}
-  for _, limit in ipairs(limits) do
-    if limit.most then
-      call('ZADD', key.limit_holders(limit.name), expires, jid)
-      holds[#holds + 1] = limit.name
-    end
-    if limit.rate then
-      modules.Rates.count(limit.name, limit.rate, 1)
-    end
-  end
-  if #holds > 0 then
-    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
-  end
-  return holds
-end
-
--- It held these before under a lock that was lost, and holds those now.
-function Limits.forget_others(jid, before, now)
-  local kept = {}
-  for _, name in ipairs(now) do
-    kept[name] = true
-  end
-  for _, name in ipairs(before) do
-    if not kept[name] then
-      call('ZREM', key.limit_holders(name), jid)
-      Limits.call_up(name)
-    end
-  end
-  if #now == 0 and #before > 0 then
-    call('HDEL', key.job(jid), 'holds')
-  end
-end
-
--- The limits of a job that have numbers: of its key, then of its type.
-local function limits_of(klass, text)
-  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
-  if of and text and (of.key_most or of.key_rate) then
-    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
-  end
-  if of and (of.most or of.rate) then
-    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
-  end
-  return limits
-end
-
--- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
-local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
-  end
-  for n, limit in ipairs(limits) do
-    local look = full(limit, called, holds)
-    if look then
-      -- Those before have room for it: it is their next, whatever this one takes.
-      for before = 1, n - 1 do
-        Limits.note_called(jid, called, limits[before].name, '+inf')
-      end
-      return limit.name, look
-    end
-  end
-end
-
--- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
-function Limits.admit(jid, queue, klass, job, score, expires)
-  local limits = limits_of(klass, job.limit_key or nil)
-  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
-    return true
-  end
-  local called = modules.Record.read('called', job.called or nil, {})
-  local holds = modules.Record.read('holds', job.holds or nil, {})
-  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
-  if name then
-    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
-    Limits.set_aside(jid, queue, name, score, look, job)
-    Limits.uncall(jid, called, klass, name)
-    return false
-  end
-  Limits.forget_others(jid, holds, take(jid, limits, expires))
-  Limits.uncall(jid, called, klass)
-  return true
-end
-
--- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
-function Limits.release(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local names = modules.Record.read('holds', holds, {})
-  for _, name in ipairs(names) do
-    call('ZREM', key.limit_holders(name), jid)
-  end
-  for _, name in ipairs(names) do
-    Limits.call_up(name)
-  end
-end
-
--- A job was taken from its worker and is the next to be handed out: there is room for it first.
-function Limits.call_again(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local called = {}
-  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
-    call('ZREM', key.limit_holders(name), jid)
-    Limits.note_called(jid, called, name, modules.NumberFormat.now())
-    look_when_late(name)
-  end
-end
-
--- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
--- aside, called, queue.
-function Limits.leave(jid, record, keeps_turn)
-  if record.aside then
-    leave_aside(jid, record.queue, record.aside)
-  end
-  if record.holds then
-    Limits.release(jid, record.holds)
-  end
-  if record.called then
-    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
-  end
-  if record.turn and not keeps_turn then
-    modules.Turns.leave(jid, record.turn)
-  end
-end
-
--- Drops those from a list of the limit that are there for nothing: another core may have ended them.
-local function heal(limit)
-  local ended =
-    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', modules.NumberFormat.now(), 'LIMIT', 0, CALLED)
-  for _, jid in ipairs(ended) do
-    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
-    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
-    if lock then
-      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
-    else
-      call('ZREM', key.limit_holders(limit.name), jid)
-    end
-  end
-  local called = key.limit_called(limit.name)
-  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
-  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
-    if not call('HGET', key.job(jid), 'aside') then
-      call('ZADD', called, modules.NumberFormat.now(), jid)
-    end
-  end
-end
-
--- A limit has to be looked at: whether there is room, and when to look again.
-local function look(name, queue)
-  local openings = key.place(queue, 'openings')
-  call('ZREM', openings, name)
-  local limit = limit_of(name)
-  if not limit then
-    modules.Turns.look(name)
-  else
-    heal(limit)
-    call_some(limit)
-  end
-  if call('EXISTS', key.limit_aside(name)) == 1 then
-    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
-  end
-end
-
--- Looks at the limits of the queue for which it is time.
-function Limits.look(queue)
-  local name = key.place(queue, 'openings')
-  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
-    look(limit, queue)
-  end
-end
-
--- The limits of a job type have changed: what they hold back is looked at by the next calls.
-function Limits.look_again(klass)
-  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
-  local left = modules.Arguments.most
-  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
-    local openings = key.place(queue, 'openings')
-    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
-      left = left - 1
-      if name == type or string.sub(name, 1, #of_keys) == of_keys then
-        look_at(name, queue, scope.now)
-      end
-    end
-  end
-end
-
--- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
-function Limits.room_of_queue(queue)
-  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if not rate then
-    return math.huge
-  end
-  return modules.Rates.room('queue:' .. queue, rate)
-end
-
--- So many jobs of the queue were handed out.
-function Limits.count_of_queue(queue, n)
-  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if rate then
-    modules.Rates.count('queue:' .. queue, rate, n)
-  end
-end
-
--- When limits have something to do for the queue next, or nil.
-function Limits.next_due(queue)
-  if not modules.LimitSettings.exist() then
-    return nil
-  end
-  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
-  local rate = modules.LimitSettings.of_queue(queue)
-  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
-    local room, opens = modules.Rates.room('queue:' .. queue, rate)
-    first = room < 1 and math.min(first or opens, opens) or first
-  end
-  return first
-end
-end
 elseif module_name == 'Queue' then
 return function()
 local Queue = {}
@@ -4811,7 +4836,7 @@ function Queue.move_due(queue, wanted)
     if modules.Record.is_state(state) then
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
-      modules.Places.ready_since(jid, since)
+      modules.Places.ready_since(jid, since, entity)
       -- (Of entities the one that has been due longest is first.)
       modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
     else
@@ -4854,7 +4879,22 @@ function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
--- queues [queue]
+local MOST_COUNTED = 200
+
+-- queues.part offset count -> counts of so many queues in the order first seen, 200 at most
+function Queue.show_part(args, i)
+  local first = modules.Arguments.whole('queues.part', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)
+  local all = {}
+  if count > 0 then
+    for n, queue in ipairs(call('ZRANGE', key.queues(), first, first + count - 1)) do
+      all[n] = counts(queue)
+    end
+  end
+  return cjson.encode(all)
+end
+
+-- queues [queue] (Of all queues: for clients without KEYS, as it is not bounded.)
 function Queue.show(args, i)
   if args[i] then
     return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
@@ -5795,11 +5835,12 @@ end
 -- These jobs are complete. `rare` lists those of them whose records have the field of this name.
 function JobEnd.completed(jids, rare)
   local is_rare
+  local entities = {}
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, home =
-      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity', 'home')
+    local unique, workflow, spawners, holds, turn, entity =
+      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity')
     modules.Unique.free(jid, unique)
     if workflow then
       modules.Workflow.moved(workflow, 'running', 'complete')
@@ -5809,10 +5850,13 @@ function JobEnd.completed(jids, rare)
     end
     modules.Spawned.done(jid, spawners)
     if entity then
-      modules.Entity.completed(jid, home)
+      entities[#entities + 1] = jid
     end
     is_rare = is_rare or {}
     is_rare[jid] = true
+  end
+  if #entities > 0 then
+    modules.Entity.completed(entities)
   end
   modules.Dependencies.release(jids, is_rare)
 end
@@ -5941,15 +5985,15 @@ local function refusal(command, jid)
   return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
 end
 
--- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited. -> nil, code, text
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
 -- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
 function Lock.completed(jid, token)
-  local worker, state, queue, its_token, time, retries, rare, waited =
-    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited')
+  local worker, state, queue, its_token, time, retries, rare, waited, put =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
   if not Lock.holds(token, state, worker, its_token) then
     return nil, refusal('settle', jid)
   end
-  return worker, queue or '', time, retries, rare, waited
+  return worker, queue or '', time, retries, rare, waited, put
 end
 
 -- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
@@ -6044,10 +6088,10 @@ modules.Outcome = Outcome
 
 local floor = math.floor
 
--- The record of a completed job; `returned` is what keep_result says.
-function Outcome.write_complete(name, retries, data, returned)
+-- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
+function Outcome.write_complete(name, retries, data, returned, is_written)
   if returned then
-    return Outcome.write_returned(name, retries, data, returned)
+    return Outcome.write_returned(name, retries, data, returned, is_written)
   end
   call(
     'HSET',
@@ -6065,7 +6109,9 @@ function Outcome.write_complete(name, retries, data, returned)
     'queue',
     '',
     'failure',
-    '{}'
+    '{}',
+    is_written and 'put' or 'failure', -- What is named twice is written once.
+    is_written and '' or '{}'
   )
   if data then
     call('HSET', name, 'data', data)
@@ -6073,12 +6119,16 @@ function Outcome.write_complete(name, retries, data, returned)
 end
 
 -- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned)
+function Outcome.write_returned(name, retries, data, returned, is_written)
   local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
   fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
   fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
   if data then
     fields[17], fields[18] = 'data', data
+  end
+  if is_written then
+    fields[#fields + 1] = 'put'
+    fields[#fields + 1] = ''
   end
   call('HSET', name, unpack(fields))
 end
@@ -6502,6 +6552,88 @@ function CorruptJobs.mend(record)
   end
   if #mended > 0 then
     modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end
+elseif module_name == 'Payloads' then
+return function()
+local Payloads = {}
+modules.Payloads = Payloads
+-- entities/payloads.lua
+-- The payloads of an entity: those that wait, in order, and those that a run has taken.
+--
+-- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
+-- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
+
+local floor, min, max = math.floor, math.min, math.max
+
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+-- Payloads read at first; then four times as many as before, as far as they are likely to fit.
+local FIRST = 16
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
+  end
+  return new
+end
+
+-- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
+local function turn(flat, part)
+  for n = 1, #part, 2 do
+    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+  end
+  return flat
+end
+
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
+-- -> score, text …, as `join` takes them; their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used, step = {}, 0, FIRST
+  while #flat < 2 * most do
+    local at = #flat / 2
+    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      local size = #part[n] + 1
+      if #flat > 0 and used + size > bytes then
+        return flat, used
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+      used = used + size
+    end
+    if #part < 2 * min(step, most - at) then
+      break
+    end
+    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
+  end
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read.
+function Payloads.move(from, to, flat)
+  if #flat > 0 then
+    Payloads.join(to, flat)
+    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+end
+
+-- The same. -> whether none is left
+function Payloads.move_all(from, to, flat)
+  Payloads.move(from, to, flat)
+  return call('EXISTS', from) == 0
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(jid)
+  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
+  if #taken > 0 then
+    Payloads.join(key.payloads(jid), turn({}, taken))
+    call('DEL', key.taken(jid))
   end
 end
 end
@@ -6946,7 +7078,7 @@ local function check_readable(report, jid)
   if entries.err then
     return -- It is no list, which is told where its key is met.
   end
-  if #entries == 0 and not modules.History.first(call('HGET', key.job(jid), 'put')) then
+  if #entries == 0 and not modules.History.unwritten(call('HGET', key.job(jid), 'put')) then
     AuditJobs.complain(report, 'job %s has no history', jid)
   end
   for n, text in ipairs(entries) do
@@ -6982,83 +7114,6 @@ function AuditJobs.check(report, jid)
     check_depends(report, jid, record)
   elseif record.state == 'failed' then
     check_failed(report, jid, record)
-  end
-end
-end
-elseif module_name == 'Payloads' then
-return function()
-local Payloads = {}
-modules.Payloads = Payloads
--- entities/payloads.lua
--- The payloads of an entity: those that wait, in order, and those that a run has taken.
---
--- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
--- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
-
-local floor, min, max = math.floor, math.min, math.max
-
-Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
-Payloads.bytes = 1024 * 1024 -- of one entity in a run
-Payloads.each = 64 * 1024 -- bytes of one payload
-
--- Payloads read at first; then four times as many as before, as far as they are likely to fit.
-local FIRST = 16
-
--- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
-function Payloads.join(name, flat)
-  local new = 0
-  for first = 1, #flat, 1000 do
-    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
-  end
-  return new
-end
-
--- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
-local function turn(flat, part)
-  for n = 1, #part, 2 do
-    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-  end
-  return flat
-end
-
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
--- -> score, text …, as `join` takes them; their bytes
-function Payloads.lowest(name, most, bytes)
-  local flat, used, step = {}, 0, FIRST
-  while #flat < 2 * most do
-    local at = #flat / 2
-    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
-    for n = 1, #part, 2 do
-      local size = #part[n] + 1
-      if #flat > 0 and used + size > bytes then
-        return flat, used
-      end
-      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-      used = used + size
-    end
-    if #part < 2 * min(step, most - at) then
-      break
-    end
-    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
-  end
-  return flat, used
-end
-
--- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
-function Payloads.move(from, to, flat)
-  if #flat > 0 then
-    Payloads.join(to, flat)
-    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
-  end
-  return call('EXISTS', from) == 0
-end
-
--- What a run had taken waits again.
-function Payloads.give_back(jid)
-  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if #taken > 0 then
-    Payloads.join(key.payloads(jid), turn({}, taken))
-    call('DEL', key.taken(jid))
   end
 end
 end
@@ -7303,7 +7358,7 @@ end
 function JobSummary.row(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
-  local first = modules.History.first(row[DUE + 1], row[QUEUE])
+  local first = modules.History.unwritten(row[DUE + 1], row[QUEUE])
   if not modules.Record.is_state(state) then
     if not (state or row[KLASS] or row[QUEUE]) then
       return row_of_canceled(jid, tracking)
@@ -7805,8 +7860,8 @@ function PutStore.store(job, asking, tracked, batch)
   end
   if old then
     modules.History.put(jid, queue)
-    if modules.History.first(old.put) then
-      modules.History.begin_late(jid)
+    if old.put and old.put ~= '' then
+      modules.History.write_late(jid)
     end
   else
     job.put = modules.History.begin(jid, queue)
@@ -7845,6 +7900,174 @@ function PutStore.store(job, asking, tracked, batch)
   end
   if tracked then
     modules.Events.tracked('put', jid)
+  end
+end
+end
+elseif module_name == 'Rates' then
+return function()
+local Rates = {}
+modules.Rates = Rates
+-- limits/rates.lua
+-- Rates: how many starts the window behind us leaves room for.
+-- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
+-- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
+-- at: never too many, and at most two hundredths too few. What a rate kept in the other way before it was changed
+-- counts as well.
+-- The clock may be set back. Who asks next finds starts that are yet to come: they count as started now. So there are
+-- never too many, and nobody waits longer than a window from then on.
+
+local format, floor = string.format, math.floor
+
+local EXACT, BUCKETS = 10000, 100
+
+-- Beside the window itself: what is kept goes by itself when nobody has started for so long.
+local KEPT = 60
+
+-- Starts are as exact as this.
+local TICK = 1e-6
+
+-- Stands among the buckets: the rate under which the last start was counted.
+local RATE = 'rate'
+
+local function text(number)
+  return format('%.17g', number)
+end
+
+local function keep(name, rate)
+  call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
+end
+
+-- A rate as what is counted under it remembers it.
+local function words(rate)
+  return format('%d/%s', rate.count, text(rate.per))
+end
+
+-- Forgets starts that are out of the window, and sets back those that are yet to come, a bounded number at a time.
+local function tidy_starts(starts, rate)
+  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
+  local now = modules.NumberFormat.now()
+  modules.SortedSet.add(starts, now, call('ZRANGEBYSCORE', starts, '(' .. now, '+inf', 'LIMIT', 0, modules.Arguments.most))
+end
+
+local function count_starts(starts, rate, n)
+  local before, now, of, members = call('ZCARD', starts), modules.NumberFormat.now(), words(rate), {}
+  for i = 1, n do
+    members[i] = format('%s:%05d:%s', now, before + i, of)
+  end
+  modules.SortedSet.add(starts, now, members)
+  keep(starts, rate)
+end
+
+-- A bucket is known by the time when it ends. This is the one of the present.
+local function present(rate)
+  local width = rate.per / BUCKETS
+  return (floor(scope.now / width) + 1) * width
+end
+
+-- -> starts in the buckets that a window ends in, when the oldest of these ends, the buckets to be forgotten (out of
+-- the window, or yet to come), and how many have started in those that are yet to come
+local function read_buckets(buckets, rate)
+  local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
+  for bucket, count in pairs(modules.Hash.all(buckets)) do
+    local ends = tonumber(bucket)
+    if ends and ends > scope.now - rate.per then
+      sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
+    end
+    if ends and ends > last then
+      early = early + tonumber(count)
+    end
+    if ends and (ends > last or ends <= scope.now - rate.per) then
+      gone[#gone + 1] = bucket
+    end
+  end
+  return sum, oldest, gone, early
+end
+
+local function tidy_buckets(buckets, rate)
+  local sum, oldest, gone, early = read_buckets(buckets, rate)
+  if #gone > 0 then
+    call('HDEL', buckets, unpack(gone))
+  end
+  if early > 0 then
+    call('HINCRBY', buckets, text(present(rate)), early)
+  end
+  return sum, oldest
+end
+
+local function count_bucket(buckets, rate, n)
+  call('HINCRBY', buckets, text(present(rate)), n)
+  call('HSET', buckets, RATE, words(rate))
+  keep(buckets, rate)
+end
+
+-- How many more may start under this rate; if none, when the next may.
+function Rates.room(name, rate)
+  local starts, buckets = key.limit_starts(name), key.limit_buckets(name)
+  local in_buckets, ends = 0, nil
+  if call('EXISTS', buckets) == 1 then
+    in_buckets, ends = tidy_buckets(buckets, rate)
+  end
+  tidy_starts(starts, rate)
+  local count = in_buckets + call('ZCARD', starts)
+  if count < rate.count then
+    return rate.count - count
+  end
+  local nth = ends and 0 or count - rate.count
+  local start = tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2])
+  return 0, math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+end
+
+-- So many start now.
+function Rates.count(name, rate, n)
+  if rate.count > EXACT then
+    count_bucket(key.limit_buckets(name), rate, n)
+  else
+    count_starts(key.limit_starts(name), rate, n)
+  end
+end
+
+-- When there is more room than now; nil if nothing has started lately.
+function Rates.opens(name, rate)
+  local _, ends = read_buckets(key.limit_buckets(name), rate)
+  local start = tonumber(call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')[2])
+  return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+end
+
+-- How many have started in the window that ends now. (Writes nothing.)
+function Rates.used(name, rate)
+  local in_buckets = read_buckets(key.limit_buckets(name), rate)
+  return in_buckets + call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
+end
+
+-- The rate that these words stand for.
+local function rate_of(of)
+  local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
+  return count and { count = tonumber(count), per = tonumber(per) or 0 }
+end
+
+-- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
+-- the clock was set back since.
+function Rates.last(name)
+  local last = call('ZREVRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
+  local rate = last[1] and rate_of(string.match(last[1], '^.*:(.*)$'))
+  if rate and tonumber(last[2]) <= scope.now then
+    local since = text(tonumber(last[2]) - rate.per)
+    return rate, call('ZCOUNT', key.limit_starts(name), since, last[2])
+  end
+end
+
+-- The same of buckets: all that are kept were in the window of the last start.
+function Rates.last_of_buckets(name)
+  local sum, newest, rate = 0, 0, nil
+  for bucket, count in pairs(modules.Hash.all(key.limit_buckets(name))) do
+    if bucket == RATE then
+      rate = rate_of(count)
+    else
+      sum, newest = sum + tonumber(count), math.max(newest, tonumber(bucket))
+    end
+  end
+  if rate and newest <= present(rate) then
+    return rate, sum
   end
 end
 end
@@ -8077,6 +8300,7 @@ schedule.get ScheduleView.get
 schedule.list ScheduleView.list
 schedule.declared ScheduleView.declared
 schedule.marks ScheduleView.marks
+queues.part Queue.show_part
 lag QueueStats.lag
 due QueueStats.due
 limits LimitView.show
@@ -8236,8 +8460,8 @@ local function leave(jid, queue, state, priority, time)
 end
 
 -- What its worker is told of an entity: the data with the payloads that the run has.
-function EntityRun.data(jid, entity, data)
-  local payloads = call('ZRANGE', key.taken(jid), 0, -1)
+function EntityRun.data(jid, entity, data, payloads)
+  payloads = payloads or call('ZRANGE', key.taken(jid), 0, -1)
   if not data or not string.find(data, '^{.+}$') then
     data = '{"v":1,"entity":' .. cjson.encode(entity) .. '}'
   end
@@ -8260,10 +8484,14 @@ function EntityRun.take(jid, queue, entity, data)
   modules.Payloads.give_back(jid) -- of a run that was lost
   local flat, bytes = modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most, modules.Payloads.bytes)
   modules.Payloads.move(key.payloads(jid), key.taken(jid), flat)
-  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
+  local payloads = {}
+  for n = 2, #flat, 2 do
+    payloads[n / 2] = flat[n]
+  end
+  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
   modules.Entity.unlisted(jid, queue)
-  return EntityRun.data(jid, entity, data)
+  return EntityRun.data(jid, entity, data, payloads)
 end
 
 -- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up
@@ -8306,7 +8534,7 @@ function EntityRun.failed(job, group, message)
   modules.Stats.count(queue, 'failures', 1)
   modules.Minutes.count(queue, 'failed', 1)
   modules.Entity.unlisted(jid, queue)
-  if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+  if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
     EntityRun.erase(record, queue)
   else
     if record.holds then
@@ -8624,130 +8852,6 @@ function PutOptions.parse(command, args, i, from, to)
     check_rare(command, job)
   end
   return job
-end
-end
-elseif module_name == 'Rates' then
-return function()
-local Rates = {}
-modules.Rates = Rates
--- limits/rates.lua
--- Rates: how many starts the window behind us leaves room for.
--- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
--- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
--- at: never too many, and at most two hundredths too few.
-
-local format, floor = string.format, math.floor
-
-local EXACT, BUCKETS = 10000, 100
-
--- Beside the window itself: what is kept goes by itself when nobody has started for so long.
-local KEPT = 60
-
--- Starts are as exact as this.
-local TICK = 1e-6
-
-local function text(number)
-  return format('%.17g', number)
-end
-
-local function keep(name, rate)
-  call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
-end
-
--- -> how many more may start; else 0 and when the next may
-local function exact_room(name, rate)
-  local starts = key.limit_starts(name)
-  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
-  local count = call('ZCARD', starts)
-  if count < rate.count then
-    return rate.count - count
-  end
-  local oldest = call('ZRANGE', starts, count - rate.count, count - rate.count, 'WITHSCORES')
-  local opens = tonumber(oldest[2]) + rate.per + TICK
-  if opens > scope.now + rate.per + 1 then -- the clock was set back
-    call('ZREMRANGEBYSCORE', starts, '(' .. modules.NumberFormat.now(), '+inf')
-    return math.max(0, rate.count - call('ZCARD', starts)), opens
-  end
-  return 0, opens
-end
-
-local function exact_count(name, rate, n)
-  local starts = key.limit_starts(name)
-  local before, now, members = call('ZCARD', starts), modules.NumberFormat.now(), {}
-  for i = 1, n do
-    members[i] = now .. ':' .. before + i
-  end
-  modules.SortedSet.add(starts, now, members)
-  keep(starts, rate)
-end
-
--- -> starts in the buckets that a window ends in, the oldest of these; old buckets go
-local function read_buckets(buckets, width, rate)
-  local first, last = floor((scope.now - rate.per) / width), floor(scope.now / width)
-  local sum, oldest, gone = 0, nil, {}
-  for field, count in pairs(modules.Hash.all(buckets)) do
-    local number = tonumber(field)
-    if number < first or number > last then -- (The clock may have been set back.)
-      gone[#gone + 1] = field
-    else
-      sum, oldest = sum + tonumber(count), math.min(oldest or number, number)
-    end
-  end
-  return sum, oldest, gone
-end
-
-local function bucket_room(name, rate)
-  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
-  local sum, oldest, gone = read_buckets(buckets, width, rate)
-  if #gone > 0 and not scope.reading then
-    call('HDEL', buckets, unpack(gone))
-  end
-  if sum < rate.count then
-    return rate.count - sum
-  end
-  return 0, (oldest + 1) * width + rate.per + TICK
-end
-
-local function bucket_count(name, rate, n)
-  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
-  call('HINCRBY', buckets, format('%.0f', floor(scope.now / width)), n)
-  keep(buckets, rate)
-end
-
--- How many more may start under this rate; if none, when the next may.
-function Rates.room(name, rate)
-  if rate.count > EXACT then
-    return bucket_room(name, rate)
-  end
-  return exact_room(name, rate)
-end
-
--- So many start now.
-function Rates.count(name, rate, n)
-  if rate.count > EXACT then
-    bucket_count(name, rate, n)
-  else
-    exact_count(name, rate, n)
-  end
-end
-
--- When there is more room than now; nil if nothing has started lately.
-function Rates.opens(name, rate)
-  if rate.count > EXACT then
-    local width = rate.per / BUCKETS
-    local _, oldest = read_buckets(key.limit_buckets(name), width, rate)
-    return oldest and (oldest + 1) * width + rate.per + TICK
-  end
-  local oldest = call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
-  return oldest[2] and tonumber(oldest[2]) + rate.per + TICK
-end
-
--- How many have started in the window that ends now. (Writes nothing.)
-function Rates.used(name, rate)
-  if rate.count > EXACT then
-    return (read_buckets(key.limit_buckets(name), rate.per / BUCKETS, rate))
-  end
-  return call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
 end
 end
 elseif module_name == 'Recurring' then
@@ -9179,8 +9283,16 @@ local function tell(target)
 end
 
 function ResultWaiters.finish()
-  for _, target in ipairs(scope.ended) do
-    tell(target)
+  for first = 1, #scope.ended, MOST do
+    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
+    for n = first, last do
+      names[#names + 1] = key.awaiting(scope.ended[n])
+    end
+    if call('EXISTS', unpack(names)) > 0 then -- mostly nobody waits
+      for n = first, last do
+        tell(scope.ended[n])
+      end
+    end
   end
 end
 
@@ -9809,8 +9921,8 @@ end
 -- The same for the job that stands in the work for its tenant.
 local function heal_tenant(name)
   for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local state, called, queue = modules.Hash.values(key.job(jid), 'state', 'called', 'queue')
-    if not called or not state or not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    local queue = call('HGET', key.job(jid), 'queue')
+    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
       call('ZREM', key.limit_called(name), jid)
     end
   end
@@ -9836,11 +9948,19 @@ modules.AuditEntities = AuditEntities
 
 local complain = modules.AuditJobs.complain
 
+local FIELDS = { 'state', 'entity', 'home', 'queue', 'remaining', 'retries', 'time' }
+
 local function job_of(jid)
-  return modules.Hash.read(key.job(jid), { 'state', 'entity', 'home', 'remaining', 'retries' })
+  return modules.Hash.read(key.job(jid), FIELDS)
 end
 
 local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+-- Sets of payloads that are something else are told where their job is, or where the dead are listed.
+local function number_of(name)
+  local number = redis.pcall('ZCARD', name)
+  return type(number) == 'number' and number or 0
+end
 
 function AuditEntities.check_payloads(report, jid)
   local job = job_of(jid)
@@ -9852,66 +9972,109 @@ function AuditEntities.check_payloads(report, jid)
 end
 
 function AuditEntities.check_taken(report, jid)
-  local job = job_of(jid)
+  local job, number = job_of(jid), number_of(key.taken(jid))
   if not job.entity or job.state ~= 'running' then
     complain(report, 'job %s is %s, and a run has payloads of it', jid, job.state or 'gone')
+  elseif number > modules.Payloads.most then
+    complain(report, 'the run of entity job %s has %s payloads, at most %s', jid, number, modules.Payloads.most)
   end
 end
 
--- A job that carries an entity: it is listed where it waits, and has what it waits for.
+-- An entity that waits is in one list, from when it is due on; what lags is counted from then as well.
+local function check_waiting(report, jid, job)
+  local fresh = call('ZSCORE', key.fresh(job.home), jid)
+  local retrying = call('ZSCORE', key.retrying(job.home), jid)
+  local listed, other = fresh, retrying
+  if job.remaining ~= job.retries then
+    listed, other = retrying, fresh
+  end
+  local due = job.state == 'scheduled' and call('ZSCORE', key.place(job.home, 'scheduled'), jid)
+    or job.state ~= 'scheduled' and modules.Record.number(job.time)
+  if not listed or other then
+    complain(report, 'entity job %s is not in the right list of those that wait', jid)
+  elseif due and math.abs(tonumber(listed) - due) > 1e-4 then
+    complain(report, 'entity job %s is due at %s, listed at %s', jid, due, listed)
+  end
+  if number_of(key.payloads(jid)) == 0 then
+    complain(report, 'entity job %s waits without payloads', jid)
+  end
+end
+
+-- A job that carries an entity: it belongs to its queue, and is listed where it waits, or has what it runs with.
 function AuditEntities.check_job(report, jid)
   local job = job_of(jid)
   if not job.entity then
     return
   end
-  local queue = job.home or ''
-  if jid ~= modules.Entity.jid(queue, job.entity) then
+  local home = job.home or ''
+  if jid ~= modules.Entity.jid(home, job.entity) then
     complain(report, 'job %s carries an entity that belongs to another job', jid)
-  end
-  local fresh, retrying = call('ZSCORE', key.fresh(queue), jid), call('ZSCORE', key.retrying(queue), jid)
-  if not WAITING[job.state] then
-    if fresh or retrying then
-      complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
-    end
-    return
-  end
-  if (job.remaining ~= job.retries) ~= (retrying and not fresh and true or false) then
-    complain(report, 'entity job %s is not in the right list of those that wait', jid)
-  end
-  if call('EXISTS', key.payloads(jid)) == 0 then
-    complain(report, 'entity job %s waits without payloads', jid)
+  elseif job.state ~= 'complete' and job.queue ~= home then
+    complain(report, 'entity job %s is in queue %s, and belongs to %s', jid, job.queue or 'none', home)
+  elseif WAITING[job.state] then
+    check_waiting(report, jid, job)
+  elseif call('ZSCORE', key.fresh(home), jid) or call('ZSCORE', key.retrying(home), jid) then
+    complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
+  elseif job.state == 'running' and number_of(key.taken(jid)) == 0 then
+    complain(report, 'entity job %s runs without payloads', jid)
   end
 end
 
-local function check_list(name)
-  return function(report, queue)
-    for _, jid in ipairs(call('ZRANGE', key[name](queue), 0, modules.Arguments.most - 1)) do
-      local job = job_of(jid)
-      if not job.entity or job.home ~= queue or not WAITING[job.state] then
-        complain(report, 'job %s is listed among the %s entities of %s', jid, name, queue)
-      end
+-- The members of lists are checked queue by queue, of those that are known to have entities.
+function AuditEntities.check_list(report, queue)
+  if call('HEXISTS', key.entity_types(), queue) == 0 then
+    complain(report, 'entities of queue %s are listed, but not their job type', queue)
+  end
+end
+
+local function member_of(list)
+  return function(report, jid, queue)
+    local job = job_of(jid)
+    if not job.entity or job.home ~= queue or not WAITING[job.state] then
+      complain(report, 'job %s is listed among the %s entities of %s', jid, list, queue)
     end
   end
 end
 
-AuditEntities.check_fresh, AuditEntities.check_retrying = check_list('fresh'), check_list('retrying')
-
--- Of each dead entity there is the error, and payloads.
-function AuditEntities.check_dead(report, queue)
-  for _, entity in ipairs(call('ZRANGE', key.dead(queue), 0, modules.Arguments.most - 1)) do
-    local jid = modules.Entity.jid(queue, entity)
-    if call('EXISTS', key.dead_entity(jid), key.dead_payloads(jid)) < 2 then
-      complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
-    end
+-- Of each dead entity there is the error, since when it is dead, and payloads.
+local function member_of_dead(report, entity, queue)
+  local jid = modules.Entity.jid(queue, entity)
+  local when = modules.Record.number(call('HGET', key.dead_entity(jid), 'when'))
+  if not when or number_of(key.dead_payloads(jid)) == 0 then
+    complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
+  elseif math.abs(when - tonumber(call('ZSCORE', key.dead(queue), entity) or when)) > 1e-4 then
+    complain(report, 'dead entity %s of %s is listed at another time than it died', entity, queue)
+  elseif not call('ZSCORE', key.dead_ids(queue), entity) then
+    complain(report, 'dead entity %s of %s is listed by time, not by id', entity, queue)
   end
-  if call('ZCARD', key.dead(queue)) ~= call('ZCARD', key.dead_ids(queue)) then
-    complain(report, 'the dead of %s are not listed both by time and by id', queue)
+end
+
+local function member_of_dead_ids(report, entity, queue)
+  if not call('ZSCORE', key.dead(queue), entity) then
+    complain(report, 'dead entity %s of %s is listed by id, not by time', entity, queue)
+  end
+end
+
+-- Hands `add` every list of entities, in an order that two steps see alike.
+function AuditEntities.lists(add)
+  local queues = {}
+  for queue in pairs(modules.Hash.all(key.entity_types())) do
+    queues[#queues + 1] = queue
+  end
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    add(key.fresh(queue), member_of('fresh'), queue)
+    add(key.retrying(queue), member_of('retrying'), queue)
+    add(key.dead(queue), member_of_dead, queue)
+    add(key.dead_ids(queue), member_of_dead_ids, queue)
   end
 end
 
 function AuditEntities.check_dead_entity(report, jid)
   local queue, entity = modules.Hash.values(key.dead_entity(jid), 'queue', 'entity')
-  if not queue or not entity or not call('ZSCORE', key.dead(queue), entity) then
+  if not queue or not entity or jid ~= modules.Entity.jid(queue, entity) then
+    complain(report, 'the error of dead entity job %s is that of another', jid)
+  elseif not call('ZSCORE', key.dead(queue), entity) then
     complain(report, 'dead entity of job %s is not listed', jid)
   end
 end
@@ -9935,9 +10098,6 @@ local complain = modules.AuditJobs.complain
 
 -- Seconds by which a look may be later than it has to be.
 local CLOSE = 0.001
-
--- Parts of a limit that are members of nothing else.
-local UNCHECKED = { starts = true, buckets = true }
 
 -- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
 local function check_aside(report, name, jid, score)
@@ -9976,7 +10136,7 @@ local function check_room(report, name, look, klass)
   local room, called =
     math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
   if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(name))
+    room = limit.most - modules.Holders.count(name)
   end
   if limit.rate then
     room = math.min(room, limit.rate.count - modules.Rates.used(name, limit.rate))
@@ -10006,12 +10166,30 @@ local function check_list(report, name)
   end
 end
 
--- Who holds the limit runs and says so; and no more have taken it than were allowed.
+-- Who holds the limit runs and says so; and they are no more than the last of them who took it was allowed. Which
+-- was the last is not known: not more than the most that one was allowed. (Of more than a call may look at that is not
+-- known either.)
 local function check_holders(report, name)
+  local count, allowed = modules.Holders.count(name), 0
   for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, modules.Arguments.most - 1)) do
-    local state, holds = modules.Hash.values(key.job(jid), 'state', 'holds')
-    if state ~= 'running' or not string.find(holds or '', cjson.encode(name), 1, true) then
+    local state, text = modules.Hash.values(key.job(jid), 'state', 'holds')
+    local holds = modules.Record.read('holds', text, {})
+    if state ~= 'running' or not holds[name] then
       complain(report, 'job %s counts under %s, and is %s', jid, name, state or 'gone')
+    end
+    allowed = math.max(allowed, holds[name] or 0)
+  end
+  if count > allowed and count <= modules.Arguments.most then
+    complain(report, '%s jobs count under %s, which allowed at most %s', count, name, allowed)
+  end
+end
+
+-- No more have started in the window that the last of them ended than it was allowed.
+local function check_rate(last)
+  return function(report, name)
+    local rate, count = last(name)
+    if rate and count > rate.count then
+      complain(report, '%s started under %s within a window, which allowed %s', count, name, rate.count)
     end
   end
 end
@@ -10033,14 +10211,21 @@ local function check_called(report, name)
   end
 end
 
-local CHECKS = { aside = check_list, holders = check_holders, order = check_order, called = check_called }
+local CHECKS = {
+  aside = check_list,
+  holders = check_holders,
+  order = check_order,
+  called = check_called,
+  starts = check_rate(modules.Rates.last),
+  buckets = check_rate(modules.Rates.last_of_buckets),
+}
 
 -- What stands behind limit: in a key.
 function AuditLimits.check(report, text)
   local name, part = match(text, '^(.*):(%l+)$')
   if CHECKS[part] then
     CHECKS[part](report, name)
-  elseif not UNCHECKED[part] then
+  else
     complain(report, 'key %slimit:%s is none of ours', scope.prefix, text)
   end
 end
@@ -10054,7 +10239,7 @@ function AuditLimits.check_job(report, jid)
   if holds and state ~= 'running' then
     complain(report, 'job %s counts under %s and is %s', jid, holds, state)
   end
-  for _, name in ipairs(modules.Record.read('holds', holds, {})) do
+  for name in pairs(modules.Record.read('holds', holds, {})) do
     if not call('ZSCORE', key.limit_holders(name), jid) then
       complain(report, 'job %s does not count under %s', jid, name)
     end
@@ -10211,7 +10396,8 @@ local function add_deadline(fields, record, shift)
   end
 end
 
-local FIELDS = { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted' }
+local FIELDS =
+  { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted', 'entity' }
 
 local function read(jid)
   local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
@@ -10254,7 +10440,11 @@ function visit.scheduled(shifts, queue, jid, score)
   then
     return
   end
-  call('ZADD', key.place(queue, 'scheduled'), exact(score - shift.by), jid)
+  local due = exact(score - shift.by)
+  call('ZADD', key.place(queue, 'scheduled'), due, jid)
+  if record.entity then
+    modules.Entity.set_due(jid, queue, due)
+  end
   local fields = { 'time', begun(record, shift) }
   add_deadline(fields, record, shift)
   set_back(jid, shift, fields)
@@ -10558,20 +10748,25 @@ end
 Dead.named = named
 
 -- Makes the entity run now: one that is in no place with a retry count of 0, one that waits as though it had
--- never failed.
+-- never failed. An earlier call may have brought a part of the dead back, and the entity still waits with that: the
+-- count is then as that call has set it. -> the retries that remain to one that was in no place
 local function run_now(queue, entity, jid, record)
-  local state, retries = modules.Hash.values(key.job(jid), 'state', 'retries')
+  local state, remaining, retries = modules.Hash.values(key.job(jid), 'state', 'remaining', 'retries')
   if not state or state == 'complete' then
     record.queue, record.retries = queue, modules.Record.read('retries', record.retries, 0)
     record.priority, record.tags =
       modules.Record.read('priority', record.priority, 0), modules.Record.read('tags', record.tags)
     record.batch = record.batch or '1'
     modules.EntityPush.enqueue(record, entity, jid, nil, '')
-    local remaining = math.max(0, record.retries - 1)
+    remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)
+    modules.Entity.unlisted(jid, queue)
     modules.Entity.listed(jid, queue, scope.now, remaining, record.retries)
-  elseif state == 'waiting' or state == 'scheduled' then
-    call('HSET', key.job(jid), 'remaining', modules.Record.text('retries', retries, '0'))
+    return remaining
+  elseif state == 'waiting' or state == 'scheduled' or state == 'stalled' then
+    if remaining ~= record.back then
+      call('HSET', key.job(jid), 'remaining', modules.Record.text('retries', retries, '0'))
+    end
     modules.EntityActions.run_now(jid, queue)
   end
 end
@@ -10588,11 +10783,13 @@ function Dead.back(args, i)
     elseif left > 0 and not modules.Entity.is_in_the_way(jid) then
       local flat = modules.Payloads.lowest(key.dead_payloads(jid), left, modules.Payloads.bytes * 8)
       left = left - #flat / 2
-      local is_all = modules.Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
-      run_now(queue, entity, jid, record)
+      local is_all = modules.Payloads.move_all(key.dead_payloads(jid), key.payloads(jid), flat)
+      local remaining = run_now(queue, entity, jid, record)
       if is_all then
         forget(jid, queue, entity)
         done[#done + 1] = entity
+      elseif remaining then
+        call('HSET', key.dead_entity(jid), 'back', remaining)
       end
     end
   end
@@ -10869,6 +11066,92 @@ end
 -- What was raised at last, if the message is a traceback; else its first line.
 function Headline.of(message)
   return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
+end
+end
+elseif module_name == 'Holders' then
+return function()
+local Holders = {}
+modules.Holders = Holders
+-- limits/holders.lua
+-- Who runs under limits, from the reservation until the worker has the job no longer.
+-- The record of a job says which limits it holds, and of how many each when it took them. A limit is held by no more
+-- than the last who took it found allowed: that stays true when less is allowed afterwards.
+
+-- Holders looked at by one call; seconds after which one is looked at again.
+local LOOKED, EVERY = 100, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- Mostly when the lock is lost.
+local function next_look(expires)
+  return exact(math.min(tonumber(expires), scope.now + EVERY))
+end
+
+function Holders.count(name)
+  return call('ZCARD', key.limit_holders(name))
+end
+
+-- When a holder is to be looked at next, or nil.
+function Holders.next_look(name)
+  return tonumber(call('ZRANGE', key.limit_holders(name), 0, 0, 'WITHSCORES')[2])
+end
+
+-- The job with a lock until `expires` takes what it needs of these limits. It held others `before`, under a lock
+-- that was lost.
+function Holders.take(jid, limits, expires, before)
+  local holds = {}
+  for _, limit in ipairs(limits) do
+    if limit.most then
+      call('ZADD', key.limit_holders(limit.name), next_look(expires), jid)
+      holds[limit.name] = limit.most
+    end
+    if limit.rate then
+      modules.Rates.count(limit.name, limit.rate, 1)
+    end
+  end
+  if next(holds) then
+    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
+  elseif next(before) then
+    call('HDEL', key.job(jid), 'holds')
+  end
+  for name in pairs(before) do
+    if not holds[name] then
+      call('ZREM', key.limit_holders(name), jid)
+      modules.Limits.call_up(name)
+    end
+  end
+end
+
+-- The job holds nothing any more. `holds` is the text in its record. -> what it held: name -> how many were allowed
+function Holders.drop(jid, holds)
+  local held = modules.Record.read('holds', holds, {})
+  call('HDEL', key.job(jid), 'holds')
+  for name in pairs(held) do
+    call('ZREM', key.limit_holders(name), jid)
+  end
+  return held
+end
+
+local function look(name, jids)
+  for _, jid in ipairs(jids) do
+    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
+    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
+    if lock then
+      call('ZADD', key.limit_holders(name), next_look(math.max(tonumber(lock), scope.now + 1)), jid)
+    else
+      call('ZREM', key.limit_holders(name), jid)
+    end
+  end
+end
+
+-- Drops those that hold the limit for nothing: another core has ended them. (Who is to be looked at later than
+-- anybody can be was given a time before the clock was set back.)
+function Holders.heal(name)
+  local holders = key.limit_holders(name)
+  look(name, call('ZRANGEBYSCORE', holders, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED))
+  look(name, call('ZRANGEBYSCORE', holders, '(' .. exact(scope.now + EVERY), '+inf', 'LIMIT', 0, LOOKED))
 end
 end
 elseif module_name == 'Pause' then
@@ -11677,7 +11960,7 @@ return function()
 local AuditLinks = {}
 modules.AuditLinks = AuditLinks
 -- views/audit_links.lua
--- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
+-- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned, what was delivered.
 
 local complain = modules.AuditJobs.complain
 
@@ -11710,6 +11993,17 @@ function AuditLinks.check_spawned(report, spawner)
     elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
       complain(report, 'job %s, spawned by %s, is %s, but listed otherwise', jid, spawner, record[1])
     end
+  end
+end
+
+-- Marks of deliveries go by themselves, and are not too many.
+function AuditLinks.check_deliveries(report)
+  local id, many = modules.Deliveries.never_ending(), modules.Deliveries.too_many()
+  if id then
+    complain(report, 'delivery %s is remembered for more than a week', id)
+  end
+  if many > 0 then
+    complain(report, '%s deliveries more are remembered than is allowed', tostring(many))
   end
 end
 end
@@ -11914,6 +12208,134 @@ function Cron.mend(args, i)
   return ''
 end
 end
+elseif module_name == 'Deliveries' then
+return function()
+local Deliveries = {}
+modules.Deliveries = Deliveries
+-- deliveries.lua
+-- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
+--
+-- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
+-- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
+-- delivery leaves a mark, which stays until its source has said that the entry is gone.
+
+local DAY = 86400
+local LONGEST = 7 * DAY -- seconds that a mark stays if its source never says so
+local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
+local MOST = 100000 -- marks; beyond that those go that have the least time left
+local AT_ONCE = 20 -- marks that a call takes away because their time is over
+local MOST_FORGOTTEN = 100
+
+-- The commands that an outbox may hand over.
+local CARRIED = {
+  put = true,
+  push = true,
+  depends = true,
+  seal = true,
+  ['put.many'] = true,
+  ['workflow.put'] = true,
+  ['workflow.stage'] = true,
+  ['workflow.release'] = true,
+  ['workflow.carry'] = true,
+  ['schedule.set'] = true,
+  ['schedule.remove'] = true,
+}
+
+local function mark_id(command, id)
+  modules.Arguments.name(command, 'delivery', id)
+  modules.Arguments.plain(command, 'delivery', id)
+  return id
+end
+
+local function ids(command, args, first, last)
+  local found = {}
+  for n = first, last do
+    found[#found + 1] = mark_id(command, args[n])
+  end
+  return found
+end
+
+-- Those that are marked and stay for longer stay for the time of grace.
+local function forget(marks)
+  local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
+  local some = {}
+  for _, id in ipairs(marks) do
+    if call('ZSCORE', name, id) then
+      some[#some + 1] = id
+    end
+  end
+  modules.SortedSet.add(name, left, some)
+  return #some
+end
+
+-- Takes away some of those whose time is over, and what is too much.
+local function tidy()
+  local name = key.deliveries()
+  local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
+  if #over > 0 then
+    modules.SortedSet.remove(name, over)
+  end
+  local many = Deliveries.too_many()
+  if many > 0 then
+    call('ZREMRANGEBYRANK', name, 0, many - 1)
+  end
+end
+
+-- The call itself, as if it had been made without an outbox.
+local function carry_out(args, at)
+  local command = args[at]
+  if not CARRIED[command] then
+    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.name(command))
+  end
+  local inner = { command, args[2], args[3] }
+  for n = at + 1, #args do
+    inner[#inner + 1] = args[n]
+  end
+  local known = modules.Commands.find(command)
+  return modules[known.module][known.what](inner, 4)
+end
+
+-- deliver id count (id whose entry is gone)*count command args... -> 1 and its reply; 0 if it was delivered before
+function Deliveries.deliver(args, i)
+  local id = mark_id('deliver', args[i])
+  local count = modules.Arguments.whole('deliver', 'count', args[i + 1], 0)
+  if count > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. count)
+  end
+  local gone = ids('deliver', args, i + 2, i + 1 + count)
+  local answer = { 0 }
+  if not call('ZSCORE', key.deliveries(), id) then
+    answer = { 1, carry_out(args, i + 2 + count) }
+    call('ZADD', key.deliveries(), modules.NumberFormat.later(LONGEST), id)
+  end
+  forget(gone)
+  tidy()
+  return answer
+end
+
+-- deliver.forget id... : their entries are gone -> how many of them were marked
+function Deliveries.forget(args, i)
+  local gone = ids('deliver.forget', args, i, #args)
+  if #gone > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver.forget', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. #gone)
+  end
+  local marked = forget(gone)
+  tidy()
+  return marked
+end
+
+-- The mark that stays for longest if that is for longer than any is made for. (A clock that was set back by
+-- hours makes marks stay for that much longer.)
+function Deliveries.never_ending()
+  local last = call('ZRANGE', key.deliveries(), -1, -1, 'WITHSCORES')
+  return last[2] and tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
+end
+
+-- How many marks there are beyond those that are kept.
+function Deliveries.too_many()
+  return math.max(0, call('ZCARD', key.deliveries()) - MOST)
+end
+end
 elseif module_name == 'EntityActions' then
 return function()
 local EntityActions = {}
@@ -11930,9 +12352,10 @@ function EntityActions.run_now(jid, queue)
   if call('ZREM', key.place(queue, 'scheduled'), jid) == 1 then
     local priority = call('HGET', key.job(jid), 'priority')
     call('HSET', key.job(jid), 'state', 'waiting')
-    modules.Places.ready_since(jid, scope.now)
+    modules.Places.ready_since(jid, scope.now, true)
     modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
   end
+  modules.Entity.unlisted(jid, queue)
   modules.Entity.returned(jid, queue)
 end
 
@@ -11995,7 +12418,7 @@ function EntityActions.kill(args, i)
     local flat = modules.Payloads.lowest(key.payloads(jid), left, modules.Payloads.bytes * 8)
     left = left - #flat / 2
     modules.Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
-    if modules.Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+    if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
       modules.Places.leave(jid, queue)
       modules.EntityRun.erase(record, queue)
     end
@@ -12024,10 +12447,11 @@ modules.EntityPush = EntityPush
 local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
 
 -- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
+-- -> what it is now, if it may be this one
 local function check_type(queue, klass, known)
   local other = call('HGET', key.entity_types(), queue)
   if not other or other == klass then
-    return
+    return other
   end
   local place = key.place
   if
@@ -12144,11 +12568,13 @@ function EntityPush.push(args, i)
   local more = read_options(args, i + 4 + 5 * count)
   more.queue, more.klass = queue, klass
   local items = read_items(args, i + 4, count, queue)
-  check_type(queue, klass, more.known)
+  local known_type = check_type(queue, klass, more.known)
   for _, item in ipairs(items) do
     look(item)
   end
-  call('HSET', key.entity_types(), queue, klass)
+  if known_type ~= klass then
+    call('HSET', key.entity_types(), queue, klass)
+  end
   local new = 0
   for _, item in ipairs(items) do
     new = new + modules.Payloads.join(key.payloads(item.jid), item.flat)
@@ -12192,6 +12618,60 @@ function FailedQueue.move(job, to, group, message, when, failing)
   job.remaining = job.retries
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   modules.Outcome.back(job, to, 0, failure)
+end
+end
+elseif module_name == 'InOrder' then
+return function()
+local InOrder = {}
+modules.InOrder = InOrder
+-- in_order.lua
+-- Names in their order, sorted only as far as they are looked at: mostly a worker of ten thousand queues finds a
+-- job in one of the first.
+
+local FIRST = 16 -- names that are picked out before all are sorted
+local FEW = 64 -- of so few all are sorted at once
+
+local function insert(names, last, name)
+  while last > 1 and name < names[last - 1] do
+    names[last] = names[last - 1]
+    last = last - 1
+  end
+  names[last] = name
+end
+
+-- Puts the first ones to the front, in place.
+function InOrder.begin(names)
+  if #names <= FEW then
+    table.sort(names)
+    return
+  end
+  for n = 2, FIRST do
+    insert(names, n, names[n])
+  end
+  for n = FIRST + 1, #names do
+    local name = names[n]
+    if name < names[FIRST] then
+      names[n] = names[FIRST]
+      insert(names, FIRST, name)
+    end
+  end
+  names.unsorted = true
+end
+
+-- Sorts them all, if that is not done.
+function InOrder.finish(names)
+  if names.unsorted then
+    names.unsorted = nil
+    table.sort(names)
+  end
+end
+
+-- The n-th name.
+function InOrder.at(names, n)
+  if n > FIRST then
+    InOrder.finish(names)
+  end
+  return names[n]
 end
 end
 elseif module_name == 'LimitView' then
@@ -12649,7 +13129,7 @@ local function expire(jid, queue, locks, grace)
     return false
   end
   call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now)
+  modules.Places.ready_since(jid, scope.now, job.entity)
   call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
   return true
 end
@@ -12812,7 +13292,7 @@ end
 -- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
 local function start(jid, queue, worker, expires, since, reserved, put)
   local name, time = key.job(jid), modules.NumberFormat.time()
-  modules.History.popped(jid, worker, modules.History.first(put, queue))
+  local unwritten = modules.History.popped(jid, worker, put)
   if not reserved then
     modules.Samples.add('wait', queue, scope.now - since)
   end
@@ -12837,7 +13317,7 @@ local function start(jid, queue, worker, expires, since, reserved, put)
     'waited',
     waited,
     'put',
-    ''
+    unwritten
   )
   return token
 end
@@ -13297,6 +13777,17 @@ local function object(text)
   return value and #value == 0 and value
 end
 
+-- Numbers by names.
+local function counts(text)
+  local value = table_of(text)
+  for name, number in pairs(value or {}) do
+    if type(name) ~= 'string' or type(number) ~= 'number' then
+      return false
+    end
+  end
+  return value
+end
+
 local function old_history(text)
   local value = table_of(text)
   if not value or not is_list(value, { table = true }) then
@@ -13344,7 +13835,7 @@ RecordTexts.of_jobs = {
   spawners = names,
   beyond = names,
   called = names,
-  holds = names,
+  holds = counts,
   failure = failure,
   context = object,
   progress = list_of(),
@@ -13581,23 +14072,30 @@ local function is_excluded(queue, excluded)
   return false
 end
 
--- The queues that a glob stands for, in order of name.
+-- The queues that a glob stands for.
 local function matching(known, glob)
+  if glob == '*' then
+    return known
+  end
   local found, wanted = {}, pattern(glob)
   for _, queue in ipairs(known) do
-    if glob == '*' or string.find(queue, wanted) then
+    if string.find(queue, wanted) then
       found[#found + 1] = queue
     end
   end
-  table.sort(found)
   return found
 end
 
--- The queues that names and globs stand for, in the order given. -> queues, whether there are globs
+-- The queues that names and globs stand for, in the order given, those of a glob in order of name (InOrder.at).
+-- -> queues, whether there are globs
 local function expand(names, excluded)
   if #names == 1 and #excluded == 0 then
-    local globbing = string.find(names[1], '[*?]') ~= nil
-    return globbing and matching(modules.Queue.names(), names[1]) or names, globbing
+    if not string.find(names[1], '[*?]') then
+      return names, false
+    end
+    local found = matching(modules.Queue.names(), names[1])
+    modules.InOrder.begin(found)
+    return found, true
   end
   local queues, seen, globbing = {}, {}, false
   local function add(queue)
@@ -13610,7 +14108,10 @@ local function expand(names, excluded)
   for _, name in ipairs(names) do
     if string.find(name, '[*?]') then
       globbing = true
-      known = known or modules.Queue.names()
+      if not known then
+        known = modules.Queue.names()
+        table.sort(known)
+      end
       for _, queue in ipairs(matching(known, name)) do
         add(queue)
       end
@@ -13646,13 +14147,14 @@ local function one_by_one(queues, count, take)
     if count <= 0 then
       return
     end
-    count = count - take(queues[n], count)
+    count = count - take(modules.InOrder.at(queues, n), count)
   end
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
 -- that has not shown to be empty.
 local function in_turns(queues, count, take)
+  modules.InOrder.finish(queues)
   while count > 0 and #queues > 0 do
     local part, going_on = math.max(1, math.floor(count / #queues)), {}
     for n = 1, #queues do
@@ -13686,7 +14188,8 @@ local function reserve(queues, worker, wish)
   end
   local serve = wish.turns and in_turns or one_by_one
   serve(queues, wish.count, take)
-  if #jobs > 0 then
+  -- Who brings a job back that it got in this second has been written down in this second.
+  if #jobs > 0 and scope.seen ~= worker then
     call('ZADD', key.workers(), modules.NumberFormat.now(), worker)
   end
   return jobs, held
@@ -13817,13 +14320,16 @@ SettleVerbs.complete = {
     end
   end,
   act = function(jid, token, held, args, a, n, completed, tracked)
-    local worker, queue, time, retries, rare, waited = modules.Lock.completed(jid, token)
+    local worker, queue, time, retries, rare, waited, put = modules.Lock.completed(jid, token)
     if not worker then
       return queue, time -- code and text
     end
     held = held or modules.Samples.held(waited) or 0
-    modules.History.done(jid, held)
+    local is_written = modules.History.done_with(jid, held, put, queue, worker)
     local popped = modules.Record.read('time', time, scope.now)
+    if math.floor(popped) == math.floor(scope.now) then
+      scope.seen = worker
+    end
     modules.Samples.add('run', queue, scope.now - modules.Samples.started(queue, popped, waited, held))
     local returned = n > 1 and modules.Outcome.keep_result(jid, token, args[a], args[a + 1])
     if tracked[jid] then
@@ -13831,7 +14337,13 @@ SettleVerbs.complete = {
     end
     modules.Events.completed(jid, queue)
     local name = key.job(jid)
-    modules.Outcome.write_complete(name, modules.Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
+    modules.Outcome.write_complete(
+      name,
+      modules.Record.text('retries', retries, '0'),
+      n > 2 and args[a + 2],
+      returned,
+      is_written
+    )
     if rare then
       modules.Outcome.forget_marks(name)
     end
@@ -14378,11 +14890,11 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
-  'deliveries',
 }) do
   ALONE[name] = true
 end
 ALONE.results = check_results
+ALONE.deliveries = modules.AuditLinks.check_deliveries
 local FAMILY = {
   { start = 'j:', check = check_job_key },
   { start = 'r:', check = check_template },
@@ -14398,10 +14910,10 @@ local FAMILY = {
   { start = 'staged:', check = modules.AuditWorkflows.check_staged },
   { start = 'payloads:', check = modules.AuditEntities.check_payloads },
   { start = 'taken:', check = modules.AuditEntities.check_taken },
-  { start = 'fresh:', check = modules.AuditEntities.check_fresh },
-  { start = 'retrying:', check = modules.AuditEntities.check_retrying },
-  { start = 'dead:', check = modules.AuditEntities.check_dead },
-  { start = 'dead_ids:' },
+  { start = 'fresh:', check = modules.AuditEntities.check_list },
+  { start = 'retrying:', check = modules.AuditEntities.check_list },
+  { start = 'dead:', check = modules.AuditEntities.check_list },
+  { start = 'dead_ids:', check = modules.AuditEntities.check_list },
   { start = 'dead_entity:', check = modules.AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = modules.AuditEntities.check_dead_payloads },
   { start = 'f:', check = check_group },
@@ -14572,6 +15084,7 @@ local function lists()
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
     add(key.held(worker), member_of_worker, worker)
   end
+  modules.AuditEntities.lists(add)
   local groups = call('SMEMBERS', key.failures())
   table.sort(groups)
   for _, group in ipairs(groups) do
@@ -14803,123 +15316,6 @@ function Bulk.cancel(args, i)
     end
   end
   return outcome(jids, refused)
-end
-end
-elseif module_name == 'Deliveries' then
-return function()
-local Deliveries = {}
-modules.Deliveries = Deliveries
--- deliveries.lua
--- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
---
--- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
--- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
--- delivery leaves a mark, which stays until its source has said that the entry is gone.
-
-local LONGEST = 7 * 86400 -- seconds that a mark stays if its source never says so
-local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
-local MOST = 100000 -- marks; beyond that those go that have the least time left
-local AT_ONCE = 20 -- marks that a call takes away because their time is over
-local MOST_FORGOTTEN = 100
-
--- The commands that an outbox may hand over.
-local CARRIED = {
-  put = true,
-  push = true,
-  depends = true,
-  seal = true,
-  ['put.many'] = true,
-  ['workflow.put'] = true,
-  ['workflow.stage'] = true,
-  ['workflow.release'] = true,
-  ['workflow.carry'] = true,
-  ['schedule.set'] = true,
-  ['schedule.remove'] = true,
-}
-
-local function mark_id(command, id)
-  modules.Arguments.name(command, 'delivery', id)
-  modules.Arguments.plain(command, 'delivery', id)
-  return id
-end
-
-local function ids(command, args, first, last)
-  local found = {}
-  for n = first, last do
-    found[#found + 1] = mark_id(command, args[n])
-  end
-  return found
-end
-
--- Those that are marked and stay for longer stay for the time of grace.
-local function forget(marks)
-  local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
-  local some = {}
-  for _, id in ipairs(marks) do
-    if call('ZSCORE', name, id) then
-      some[#some + 1] = id
-    end
-  end
-  if #some > 0 then
-    modules.SortedSet.add(name, left, some)
-  end
-  return #some
-end
-
--- Takes away some of those whose time is over, and what is too much.
-local function tidy()
-  local name = key.deliveries()
-  local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
-  if #over > 0 then
-    modules.SortedSet.remove(name, over)
-  end
-  local many = call('ZCARD', name) - MOST
-  if many > 0 then
-    call('ZREMRANGEBYRANK', name, 0, many - 1)
-  end
-end
-
--- The call itself, as if it had been made without an outbox.
-local function carry_out(args, at)
-  local command = args[at]
-  if not CARRIED[command] then
-    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.name(command))
-  end
-  local inner = { command, args[2], args[3] }
-  for n = at + 1, #args do
-    inner[#inner + 1] = args[n]
-  end
-  local known = modules.Commands.find(command)
-  return modules[known.module][known.what](inner, 4)
-end
-
--- deliver id count (id whose entry is gone)*count command args... -> 1 and its reply; 0 if it was delivered before
-function Deliveries.deliver(args, i)
-  local id = mark_id('deliver', args[i])
-  local count = modules.Arguments.whole('deliver', 'count', args[i + 1], 0)
-  if count > MOST_FORGOTTEN then
-    modules.Errors.argument('deliver', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. count)
-  end
-  local gone = ids('deliver', args, i + 2, i + 1 + count)
-  local answer = { 0 }
-  if not call('ZSCORE', key.deliveries(), id) then
-    answer = { 1, carry_out(args, i + 2 + count) }
-    call('ZADD', key.deliveries(), modules.NumberFormat.later(LONGEST), id)
-  end
-  forget(gone)
-  tidy()
-  return answer
-end
-
--- deliver.forget id... : their entries are gone -> how many of them were marked
-function Deliveries.forget(args, i)
-  local gone = ids('deliver.forget', args, i, #args)
-  if #gone > MOST_FORGOTTEN then
-    modules.Errors.argument('deliver.forget', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. #gone)
-  end
-  local marked = forget(gone)
-  tidy()
-  return marked
 end
 end
 elseif module_name == 'DependencyCommands' then
@@ -15529,8 +15925,13 @@ function Legacy.Places()
     return state
   end
 
-  -- The time of a job is that of its put.
-  modules.Places.ready_since = nothing
+  -- The time of a job is that of its put, but for entities, which are ours.
+  local ready_since = modules.Places.ready_since
+  function modules.Places.ready_since(jid, time, entity)
+    if entity then
+      ready_since(jid, time)
+    end
+  end
 end
 
 function Legacy.Job()
@@ -15598,6 +15999,11 @@ function Legacy.History()
     modules.History.put(jid, queue)
   end
 
+  function modules.History.popped(jid, worker, put)
+    modules.History.add_popped(jid, worker, put)
+    return ''
+  end
+
   function modules.History.failed(jid, group, worker)
     failed(jid, group, worker)
   end
@@ -15609,6 +16015,8 @@ function Legacy.History()
       failed(jid, group, job.worker)
     elseif what == 'timed-out' then
       modules.History.add(jid, what)
+    elseif scope.live then
+      modules.History.write_late(jid) -- while the record names the worker
     end
   end
 

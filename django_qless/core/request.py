@@ -55,8 +55,8 @@ else:
 
 def drive(steps: Steps[T]) -> T:
     """Run steps to their end, handing each outcome to the next; return the result."""
+    outcome = None
     try:
-        outcome = next(steps)
         while True:
             outcome = steps.send(outcome)
     except StopIteration as end:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import exceptions
 from .arguments import quoted
-from .protocol import Packed, ServerInfo, pack, pack_command, read_info
+from .protocol import (
+    Packed,
+    ServerInfo,
+    pack,
+    pack_command,
+    pack_request,
+    read_info,
+)
 from .retry import FAILURES, code_of, to_qless_error
 
 if TYPE_CHECKING:
@@ -63,6 +70,22 @@ class Library:
         return HEADERS[kind] + self.body if header else self.body
 
 
+class Starts(dict[tuple[str, "str | float", "Kind"], Packed]):
+    """The bytes with which commands begin, by name, clock and kind."""
+
+    def __init__(self, call: str, names: dict[Kind, str], keys: Packed) -> None:
+        self._call = call
+        self._names = names
+        self._keys = keys
+
+    def __missing__(self, key: tuple[str, str | float, Kind]) -> Packed:
+        name, now, kind = key
+        start = pack((self._call, self._names[kind], self._keys, name, now))
+        if now == "*":
+            self[key] = start
+        return start
+
+
 class Script:
     """The core on a client's server, called as functions or as scripts.
 
@@ -87,9 +110,8 @@ class Script:
         # The server's refusal, if the user may not call functions.
         self._refusal: BaseException | None = None
         self._has_header = True
-        self._heads: dict[Kind, Packed]
-        # Name, clock and kind of a command → all bytes before the request id.
-        self._starts: dict[tuple[str, str | float, Kind], Packed] = {}
+        #: All bytes of commands before the request id.
+        self.starts: Starts
         if engine == "script":
             self._call_scripts()
         else:
@@ -97,12 +119,8 @@ class Script:
 
     def request(self, command: Command[Any], request_id: str) -> bytes:
         """Return the bytes of a command."""
-        start = self._starts.get((command.name, self.now, command.kind))
-        if start is None:
-            start = self._start(command)
-        number, head = start
-        more, rest = pack((request_id, *command.args))
-        return b"*%d\r\n%b%b" % (number + more, head, rest)
+        start = self.starts[command.name, self.now, command.kind]
+        return pack_request(start, request_id, command.args)
 
     def recover(
         self, error: BaseException, kind: Kind, connection: BaseConnection
@@ -115,38 +133,18 @@ class Script:
         else:
             yield from self._load_functions(connection)
 
-    def _start(self, command: Command[Any]) -> Packed:
-        """Return the bytes with which this command begins, whatever its arguments."""
-        starts = self._starts
-        head = self._heads[command.kind]
-        more = pack((command.name, self.now))
-        start = Packed(head.number + more.number, head.data + more.data)
-        if self.now == "*":
-            # If another thread has turned to scripts meanwhile, this is not used.
-            starts[command.name, self.now, command.kind] = start
-        return start
-
     def _call_functions(self) -> None:
         self.engine: Literal["function", "script"] = "function"
-        self._heads = {
-            kind: self._head("FCALL", f"{self.library.name}_{kind}") for kind in HEADERS
-        }
-        self._starts = {}
+        names = {kind: f"{self.library.name}_{kind}" for kind in HEADERS}
+        self.starts = Starts("FCALL", names, self._keys)
 
     def _call_scripts(self) -> None:
         self.engine = "script"
         texts = {
             kind: self.library.script(kind, header=self._has_header) for kind in HEADERS
         }
-        self._heads = {
-            kind: self._head("EVALSHA", sha1(text.encode()).hexdigest())
-            for kind, text in texts.items()
-        }
-        self._starts = {}
-
-    def _head(self, *words: str) -> Packed:
-        number, data = pack(words)
-        return Packed(number + self._keys.number, data + self._keys.data)
+        names = {kind: sha1(text.encode()).hexdigest() for kind, text in texts.items()}
+        self.starts = Starts("EVALSHA", names, self._keys)
 
     def _fall_back(self, error: BaseException) -> None:
         if not self._may_fall_back or _is_of_keys(error):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import arguments, protocol
@@ -183,14 +183,15 @@ def add_beats(answers: list[Beat]) -> Beat:
 NO_SETTLEMENTS = (0, Packed(0, b""))
 
 
-def packed_settlements(
-    settlements: Iterable[Settlement],
-) -> Iterator[tuple[int, Packed]]:
+def packed_settlements(settlements: Iterable[Settlement]) -> list[tuple[int, Packed]]:
     """Cut settlements into parts that one command may have, with their numbers."""
     packed = list(map(_packed, settlements))
+    if not packed:
+        return [NO_SETTLEMENTS]
     if len(packed) == 1:
-        return iter([(1, packed[0])])
-    return protocol.batches(((1, *each) for each in packed), arguments.MOST_JOBS)
+        return [(1, packed[0])]
+    pieces = ((1, *each) for each in packed)
+    return list(protocol.batches(pieces, arguments.MOST_JOBS))
 
 
 _COMPLETE = pack(("complete", 0))

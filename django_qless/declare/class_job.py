@@ -19,7 +19,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from django_qless.declare.function import Declaration, JobFunction
+from django_qless.declare.declaration import Declaration
+from django_qless.declare.function import JobFunction
 from django_qless.exceptions import Fail, InvalidJob, Retry, UnserialisableArgument
 from django_qless.job_types.current import CurrentJob
 from django_qless.job_types.options import Options

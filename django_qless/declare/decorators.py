@@ -16,7 +16,8 @@ from typing import (
 )
 
 from django_qless.declare.class_job import declare_class
-from django_qless.declare.function import MYPY, Declaration, JobFunction
+from django_qless.declare.declaration import Declaration
+from django_qless.declare.function import MYPY, JobFunction
 from django_qless.declare.method import declare_method
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.limits import validate_keys

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from types import MethodType
@@ -22,7 +20,9 @@ from typing import (
 from asgiref.sync import markcoroutinefunction, sync_to_async
 from django.db.models import Model
 
-from django_qless.enqueue import dispatch, entities, unique_keys
+from django_qless.declare.declaration import Declaration
+from django_qless.declare.push_methods import PushMethods
+from django_qless.enqueue import dispatch, unique_keys
 from django_qless.enqueue.dependencies import (
     NO_DEPENDENCIES,
     dependencies_of,
@@ -31,7 +31,7 @@ from django_qless.enqueue.dependencies import (
 )
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
-from django_qless.enqueue.request import CallArguments, EnqueueBatch
+from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types.handle import JobHandle
@@ -39,18 +39,13 @@ from django_qless.job_types.options import Options, check_using
 from django_qless.job_types.redaction import sensitive_values
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import CallSignature
-from django_qless.job_types.source_location import module_of
 from django_qless.schedules.dynamic import RecurMethods
 from django_qless.serialization import envelope
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from typing_extensions import Unpack
 
-    from django_qless.job_types.entity import EntityHandle
     from django_qless.job_types.options import CallOptions
-    from django_qless.schedules.timetable import DeclaredSchedule
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -61,33 +56,7 @@ MYPY = False
 R = TypeVar("R", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """A function with `@job`, and the options written there."""
-
-    function: Callable[..., Any]
-    options: Options
-    name: str | None = None
-    aliases: tuple[str, ...] = ()
-    schedule: DeclaredSchedule | None = None
-
-    @property
-    def origin(self) -> str:
-        """Where the function is written, for messages."""
-        return f"{module_of(self.function)}.{self.function.__qualname__}"
-
-    @property
-    def is_async(self) -> bool:
-        """True for a coroutine function."""
-        return inspect.iscoroutinefunction(self.function)
-
-    @property
-    def in_class(self) -> bool:
-        """True if the function is written in the body of a class."""
-        return "." in self.function.__qualname__.rpartition("<locals>.")[2]
-
-
-class JobFunction(RecurMethods, Generic[P, R]):
+class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
     """A function that is a job. Calling it runs it here and now, as without `@job`.
 
     Frozen in spirit: `using()` returns a copy.
@@ -143,57 +112,6 @@ class JobFunction(RecurMethods, Generic[P, R]):
 
     adelay = aenqueue
 
-    def push(
-        self,
-        /,
-        *args: Any,
-        score: float | datetime | None = None,
-        run_at: datetime | None = None,
-    ) -> EntityHandle:
-        """Push a payload onto an entity: `.push(entity, payload)`; return its handle.
-
-        On a row the row is the entity: `order.sync.push(payload)`. `score` orders the
-        payloads, lowest first (default: the server's time); `run_at` counts if the entity
-        is not queued yet. Waits for the commit as `.delay()` does. Raises InvalidOption,
-        UnserialisableArgument, WrongState.
-        """
-        batch, transactions = self._pushing([(*args, score, run_at)], len(args))
-        entities.send(batch, transactions)
-        return batch.entities[0]
-
-    async def apush(
-        self,
-        /,
-        *args: Any,
-        score: float | datetime | None = None,
-        run_at: datetime | None = None,
-    ) -> EntityHandle:
-        """Push a payload onto an entity, from asynchronous code."""
-        if self._uses_outbox:
-            pushed = sync_to_async(self.push)
-            return await pushed(*args, score=score, run_at=run_at)
-        batch, transactions = self._pushing([(*args, score, run_at)], len(args))
-        await entities.asend(batch, transactions)
-        return batch.entities[0]
-
-    def push_many(self, items: Iterable[Any], /) -> list[EntityHandle]:
-        """Push many payloads in few calls; return the handles of their entities.
-
-        An item is (entity, payload[, score[, run_at]]), or a dict of these. Of a method of
-        rows the row stands for the entity; on a row itself the items are payloads.
-        """
-        batch, transactions = self._pushing(self._items(items))
-        entities.send(batch, transactions)
-        return batch.entities
-
-    async def apush_many(self, items: Iterable[Any], /) -> list[EntityHandle]:
-        """Push many payloads, from asynchronous code."""
-        if self._uses_outbox:
-            return await sync_to_async(self.push_many)(items)
-        batch, transactions = self._pushing(self._items(items))
-        await entities.asend(batch, transactions)
-        return batch.entities
-
     def args(self, /, *args: P.args, **kwargs: P.kwargs) -> CallArguments:
         """Return the arguments of one job, for `enqueue_many`."""
         job_type = (self._plan or self._bound_plan()).job_type
@@ -230,12 +148,12 @@ class JobFunction(RecurMethods, Generic[P, R]):
         """Enqueue one job for each of these, which `.args()` made, in few calls.
 
         At one priority they are run in this order. More than a thousand take several
-        calls, each all or nothing.
+        calls, each all or nothing; and so do those of several namespaces, one after the
+        other.
         """
-        handles: list[JobHandle[R]] = []
-        for batch, transactions in self._batches(arguments):
+        handles, batches = self._batches(arguments)
+        for batch, transactions in batches:
             dispatch.send(batch, transactions)
-            handles += [each.handle for each in batch.requests if not each.optional]
         return handles
 
     async def aenqueue_many(
@@ -244,10 +162,9 @@ class JobFunction(RecurMethods, Generic[P, R]):
         """Enqueue one job for each of these, from asynchronous code."""
         if self._uses_outbox:
             return await sync_to_async(self.enqueue_many)(arguments)
-        handles: list[JobHandle[R]] = []
-        for batch, transactions in self._batches(arguments):
+        handles, batches = self._batches(arguments)
+        for batch, transactions in batches:
             await dispatch.asend(batch, transactions)
-            handles += [each.handle for each in batch.requests if not each.optional]
         return handles
 
     def using(self, **options: Unpack[CallOptions]) -> JobFunction[P, R]:
@@ -314,42 +231,9 @@ class JobFunction(RecurMethods, Generic[P, R]):
             copy._instance = instance
         return copy
 
-    def _items(self, items: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
-        if self._instance is not None:
-            return [(payload, None, None) for payload in items]
-        (self._plan or self._bound_plan())
-        return entities.items_of(self.name, items)
-
-    def _pushing(
-        self, items: Iterable[tuple[Any, ...]], given: int | None = None
-    ) -> tuple[entities.PushBatch, list[str]]:
-        """Return the batch of these payloads, and the transactions that it awaits."""
-        plan = self._plan or self._bound_plan()
-        wanted = 2 if self._instance is None else 1
-        if given is not None and given != wanted:
-            what = "an entity and a payload" if wanted == 2 else "a payload"
-            raise TypeError(f"{self.name}: push takes {what}, not {given} arguments")
-        return entities.batch_of(plan, self.options, map(self._pushed_item, items))
-
-    def _pushed_item(self, item: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return row part, entity, payload, score and run_at."""
-        job_type: JobType = self.job_type  # type: ignore[assignment]
-        if job_type.binding is not Binding.ROW or not self.options.entity:
-            return ("", *item) if self._instance is None else ("", "", *item)
-        row = item if self._instance is None else (self._instance, *item)
-        rest, part = self._on_row(row) if self._instance is None else (item, "")
-        if not part:
-            part = envelope.reference(job_type.name, self._instance, job_type.owner)  # type: ignore[arg-type]
-        instance: Any = row[0]
-        database = instance._state.db or "default"
-        entity = (
-            str(instance.pk) if database == "default" else f"{database}:{instance.pk}"
-        )
-        return (part, entity, *rest)
-
     def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         args, row = self._on_row(args)
-        if not self._signature.accepts(args, kwargs):
+        if kwargs or len(args) not in self._signature.counts:
             self._signature.check(self.name, args, kwargs)
         mark = self._sensitive.mark(args, kwargs) if self._sensitive else ""
         return envelope.encode(self.name, args, kwargs, row, mark)
@@ -415,8 +299,8 @@ class JobFunction(RecurMethods, Generic[P, R]):
 
     def _batches(
         self, all_arguments: Iterable[CallArguments]
-    ) -> Iterator[tuple[EnqueueBatch, Sequence[str]]]:
-        """Yield batches of jobs, and the transactions that each awaits."""
+    ) -> tuple[list[JobHandle[R]], list[tuple[EnqueueBatch, Sequence[str]]]]:
+        """Return the handles, and batches of jobs with the transactions they await."""
         own = self._plan or self._bound_plan()
         # Check everything before anything is enqueued.
         checked = [self._checked(each) for each in all_arguments]
@@ -424,12 +308,19 @@ class JobFunction(RecurMethods, Generic[P, R]):
             (EnqueuePlan(own.job_type, options) if options else own).requests(list(run))
             for options, run in groupby(checked, attrgetter("options"))
         ]
-        for (*_, transactions), together in groupby(
-            runs,
-            lambda run: (run[0][0].plan.alias, run[0][0].plan.outbox, run[1]),
-        ):
-            requests = [each for some, _ in together for each in some]
-            yield EnqueueBatch(requests), transactions
+        handles = [
+            each.handle for some, _ in runs for each in some if not each.optional
+        ]
+        # Each namespace gets its jobs together, in the order given.
+        batches: dict[tuple[Any, ...], list[EnqueueRequest]] = {}
+        for some, transactions in runs:
+            plan = some[0].plan
+            key = (plan.alias, plan.outbox, tuple(transactions))
+            batches.setdefault(key, []).extend(some)
+        return handles, [
+            (EnqueueBatch(requests), transactions)
+            for (*_, transactions), requests in batches.items()
+        ]
 
     def _checked(self, arguments: CallArguments) -> CallArguments:
         job_type: JobType | None = getattr(arguments, "job_type", None)

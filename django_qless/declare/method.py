@@ -17,7 +17,8 @@ from django.db.models import Model
 from django.db.models.base import ModelBase
 from django.db.models.signals import class_prepared
 
-from django_qless.declare.function import Declaration, JobFunction
+from django_qless.declare.declaration import Declaration
+from django_qless.declare.function import JobFunction
 from django_qless.enqueue.dependencies import check_after
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types.registry import Binding, JobType, registry

@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django_qless.conf import routing
 from django_qless.enqueue import unique_keys
 from django_qless.enqueue.limit_keys import (
     NO_KEYS,
@@ -234,10 +235,13 @@ def _problem(job_type: JobType, found: JobType, *, is_neighbour: bool) -> str:
             signature.check(found.name, (), {})
         except TypeError as error:
             return f"it is enqueued without arguments, but {error}"
-    if found.options.alias != job_type.options.alias:
+    theirs, own = found.options, job_type.options
+    namespace = routing.namespace(own)
+    if routing.namespace(theirs) != namespace:
+        there = routing.place(routing.namespace(theirs), theirs.queue)
         return (
-            f"{found.name} is in alias {found.options.alias!r}, and a job in "
-            f"{job_type.options.alias!r} cannot depend on it"
+            f"{found.name} is {there}, and a job {routing.place(namespace, own.queue)} "
+            f"cannot depend on it{routing.remedy(namespace)}"
         )
     if found.options.unique is None and not is_neighbour:
         return (

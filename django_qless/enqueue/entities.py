@@ -155,12 +155,12 @@ def batch_of(
                 due_of(whose, run_at),
             )
         )
-        handles[text] = EntityHandle(options.alias, options.queue, text)
+        handles[text] = EntityHandle(plan.alias, options.queue, text)
     transactions = plan.open_transactions(databases) if payloads else []
     for handle in handles.values():
         handle.pending = bool(transactions)
     batch = PushBatch(plan, options, payloads, list(handles.values()))
-    batch.context = plan.captured_context()
+    batch.context = plan.captured_context(plan.alias)
     return batch, transactions
 
 

@@ -43,6 +43,9 @@ OUTAGES = (
     PoolExhausted,
 )
 
+#: Aliases that are known to raise: what is enqueued there is sent as it is.
+raising: set[str] = set()
+
 #: Runs one job in this thread; raises what it raises. `apps` sets it: jobs are run by what
 #: lies above this.
 run_inline: Callable[[EnqueueRequest], Any] | None = None
@@ -51,6 +54,8 @@ run_inline: Callable[[EnqueueRequest], Any] | None = None
 def guarded(dispatchable: Dispatchable) -> Any:
     """Return what sends it as ON_OUTAGE of its alias says."""
     policy = conf.alias(dispatchable.alias).on_outage
+    if policy == "raise":
+        raising.add(dispatchable.alias)
     if policy == "raise" or dispatchable.needs_server:
         return dispatchable
     return Buffered(dispatchable) if policy == "buffer" else Inline(dispatchable)
@@ -179,3 +184,6 @@ def why_not_inline(request: EnqueueRequest) -> str:
         "it is detached": request.plan.job_type.options.detached,
     }
     return next((reason for reason, wanted in wants.items() if wanted), "")
+
+
+conf.on_change(raising.clear)

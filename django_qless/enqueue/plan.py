@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -10,17 +11,19 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.db import DEFAULT_DB_ALIAS
+from django.db import connections as django_databases
 
-from django_qless.conf import sealing
+from django_qless.conf import in_tests, routing, sealing
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
-from django_qless.core.protocol import Argument, Packed, pack
+from django_qless.core.protocol import Packed, pack
 from django_qless.core.put import PreparedPut, rare_options
-from django_qless.enqueue import context_propagation, dispatch
+from django_qless.enqueue import context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
+from django_qless.enqueue.puts import MOST_DEPENDENCIES
 from django_qless.enqueue.request import (
-    MOST_DEPENDENCIES,
     CallArguments,
     EnqueueBatch,
     EnqueueRequest,
@@ -33,13 +36,10 @@ from django_qless.serialization.envelope import MOST_BYTES, limited
 from django_qless.serialization.json_values import to_json
 
 if TYPE_CHECKING:
-    from django_qless.core.request import Command
     from django_qless.job_types.options import Options
 
 # The core's words for the end of a unique key's lifetime.
 UNTIL = {"waiting": "start", "running": "end"}
-
-UNIQUE = Put._fields.index("unique")
 
 # Data of so many characters are surely short enough for a job.
 SHORT = MOST_BYTES // 4
@@ -52,23 +52,16 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_after_jids", "_databases", "_handle_shape", "_jid"),
-        *("_encrypt", "_keyed", "_on_commit"),
-        *("_packed_keys", "_prepared", "_travelling", "alias", "context", "depends"),
-        *(
-            "has_late_dependencies",
-            "has_many",
-            "is_ordered",
-            "job_type",
-            "replaces",
-            "shape",
-        ),
+        *("_after", "_after_jids", "_alias", "_databases", "_encrypt", "_handle_shape"),
+        *("_jid", "_on_commit", "_packed_keys", "_queue", "_travelling", "context"),
+        *("depends", "has_late_dependencies", "has_many", "is_ordered", "job_type"),
+        *("keyed", "prepared", "replaces", "shape"),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
-        _check_alias_of_dependencies(job_type, options)
+        _check_namespaces(job_type, options)
         self.job_type = job_type
-        self.alias = options.alias
+        self._alias, self._queue = options.alias, options.queue
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
         #: Whether jobs of one key run in the order of their enqueueing.
@@ -99,21 +92,40 @@ class EnqueuePlan:
         #: The shape as handles know it.
         self._handle_shape = self.shape._replace(context=self.context)
         until = options.unique_for
-        self._keyed = self.shape._replace(
+        #: The shape of those with a unique key.
+        self.keyed = self.shape._replace(
             unique_until=UNTIL[until] if isinstance(until, str) else until,
             conflict="replace" if options.debounce else options.on_conflict,
             debounce=options.debounce,
             debounce_max=options.debounce_max,
         )
-        self._prepared = PreparedPut(self.shape)
+        #: The shape, packed.
+        self.prepared = PreparedPut(self.shape)
         #: What follows a unique key, packed, by what to do on a conflict.
         self._packed_keys: dict[str, Packed] = {}
 
+    @property
+    def alias(self) -> str:
+        """The alias of the namespace where its jobs are."""
+        alias = self._alias
+        if alias in routing.unrouted:
+            return alias
+        return routing.namespace_of(alias, self._queue)
+
+    @property
+    def place(self) -> str:
+        """Where its jobs are, in words."""
+        return routing.place(self.alias, self._queue)
+
     def enqueue(self, job: CallArguments) -> JobHandle[Any]:
         """Enqueue one job, at once or on commit; return its handle."""
-        transactions = self._open_transactions(job.databases)
+        transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        dispatch.send(EnqueueBatch(requests), transactions)
+        if transactions or requests[-1].handle.alias not in outage.raising:
+            dispatch.send(EnqueueBatch(requests), transactions)
+        else:
+            # At once, and without a policy for outages: the usual case.
+            dispatch.dispatcher.send(EnqueueBatch(requests))
         return requests[-1].handle
 
     @property
@@ -126,7 +138,7 @@ class EnqueuePlan:
         if self.outbox:
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(job)
-        transactions = self._open_transactions(job.databases)
+        transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
         await dispatch.asend(EnqueueBatch(requests), transactions)
         return requests[-1].handle
@@ -137,7 +149,7 @@ class EnqueuePlan:
         Calling it again therefore adds none. Returns the number of new jobs, without the
         dependencies enqueued before them.
         """
-        context = self._captured_context()
+        context = self.captured_context(self.alias)
         puts, jids = [], set()
         for jid, job in jobs:
             *dependencies, request = self._with_dependencies(
@@ -167,17 +179,19 @@ class EnqueuePlan:
 
         `context` is the captured one, if it was captured already.
         """
-        if self._may_seal or len(data) > SHORT:
+        alias = self.alias
+        if context is None:
+            context = self.captured_context(alias)
+        if self._may_seal(alias) or len(data) > SHORT:
             data = self.stored(data)
         shape = self._handle_shape
         if after:
             depends = [*(handle.jid for handle in after), *self.depends]
             shape = shape._replace(depends=depends)
-        handle = JobHandle.of_put(
-            self.alias, jid or self._jid or new_jid(), shape, data, pending=pending
-        )
-        if context is None:
-            context = self._captured_context()
+        jid = jid or self._jid
+        if jid is None:
+            jid = new_jid() if alias in routing.unrouted else routing.jid_maker(alias)()
+        handle = JobHandle.of_put(alias, jid, shape, data, pending=pending)
         return EnqueueRequest(self, handle, context, key, after, conflict, limit_keys)
 
     def requests(
@@ -193,8 +207,8 @@ class EnqueuePlan:
                 f"{len(jobs)}"
             )
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
-        transactions = self._open_transactions(databases)
-        pending, context = bool(transactions), self._captured_context()
+        transactions = self.open_transactions(databases)
+        pending, context = bool(transactions), self.captured_context(self.alias)
         if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
@@ -204,12 +218,15 @@ class EnqueuePlan:
                 )
             ], transactions
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
-        if self._may_seal or any(len(job.data) > SHORT for job in jobs):
+        draw_jid = routing.jid_maker(alias)
+        if self._may_seal(alias) or any(len(job.data) > SHORT for job in jobs):
             jobs = [job._replace(data=self.stored(job.data)) for job in jobs]
         return [
             EnqueueRequest(
                 self,
-                of_put(alias, self._jid or new_jid(), shape, job.data, pending=pending),
+                of_put(
+                    alias, self._jid or draw_jid(), shape, job.data, pending=pending
+                ),
                 context,
                 job.key,
                 (),
@@ -219,10 +236,9 @@ class EnqueuePlan:
             for job in jobs
         ], transactions
 
-    @property
-    def _may_seal(self) -> bool:
-        """True unless the jobs are known to be stored as they are."""
-        return bool(self._encrypt) or self.alias not in sealing.plain
+    def _may_seal(self, alias: str) -> bool:
+        """Return False if jobs are known to be stored there as they are."""
+        return bool(self._encrypt) or alias not in sealing.plain
 
     def stored(self, data: str) -> str:
         """Return data as a job carries it: sealed, if that is asked for.
@@ -235,82 +251,10 @@ class EnqueuePlan:
 
     def stored_context(self, text: str | None) -> str | None:
         """Return a context, or None, as a job carries it."""
-        if text is None or not self._may_seal:
+        if text is None or not self._may_seal(self.alias):
             return text
         codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
         return text if codec is None else sealing.seal_context(text, codec)
-
-    def call(self, request: EnqueueRequest, worker: str) -> Command[str | None]:
-        """Return the call that enqueues one job."""
-        handle = request.handle
-        if (
-            self.has_late_dependencies
-            or request.after
-            or request.optional
-            or request.limit_keys is not NO_KEYS
-        ):
-            put = self.put_of(request)
-            return PreparedPut(put).call(worker, handle.jid, handle.data)
-        more: tuple[Argument, ...] = ()
-        if request.context:
-            more = ("context", request.context)
-        if request.key:
-            more += ("unique", request.key, self._packed_key(request.conflict))
-        return self._prepared.call(worker, handle.jid, handle.data, *more)
-
-    def put_of(self, request: EnqueueRequest) -> Put:
-        """Return the Put of a job, as of now."""
-        handle, key, after = request.handle, request.key, request.after
-        shape = self._keyed if key else self.shape
-        put = shape._replace(
-            jid=handle.jid,
-            data=handle.data,
-            context=request.context,
-            unique=key or None,
-        )
-        if request.conflict:
-            put = put._replace(conflict=request.conflict)
-        if request.limit_keys is not NO_KEYS:
-            limit_key, fair_by = request.limit_keys
-            ordered = self.is_ordered and limit_key is not None
-            put = put._replace(limit_key=limit_key, ordered=ordered, fair_by=fair_by)
-        if after or self.has_late_dependencies:
-            depends = self.depends_of(request)
-            put = put._replace(
-                depends=depends[:MOST_DEPENDENCIES],
-                open=len(depends) > MOST_DEPENDENCIES,
-            )
-        if not request.optional:
-            return put
-        # No debouncing: another job waits for this one.
-        return put._replace(optional=True, debounce=None, debounce_max=None)
-
-    def puts_of(self, requests: Iterable[EnqueueRequest]) -> Iterator[Put]:
-        """Yield the Puts of many jobs of this plan, as of now."""
-        now, keyed = self.shape, self._keyed
-        head, put = now[1:3], Put._make
-        context, tail, key_tail = now.context, now[4:], keyed[4:]
-        # Ten thousand at a time: as tuples they are made in a fifth of the time.
-        for request in requests:
-            if (
-                request.after
-                or request.optional
-                or request.conflict
-                or request.limit_keys is not NO_KEYS
-                or self.has_late_dependencies
-            ):
-                yield self.put_of(request)
-                continue
-            if request.context != context:
-                context = request.context
-                tail = now._replace(context=context)[4:]
-                key_tail = keyed._replace(context=context)[4:]
-            handle, key = request.handle, request.key
-            if not key:
-                yield put((handle.jid, *head, handle.data, *tail))
-            else:
-                before, after = key_tail[: UNIQUE - 4], key_tail[UNIQUE - 3 :]
-                yield put((handle.jid, *head, handle.data, *before, key, *after))
 
     def further_dependencies(self, request: EnqueueRequest) -> Sequence[str]:
         """Return the dependencies that the first call leaves out."""
@@ -345,8 +289,8 @@ class EnqueuePlan:
                 if plan.alias != self.alias:
                     raise InvalidOption(
                         f"{self.job_type.name} comes after {each.job_type.name}, which "
-                        f"is in alias {plan.alias!r}; a job in {self.alias!r} cannot "
-                        "depend on it"
+                        f"is {plan.place}; a job {self.place} cannot depend on it"
+                        f"{routing.remedy(self.alias)}"
                     )
                 after = tuple(requests[index].handle for index in each.after)
                 request = plan.request(
@@ -368,15 +312,7 @@ class EnqueuePlan:
         )
         return requests
 
-    def open_transactions(self, databases: Collection[str] = ()) -> list[str]:
-        """Return the databases with a transaction that what is pushed must await."""
-        return self._open_transactions(databases)
-
-    def captured_context(self) -> str | None:
-        """Return the context of what is pushed now, as JSON."""
-        return self._captured_context()
-
-    def _open_transactions(self, databases: Collection[str]) -> list[str]:
+    def open_transactions(self, databases: Collection[str]) -> list[str]:
         """Return the databases with a transaction that the job must await.
 
         Raises NotPut if a dependency would be enqueued only later.
@@ -386,7 +322,16 @@ class EnqueuePlan:
         names = self._databases
         if databases:
             names = dispatch.commit_databases(self._on_commit, *databases)
-        found = dispatch.open_transactions(self.job_type.name, names) if names else []
+        if in_tests.ENVIRONMENT in sys.modules:
+            # Tests may have begun since the last call: they have another dispatcher.
+            in_tests.begin()
+        found: list[str] = []
+        # No transaction, the usual case: told without a call.
+        if names and (
+            names is not dispatch.ONLY_DEFAULT
+            or django_databases[DEFAULT_DB_ALIAS].in_atomic_block
+        ):
+            found = dispatch.open_transactions(self.job_type.name, names)
         if self.has_late_dependencies and not found:
             for each in self._after:
                 if getattr(each, "pending", False):
@@ -397,16 +342,16 @@ class EnqueuePlan:
                     )
         return found
 
-    def _captured_context(self) -> str | None:
-        """Return the context of a job that is enqueued now, as JSON."""
+    def captured_context(self, alias: str) -> str | None:
+        """Return the context of a job that is enqueued there now, as JSON."""
         # Nothing to capture, the usual case: told without a call.
         if (
-            self.alias in context_propagation.without_own
+            alias in context_propagation.without_own
             and context_propagation.active_language(None) is None
             and context_propagation.active_time_zone(None) is None
         ):
             return self.context and self.stored_context(self.context)
-        captured = context_propagation.capture(self.alias, self.job_type.name)
+        captured = context_propagation.capture(alias, self.job_type.name)
         if captured is None:
             return self.stored_context(self.context)
         members = {**self._travelling, context_propagation.MEMBER: captured}
@@ -417,15 +362,15 @@ class EnqueuePlan:
         jids = [each.jid for each in self._after]
         return tuple(dict.fromkeys([*jids, *self._after_jids]))
 
-    def _packed_key(self, conflict: str) -> Packed:
+    def packed_key(self, conflict: str) -> Packed:
         """Return, packed, the options that follow a unique key."""
         found = self._packed_keys.get(conflict)
         if found is None:
             put = Put("", "", "", "", unique="-")._replace(
-                unique_until=self._keyed.unique_until,
-                conflict=conflict or self._keyed.conflict,
-                debounce=self._keyed.debounce,
-                debounce_max=self._keyed.debounce_max,
+                unique_until=self.keyed.unique_until,
+                conflict=conflict or self.keyed.conflict,
+                debounce=self.keyed.debounce,
+                debounce_max=self.keyed.debounce_max,
             )
             found = self._packed_keys[conflict] = pack(rare_options(put)[2:])
         return found
@@ -460,11 +405,23 @@ def _shape(job_type: JobType, options: Options) -> Put:
     )
 
 
-def _check_alias_of_dependencies(job_type: JobType, options: Options) -> None:
+def _check_namespaces(job_type: JobType, options: Options) -> None:
+    """Raise InvalidOption for what would have to be in two namespaces."""
+    own = routing.namespace(options)
     for handle in options.after:
-        alias = getattr(handle, "alias", options.alias)
-        if alias != options.alias:
+        alias = getattr(handle, "alias", own)
+        if alias != own:
+            queue = getattr(handle, "queue", "")
             raise InvalidOption(
-                f"{job_type.name}: job {handle.jid} is in alias {alias!r}; a job in "
-                f"{options.alias!r} cannot depend on it"
+                f"{job_type.name}: job {handle.jid} is {routing.place(alias, queue)}; a "
+                f"job {routing.place(own, options.queue)} cannot depend on it"
+                f"{routing.remedy(own)}"
             )
+    declared = job_type.options
+    if options.alias != declared.alias:
+        return
+    for given, what in ((options.unique, "its unique key"), (options.jid, "a jid")):
+        if given is not None:
+            whose = f"{job_type.name}: {what} holds within one namespace"
+            home = routing.namespace(declared)
+            routing.check_stays(whose, home, declared.queue, options.queue)

@@ -18,18 +18,20 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django_qless.conf.connections import connections
-from django_qless.core import Client, DuplicateJob, Put, QlessError
+from django_qless.core import Client, DuplicateJob, PreparedPut, Put, QlessError
 from django_qless.core.exceptions import REFUSALS
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
+from django_qless.enqueue.puts import MOST_DEPENDENCIES, put_of, puts_of
 from django_qless.job_types.current import running
 from django_qless.outbox.delivery import parts_of, through
 from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django_qless.core import PutMany
+    from django_qless.core.protocol import Argument
     from django_qless.core.request import Command
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.handle import JobHandle
@@ -41,9 +43,6 @@ logger = logging.getLogger("django_qless")
 
 #: Refusals of one job: the others of the transaction are not to blame.
 REFUSED_ALONE = REFUSALS
-
-# Dependencies that one call may name. A job with more is enqueued open, then sealed.
-MOST_DEPENDENCIES = 1000
 
 
 class CallArguments(NamedTuple):
@@ -85,7 +84,24 @@ class EnqueueRequest(NamedTuple):
 
     def put(self) -> Put:
         """Return the job as a Put, as of now."""
-        return self.plan.put_of(self)
+        return put_of(self)
+
+    def call(self, worker: str) -> Command[str | None]:
+        """Return the call that enqueues the job."""
+        plan, handle = self.plan, self.handle
+        if (
+            plan.has_late_dependencies
+            or self.after
+            or self.optional
+            or self.limit_keys is not NO_KEYS
+        ):
+            return PreparedPut(self.put()).call(worker, handle.jid, handle.data)
+        more: tuple[Argument, ...] = ()
+        if self.context:
+            more = ("context", self.context)
+        if self.key:
+            more += ("unique", self.key, plan.packed_key(self.conflict))
+        return plan.prepared.call(worker, handle.jid, handle.data, *more)
 
     @property
     def is_news(self) -> bool:
@@ -117,6 +133,8 @@ class EnqueueBatch:
     """The delivery that its calls are, if it comes out of an outbox."""
 
     needs_server: ClassVar[bool] = False
+    #: Whether a single job may be put alone, by one call.
+    puts_alone: ClassVar[bool] = True
 
     @property
     def outbox(self) -> bool:
@@ -126,7 +144,7 @@ class EnqueueBatch:
     @property
     def alias(self) -> str:
         """The alias of QLESS that it goes to."""
-        return self.requests[0].plan.alias
+        return self.requests[0].handle.alias
 
     @property
     def handles(self) -> list[JobHandle[Any]]:
@@ -136,21 +154,24 @@ class EnqueueBatch:
     def puts(self) -> list[Put]:
         """Return the jobs as Puts, as of now."""
         runs = groupby(self.requests, attrgetter("plan"))
-        return [put for plan, requests in runs for put in plan.puts_of(requests)]
+        return [put for plan, requests in runs for put in puts_of(plan, requests)]
 
     def send(self) -> None:
         """Enqueue the jobs. Raises what the server refuses."""
         requests = self.requests
-        client = connections[requests[0].plan.alias]
-        client = through(self.through, client)
+        client: Any = connections.clients[requests[0].handle.alias]
+        if self.through is not None:
+            client = self.through(client)
         if client.replication:
             drive(self._replicated(client, job_enqueued.send))
             return
-        if len(requests) == 1 and self._is_one_call(requests[0]):
-            # The usual case, without the machinery.
-            request = requests[0]
-            call = request.plan.call(request, running_worker())
-            request.mark_enqueued(client.run(call) or request.handle.jid)
+        request = requests[0]
+        is_single = self.puts_alone and len(requests) == 1
+        if is_single and not request.after and not request.plan.has_many:
+            # The usual case, without the machinery: one call.
+            handle = request.handle
+            jid = client.run(request.call(running_worker())) or handle.jid
+            handle.pending, handle.created, handle.jid = False, jid == handle.jid, jid
         else:
             drive(self._steps(client))
         if job_enqueued.receivers:
@@ -242,10 +263,6 @@ class EnqueueBatch:
         """Return a batch of some of the jobs, to enqueue as all of them are."""
         return EnqueueBatch(requests)
 
-    def _is_one_call(self, request: EnqueueRequest) -> bool:
-        """Return whether a single job takes one call."""
-        return not request.after and not request.plan.has_many
-
     def _announcing(self, send: Callable[..., Any]) -> Steps[None]:
         for request in self.requests:
             if request.is_news:
@@ -291,7 +308,7 @@ class EnqueueBatch:
         """Return the calls that enqueue some of the jobs, with what they depend on."""
         if len(requests) == 1:
             [request] = requests
-            return (request.plan.call(request, running_worker()),)
+            return (request.call(running_worker()),)
         puts = EnqueueBatch(requests).puts()
         return parts_of(Client.put_many.build(None, running_worker(), puts))
 
@@ -304,7 +321,7 @@ class EnqueueBatch:
         return any(each.plan.further_dependencies(each) for each in self.requests)
 
     def _one(self, client: Any, request: EnqueueRequest) -> Steps[None]:
-        call = request.plan.call(request, running_worker())
+        call = request.call(running_worker())
         request.mark_enqueued((yield client.run(call)) or request.handle.jid)
         yield from self._name_further(client, request)
 

@@ -37,6 +37,9 @@ class JobRuntime(Protocol):
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
 
+    def check_move(self, current: CurrentJob, queue: str) -> None:
+        """Raise InvalidOption if the job cannot go on in this queue."""
+
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of the jobs that this one depends on."""
 
@@ -171,6 +174,7 @@ class CurrentJob:
         """Go on in another queue when this run has ended well, instead of completing.
 
         Takes effect when the function returns. `depends` are jids to wait for there.
+        Raises InvalidOption if NAMESPACES routes that queue elsewhere.
         """
         if self.reserved.batch:
             raise RuntimeError(
@@ -178,6 +182,8 @@ class CurrentJob:
             )
         if not queue or type(queue) is not str:
             raise ValueError(f"move_to: the name of a queue, not {queue!r}")
+        if self._runtime is not None:
+            self._runtime.check_move(self, queue)
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
         self.moved_to = (queue, seconds)
         if depends:

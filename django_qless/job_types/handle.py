@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 
+from django_qless.conf import routing
 from django_qless.conf.sealing import open_value
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
@@ -260,7 +261,10 @@ class JobHandle(Handle, Generic[R]):
             raise (await self.arefresh())._has_not_failed()
 
     def move(self, queue: str, *, delay: float = 0) -> None:
-        """Move the job to another queue, where it starts again, whatever its state."""
+        """Move the job to another queue, where it starts again, whatever its state.
+
+        Raises InvalidOption if NAMESPACES routes that queue elsewhere.
+        """
         self._client().run(self.refresh()._again(queue, delay))
 
     async def amove(self, queue: str, *, delay: float = 0) -> None:
@@ -356,6 +360,8 @@ class JobHandle(Handle, Generic[R]):
 
     def _again(self, queue: str, delay: float = 0) -> Request[str]:
         """Return the command that enqueues the job again, with all its options."""
+        whose = f"job {self.jid}"
+        routing.check_stays(whose, self.alias, self.queue, queue)
         context = getattr(self._job, "context", None)
         return Commands.requeue.build(
             None,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
-from django_qless.conf import config_sync
+from django_qless.conf import config_sync, routing
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.registry import registry
 
@@ -64,11 +64,14 @@ def core_options(name: str, options: Options) -> dict[str, str]:
 
 
 def declared_options(alias: str) -> dict[str, str]:
-    """Return what all jobs of an alias declare."""
+    """Return what all jobs of an alias declare: for each of its namespaces alike.
+
+    Calls may put jobs of a type into any of them.
+    """
     return {
         option: value
         for job_type in registry
-        if job_type.options.alias == alias
+        if routing.alias_of(job_type.options.alias) == routing.alias_of(alias)
         for option, value in core_options(job_type.name, job_type.options).items()
     }
 

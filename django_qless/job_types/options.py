@@ -2,20 +2,20 @@
 
 An option is a field of `Options`: what it holds, its default, the check of its values
 (`option_checks.py`), where it may be given, and whether it travels with a job whose call
-changed it. What type checkers accept is in the typed dicts at the end. `.using()`,
-Django's Tasks, workers, the admin and the messages read the table.
+changed it (`option_table.py` has what makes a row). What type checkers accept is in the
+typed dicts of `option_types.py`. `.using()`, Django's Tasks, workers, the admin and the
+messages read the table.
 """
 
 # ruff: noqa: RUF009  (`option` returns a field)
 from __future__ import annotations
 
-import enum
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any
 
 from django_qless.core.schedule import MISSED
 from django_qless.exceptions import InvalidOption, UnknownOption
@@ -23,83 +23,17 @@ from django_qless.job_types import foreign_names
 from django_qless.job_types import option_checks as checks
 from django_qless.job_types.backoff import Exponential, entity_backoff
 from django_qless.job_types.option_conflicts import contradictions
-
-if TYPE_CHECKING:
-    from django_qless.schedules.timetable import Rows
-
-Backoff = (
-    float
-    | Sequence[float]
-    | Exponential
-    | Callable[[int, BaseException], float | timedelta]
-    | None
+from django_qless.job_types.option_table import (
+    ANY,
+    CODE,
+    DECLARED,
+    NO_TASK,
+    In,
+    Option,
+    option,
 )
-
-#: A middleware factory: takes the call that runs a job, and returns a replacement.
-MiddlewareFactory = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
-
-#: Says of a job, as `current_job()` returns it, whether to run it; a text is why not.
-ShouldRun = Callable[[Any], bool | str | Awaitable[bool | str]]
-
-#: Classes of exceptions, or their dotted names.
-Exceptions = type[BaseException] | str | Sequence[type[BaseException] | str]
-
-#: One key for all jobs, or a function that makes it of a job's arguments; True: the
-#: arguments themselves; None: the job is not unique.
-Unique = bool | str | Callable[..., str | None] | None
-
-
-#: The name of a parameter, or a function of a job's arguments; None: no key.
-LimitKey = str | Callable[..., Any] | None
-
-
-class In(enum.Flag):
-    """Where an option may be given."""
-
-    JOB = enum.auto()
-    """`@job(…)`"""
-    USING = enum.auto()
-    """`.using(…)`"""
-    TASK = enum.auto()
-    """`@task(…)` of Django's Tasks"""
-    BACKEND = enum.auto()
-    """OPTIONS of a Tasks backend, as a default of all its Tasks"""
-
-
-ANY = In.JOB | In.USING | In.TASK
-NO_TASK = In.JOB | In.USING
-CODE = In.JOB | In.TASK | In.BACKEND
-DECLARED = In.JOB | In.TASK
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """The row of an option in the table, but for its name and default."""
-
-    check: Callable[[Any], Any]
-    given: In
-    travels: bool
-    aka: str
-    hint: str
-
-
-def option(
-    default: Any,
-    check: Callable[[Any], Any],
-    given: In = ANY,
-    *,
-    travels: bool = False,
-    aka: str = "",
-    hint: str = "",
-) -> Any:
-    """Return the field of an option.
-
-    `check` returns the value to hold, or raises `Refused`. `travels`: a job carries the
-    value in its context if the call changed it. `aka` are the names that other queues
-    have for it, and `hint` is what to write instead.
-    """
-    row = Option(check, given, travels, aka, hint)
-    return field(default=default, metadata={"option": row})
+from django_qless.job_types.option_types import CallOptions as CallOptions
+from django_qless.job_types.option_types import DeclaredOptions as DeclaredOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,70 +384,3 @@ def _unknown(name: str, allowed: frozenset[str]) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 100 else text[:100] + "…"
-
-
-class CommonOptions(TypedDict, total=False):
-    """Options of `@job` that a call may change."""
-
-    alias: str
-    priority: int
-    delay: float | timedelta
-    retries: int
-    backoff: Backoff
-    timeout: float | timedelta | None
-    hard_timeout: float | timedelta | None
-    tags: Sequence[str]
-    on_commit: bool | str | None
-    result_ttl: int
-    unique: Unique
-    unique_for: Literal["waiting", "running"] | float | timedelta
-    on_conflict: Literal["keep", "replace", "refuse"]
-    debounce: float | timedelta | None
-    debounce_max: float | timedelta | None
-    on_failure: Literal["block", "cancel", "run"]
-    missing: Literal["fail", "ignore"]
-    encrypt: bool | None
-
-
-class DeclaredOptions(CommonOptions, total=False):
-    """The options of `@job`, apart from its queue."""
-
-    name: str | None
-    aliases: Sequence[str]
-    entity: bool
-    batch_size: int
-    retries_exhausted: Callable[[dict[Any, list[Any]]], object] | str | None
-    middleware: Sequence[str | MiddlewareFactory]
-    should_run: str | ShouldRun | None
-    target_time: float | timedelta | None
-    expires: float | timedelta | None
-    retry_on: Exceptions
-    fail_on: Exceptions
-    after: str | Sequence[str]
-    sensitive: bool | str | Sequence[str]
-    detached: bool
-    max_concurrency: int | None
-    rate: str | None
-    concurrency_key: LimitKey
-    max_concurrency_per_key: int | None
-    rate_per_key: str | None
-    ordered: bool
-    fair_by: LimitKey
-    every: float | timedelta | None
-    cron: str | None
-    timezone: str | tzinfo | None
-    rows: Rows | None
-    offset: float | timedelta | None
-    missed: Literal["all", "last", "none"] | None
-
-
-class CallOptions(CommonOptions, total=False):
-    """The options of `.using()`."""
-
-    queue: str
-    expires: float | timedelta | datetime | None
-    after: str | Sequence[Any]
-    after_jids: Sequence[str]
-    jid: str | None
-    run_at: datetime | None
-    app_data: Mapping[str, Any] | None

@@ -27,6 +27,7 @@ from django_qless.job_types.discovery import import_failures
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.serialization.envelope import ROW_KEY, Envelope, mark_part
+from django_qless.serialization.json_values import json_or_none
 
 HIDDEN = "[hidden]"
 
@@ -99,7 +100,7 @@ def may_show_result(klass: str, data: str = "") -> bool:
     if sensitive is not None and sensitive.result:
         return False
     try:
-        mark = _mark_in(_read(open_text(data)))
+        mark = _mark_in(json_or_none(open_text(data)))
     except Fail:
         return False
     return mark is not True and RETURN not in (mark or ())
@@ -123,7 +124,7 @@ def may_show_payloads(klass: str, data: str = "") -> bool:
     if sensitive is not None and sensitive.hides_payloads:
         return False
     try:
-        return _mark_in(_read(open_text(data))) is None
+        return _mark_in(json_or_none(open_text(data))) is None
     except Fail:
         return False
 
@@ -136,7 +137,7 @@ def restore_hidden(klass: str, edited: str, data: str) -> str:
     if it is no JSON.
     """
     value, data = json.loads(edited), open_text(data)
-    original = _read(data)
+    original = json_or_none(data)
     if value == HIDDEN:
         return data
     for place in _places(original, _known(klass)):
@@ -240,13 +241,6 @@ def _known(klass: str) -> _Known:
 def _load() -> None:
     """Import the modules of jobs, once; `check` tells which of them cannot be."""
     list(import_failures())
-
-
-def _read(data: str) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _all_hidden() -> Redacted:

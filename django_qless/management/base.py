@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
+from django_qless import conf
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.conf.connections import connections
+from django_qless.conf.routing import queue_namespace
 from django_qless.core.exceptions import QlessError
 
 if TYPE_CHECKING:
@@ -24,11 +26,17 @@ class QlessCommand(BaseCommand):
     """A command on one alias; errors of the server become CommandErrors."""
 
     requires_system_checks = []
+    #: The namespace that the command is run on; the alias, where it has no others.
     alias: str
     client: Client
     as_json: bool
     #: Runs the command; each subclass defines it with its options as arguments.
     run: Callable[..., None]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        #: What is printed as JSON, by namespace, if there are several.
+        self._printed: dict[str, Any] | None = None
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--alias` and `--json`."""
@@ -37,19 +45,76 @@ class QlessCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Connect to the alias and run the command."""
-        self.alias, self.as_json = options["alias"], options["json"]
+        self.as_json = options["json"]
         try:
-            self.client = connections[self.alias]
+            parts = self.parts(conf.namespaces_of(options["alias"]), options)
+        except (QlessError, ImproperlyConfigured) as error:
+            raise CommandError(str(error)) from error
+        if len(parts) == 1:
+            self.run_on(*parts[0])
+        else:
+            self.run_on_each(parts)
+
+    def parts(
+        self, names: Sequence[str], options: dict[str, Any]
+    ) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Return the namespaces to run the command on, each with its options.
+
+        By default these are all of the alias, with the same options.
+        """
+        return [(name, options) for name in names]
+
+    def run_on(self, name: str, options: dict[str, Any]) -> None:
+        """Run the command on one namespace."""
+        self.alias = name
+        try:
+            self.client = connections[name]
             self.run(**options)
         except (QlessError, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from error
+
+    def run_on_each(self, parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Run the command on several namespaces; fail at the end if it failed on one.
+
+        A server that is away keeps no other from being shown.
+        """
+        failed: list[str] = []
+        self._printed = {} if self.as_json else None
+        for name, options in parts:
+            if not self.as_json:
+                self.print(f"namespace {name}:")
+            try:
+                self.run_on(name, options)
+            except CommandError as error:
+                failed.append(f"{name}: {error}")
+                self.note_failure(name, str(error))
+            except SystemExit as ended:
+                # It has said why.
+                failed += [name] if ended.code else []
+            if not self.as_json:
+                self.print("")
+        printed, self._printed = self._printed, None
+        if printed is not None:
+            self.print_json(printed)
+        if failed:
+            raise CommandError(f"failed on {'; '.join(failed)}")
+
+    def note_failure(self, name: str, text: str) -> None:
+        """Say at its place that a namespace could not be shown."""
+        if self._printed is None:
+            self.print(text)
+        else:
+            self._printed.setdefault(name, {"problem": text})
 
     def print(self, text: str) -> None:
         """Print a line."""
         self.stdout.write(text)
 
     def print_json(self, data: object) -> None:
-        """Print data as one line of JSON."""
+        """Print data as one line of JSON; of several namespaces in one, by their names."""
+        if self._printed is not None:
+            self._printed[self.alias] = data
+            return
         self.stdout.write(json.dumps(data, default=str, ensure_ascii=False))
 
     def confirm(self, question: str) -> None:
@@ -67,6 +132,9 @@ class QlessCommand(BaseCommand):
 
 class SubcommandsCommand(QlessCommand):
     """A command whose subcommands are methods and share its arguments."""
+
+    #: Whether its argument `queue` says on which namespace it is run.
+    names_queue = False
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the subcommands."""
@@ -98,12 +166,42 @@ class SubcommandsCommand(QlessCommand):
         """Run the subcommand."""
         options["run_subcommand"](**options)
 
+    def parts(
+        self, names: Sequence[str], options: dict[str, Any]
+    ) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Return the namespaces to run on: those that have the queues of the options."""
+        if options.get("queues"):
+            found = by_queue(names, options["queues"])
+            return [(name, {**options, "queues": some}) for name, some in found]
+        if self.names_queue and options.get("queue") is not None:
+            [(name, _)] = by_queue(names, [options["queue"]])
+            return [(name, options)]
+        return super().parts(names, options)
+
 
 def add_alias(parser: CommandParser) -> None:
     """Add `--alias`."""
     parser.add_argument(
-        "--alias", default=DEFAULT_ALIAS, help="which alias of the setting QLESS"
+        "--alias",
+        default=DEFAULT_ALIAS,
+        help="which alias of the setting QLESS, with all of its NAMESPACES; one of these "
+        "is called alias/key, and that of all other queues alias/",
     )
+
+
+def by_queue(
+    names: Sequence[str], queues: Sequence[str]
+) -> list[tuple[str, list[str]]]:
+    """Return which of these namespaces have which of these queues.
+
+    The first is that of all queues that are not routed elsewhere.
+    """
+    if len(names) == 1:
+        return [(names[0], list(queues))]
+    found: dict[str, list[str]] = {}
+    for queue in queues:
+        found.setdefault(queue_namespace(names[0], queue), []).append(queue)
+    return list(found.items())
 
 
 def add_no_input(parser: CommandParser) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from django.core import checks
 
 from django_qless.checks.outbox import outbox_problems
 from django_qless.conf.config_sync import operator_overrides
 from django_qless.core.exceptions import (
-    NotPermitted,
     QlessError,
-    ServerTooOld,
     UnsupportedFormat,
 )
 from django_qless.core.options import known as known_option
@@ -24,12 +19,23 @@ from django_qless.core.permissions import (
     CLEANING,
     INFO,
     LIBRARIES,
-    lacks,
-    needed_by_worker,
 )
-from django_qless.core.redis_pool import copy_pool
 from django_qless.job_types import discovery
 from django_qless.management.output import counted
+from django_qless.management.server_findings import (
+    HINT,
+    NOT_SERVER,
+    PROBLEM,
+    Finding,
+    fine,
+    hint,
+    if_permitted,
+    of_clock,
+    of_libraries,
+    of_permissions,
+    of_server,
+    problem,
+)
 from django_qless.operations.audit import audit_namespace
 from django_qless.operations.durations import duration_text
 from django_qless.operations.job_query import JobQuery
@@ -38,15 +44,10 @@ from django_qless.operations.workers import ServedQueues, is_alive
 from django_qless.outbox.waiting import waiting
 from django_qless.schedules.declared import declarations_lost
 from django_qless.tasks import known_tasks
-from django_qless.worker.server_checks import risks_of
 
 if TYPE_CHECKING:
     from django_qless.core import Client
 
-FINE, HINT, PROBLEM = "fine", "hint", "PROBLEM"
-
-#: Seconds by which the clocks of server and client may differ.
-MAX_CLOCK_DIFFERENCE = 5.0
 
 #: Jobs whose names are compared with the registry's.
 SAMPLE = 1000
@@ -54,20 +55,8 @@ SAMPLE = 1000
 #: Seconds for which dropped results are worth a hint.
 RECENTLY = 86400
 
-NOT_SERVER = "version, memory, eviction and append-only file of the server"
 NOT_LIBRARIES = "libraries of functions that other versions have left"
 NOT_RECORDS = "the records"
-
-
-class Finding(NamedTuple):
-    """The result of one check."""
-
-    level: str
-    about: str
-    text: str
-
-
-fine, hint, problem = (partial(Finding, level) for level in (FINE, HINT, PROBLEM))
 
 
 def examine(
@@ -93,11 +82,11 @@ def _namespace(
     stored = client.meta()
     yield fine("format", f"the namespace has format {stored.get('format', 1)}")
     missing = client.missing_permissions()
-    yield from _permissions(missing)
-    yield from _if_permitted(_server(client), missing, INFO, "server", NOT_SERVER)
-    yield from _clock(client)
-    yield from _if_permitted(
-        _libraries(client, clean=clean),
+    yield from of_permissions(missing)
+    yield from if_permitted(of_server(client), missing, INFO, "server", NOT_SERVER)
+    yield from of_clock(client)
+    yield from if_permitted(
+        of_libraries(client, clean=clean),
         missing,
         CLEANING if clean else LIBRARIES,
         "functions",
@@ -109,43 +98,9 @@ def _namespace(
     yield from _workers(client)
     yield from _names(alias, client)
     if audit:
-        yield from _if_permitted(
+        yield from if_permitted(
             _records(client), missing, AUDIT, "records", NOT_RECORDS
         )
-
-
-def _permissions(missing: Sequence[str] | None) -> Iterator[Finding]:
-    if missing is None:
-        yield hint(
-            "permissions",
-            "not checked: servers older than Redis 7 do not report permissions",
-        )
-        return
-    needed = needed_by_worker(missing)
-    if needed:
-        yield problem("permissions", str(NotPermitted(lacks(needed))))
-    else:
-        yield fine("permissions", "the server's user has what a worker needs")
-
-
-def _if_permitted(
-    findings: Iterator[Finding],
-    missing: Collection[str] | None,
-    needed: Collection[str],
-    about: str,
-    unchecked: str,
-) -> Iterator[Finding]:
-    """Yield the findings, or a hint that the server's user lacks permissions for them.
-
-    What is known to be refused is not tried, because servers log refusals.
-    """
-    refused = sorted({*(missing or ())} & {*needed})
-    try:
-        if refused:
-            raise NotPermitted(lacks(refused))
-        yield from findings
-    except NotPermitted as error:
-        yield hint(about, f"not checked: {unchecked}. {error}")
 
 
 def _settings() -> Iterator[Finding]:
@@ -181,105 +136,6 @@ def _outboxes(alias: str) -> Iterator[Finding]:
             )
         else:
             yield fine("outbox", f"database {found.database}: nothing waits")
-
-
-def _server(client: Client) -> Iterator[Finding]:
-    info = client.server_info()
-    name = "Valkey" if "valkey_version" in info else "Redis"
-    number = info.get("valkey_version") or info.get("redis_version", "?")
-    yield fine("server", f"{name} {number}, with {client.script.engine}s")
-    if client.script.engine == "script":
-        yield hint(
-            "server",
-            "scripts cost the server more than functions: check ENGINE, and that "
-            "the server's user may call FUNCTION and FCALL",
-        )
-    yield from _replication(client, info)
-    for risk in risks_of(client, info):
-        yield problem("server", str(risk))
-    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
-    if used:
-        limit = f"of {most:,} " if most else ""
-        yield fine("memory", f"{used:,} bytes {limit}are used")
-
-
-def _replication(client: Client, info: Mapping[str, str | int]) -> Iterator[Finding]:
-    """Yield the primary, where others name it, and what its replicas lack."""
-    if client.slot_map and client.slot_map.address:
-        host, port = client.slot_map.address
-        yield fine(
-            "cluster",
-            f"slot {client.slot_map.slot}, of {client.prefix}, is on {host}:{port} now",
-        )
-    if client.asks_sentinels:
-        pool = copy_pool(client.redis)
-        host, port = pool.get_master_address()
-        yield fine("sentinel", f"{pool.service_name} is {host}:{port} now")
-    end = int(info.get("master_repl_offset", 0))
-    for number in range(int(info.get("connected_slaves", 0))):
-        text = str(info.get(f"slave{number}", ""))
-        known = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
-        missing = max(0, end - int(known.get("offset", 0)))
-        place = f"{known.get('ip')}:{known.get('port')}"
-        is_online = known.get("state") == "online"
-        yield (fine if is_online else hint)(
-            "replicas",
-            f"{place} is {known.get('state')}, {missing:,} bytes and "
-            f"{known.get('lag')} s behind",
-        )
-    if client.replication:
-        # Raises NotPermitted if the server's user may not wait.
-        client.wait_for_replicas(0, 0.001)
-
-
-def _clock(client: Client) -> Iterator[Finding]:
-    before = time.time()
-    meta = client.meta()
-    after = time.time()
-    there, skews = float(meta["now"]), int(meta.get("skews") or 0)
-    off = max(before - there, there - after, 0.0)
-    if off > MAX_CLOCK_DIFFERENCE:
-        yield hint(
-            "clock",
-            f"the server's clock and this machine's differ by {duration_text(off)}; jobs "
-            "follow the server's",
-        )
-    if skews:
-        yield hint(
-            "clock",
-            f"the server's clock was set back {counted(skews, 'time')}, or a replica with another "
-            f"time took over: check that NTP keeps it. {_correction(meta)}",
-        )
-    if off <= MAX_CLOCK_DIFFERENCE and not skews:
-        yield fine("clock", "the clocks agree")
-
-
-def _correction(meta: Mapping[str, Any]) -> str:
-    """Return how far delays and locks have been set back with the clock."""
-    left = json.loads(meta.get("shifts") or "[]")
-    if not left:
-        return "Delays and locks given before were set back with it"
-    queue = left[0].get("queue")
-    where = f", now in queue {queue}" if queue else ""
-    return f"Delays and locks given before are still being set back{where}: keep a worker running"
-
-
-def _libraries(client: Client, *, clean: bool) -> Iterator[Finding]:
-    try:
-        names = client.libraries()
-    except ServerTooOld:
-        return
-    others = [name for name in names if name != client.script.library.name]
-    if clean:
-        for name in others:
-            client.remove_library(name)
-            yield fine("functions", f"removed: {name}")
-    elif others:
-        yield hint(
-            "functions",
-            f"the server has function libraries of other versions ({len(others)}): "
-            "qless_doctor --clean removes them",
-        )
 
 
 def _config(alias: str) -> Iterator[Finding]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django_qless.conf import routing
 from django_qless.core.exceptions import QlessError
+from django_qless.core.globs import is_glob
 from django_qless.monitoring.lag import lag_data
 from django_qless.monitoring.snapshot import Shared
 from django_qless.operations.workers import ServedQueues, is_alive
@@ -63,10 +65,19 @@ def _problems(
     if len(known.alive) < least_workers:
         yield f"{len(known.alive)} workers are alive, {least_workers} are wanted"
     served = ServedQueues(known.all, known.now)
-    for queue in queues:
+    own = [queue for queue in queues if _is_of(alias, queue)]
+    for queue in own:
         if not served.serves(queue):
             yield f"no living worker serves {queue}"
-    if max_lag is not None:
-        lag = lag_data(alias, queues)["total"]["lag"]
+    if max_lag is not None and (own or not queues):
+        lag = lag_data(routing.only(alias), own)["total"]["lag"]
         if lag > max_lag:
             yield f"the lag is {lag:.1f} s, {max_lag:g} s are allowed"
+
+
+def _is_of(alias: str, queue: str) -> bool:
+    """Return whether a namespace has this queue, or may have those of a glob."""
+    return (
+        is_glob(queue)
+        or routing.queue_namespace(routing.alias_of(alias), queue) == alias
+    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_qless.monitoring.snapshot import Shared
-from django_qless.operations.status import FORMAT, lags_of
-from django_qless.worker.known_queues import matches_any
+from django_qless.conf import routing
+from django_qless.core.globs import matches_any
+from django_qless.monitoring.snapshot import WithStatus
+from django_qless.operations.status import FORMAT
 
 if TYPE_CHECKING:
     from django_qless.core import Client
     from django_qless.core.commands.queues import QueueCounts
+    from django_qless.operations.status import NamespaceStatus
 
 #: Of so many queues one call says how many jobs have failed.
 AT_ONCE = 200
@@ -20,10 +22,10 @@ AT_ONCE = 200
 class Lags:
     """The counts, lags and failed jobs of all queues at one moment."""
 
-    def __init__(self, client: Client) -> None:
-        self.now = float(client.meta()["now"])
-        self.counts = client.queues()
-        self.lags = lags_of(client, self.counts)
+    def __init__(self, client: Client, status: NamespaceStatus) -> None:
+        self.now = status.now
+        self.counts = [queue.counts for queue in status.queues]
+        self.lags = [queue.lag for queue in status.queues]
         names = [each.name for each in self.counts]
         self.failed: list[int] = []
         for start in range(0, len(names), AT_ONCE):
@@ -32,23 +34,19 @@ class Lags:
         self.dead = {each.queue: each.dead for each in client.entity_counts()}
 
 
-lags = Shared(Lags)
+lags = WithStatus(Lags)
 
 
 def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     """Return length, failed jobs, dead entities and lag of queues, as JSON values.
 
     `wanted` are names and globs; without them all queues count. A queue that is not known
-    yet adds nothing. Raises QlessError.
+    yet adds nothing. Those of all namespaces are together. Raises QlessError.
     """
-    found: Lags = lags.get(alias)
-    queues = {
-        counts.name: queue_lag(counts, failed, found.dead.get(counts.name, 0), lag)
-        for counts, failed, lag in zip(
-            found.counts, found.failed, found.lags, strict=True
-        )
-        if not wanted or matches_any(counts.name, wanted)
-    }
+    each = [lags.get(name) for name, _ in routing.shares(alias, wanted or ("*",))]
+    queues: dict[str, dict[str, float]] = {}
+    for found in each:
+        _add(found, wanted, queues)
     total = {
         "length": sum(each["length"] for each in queues.values()),
         "waiting": sum(each["waiting"] for each in queues.values()),
@@ -59,10 +57,28 @@ def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "alias": alias,
-        "now": found.now,
+        "now": each[0].now,
         "queues": queues,
         "total": total,
     }
+
+
+def _add(
+    found: Lags, wanted: Sequence[str], queues: dict[str, dict[str, float]]
+) -> None:
+    """Add the figures of the queues of one namespace to those of others.
+
+    A queue is in two of them if jobs of it were left where it was before.
+    """
+    for counts, failed, lag in zip(found.counts, found.failed, found.lags, strict=True):
+        if not wanted or matches_any(counts.name, wanted):
+            dead = found.dead.get(counts.name, 0)
+            now = queue_lag(counts, failed, dead, lag)
+            before = queues.get(counts.name)
+            if before is not None:
+                lag = max(lag, before["lag"])
+                now = {name: now[name] + before[name] for name in now} | {"lag": lag}
+            queues[counts.name] = now
 
 
 def queue_lag(

@@ -55,10 +55,13 @@ class Snapshot:
     """How long it took to read all this."""
 
     @classmethod
-    def read(cls, client: Client) -> Snapshot:
-        """Ask the server; three calls for each of the first MOST_QUEUES queues at most."""
+    def read(cls, client: Client, status: NamespaceStatus | None = None) -> Snapshot:
+        """Ask the server; two calls for each of the first MOST_QUEUES queues at most.
+
+        And for the status, unless it is given.
+        """
         began = time.monotonic()
-        status = NamespaceStatus.read(client)
+        status = status or NamespaceStatus.read(client)
         names = [queue.counts.name for queue in status.queues[:MOST_QUEUES]]
         last = int(status.now // 60) - 1
         span = (last - SPAN + 1, last, SPAN)
@@ -112,6 +115,19 @@ class Shared:
         self._kept.clear()
 
 
+class WithStatus(Shared):
+    """Values that are made of the status that is shared, and of further calls."""
+
+    def __init__(self, read: Callable[[Client, NamespaceStatus], Any]) -> None:
+        super().__init__(lambda client: None)
+        self._read_more = read
+
+    def _ask(self, alias: str) -> Any:
+        # (Who asks for metrics, for the status and for lags within a second waits for one.)
+        status = statuses.get(alias)
+        return self._read_more(connections.impatient(alias), status)
+
+
 class SharedOutboxes(Shared):
     """What waits in outboxes, which databases are asked for."""
 
@@ -122,6 +138,6 @@ class SharedOutboxes(Shared):
         return [*waiting(alias)]
 
 
-snapshots = Shared(Snapshot.read)
 statuses = Shared(NamespaceStatus.read)
+snapshots = WithStatus(Snapshot.read)
 outboxes = SharedOutboxes()

@@ -87,7 +87,17 @@ def health(request: HttpRequest) -> HttpResponse:
 def status(request: HttpRequest) -> HttpResponse:
     """Return the JSON of `qless_status --json`."""
     alias = asked_alias(request)
-    return JsonResponse(status_data(statuses.get(alias), alias))
+    names = conf.namespaces_of(alias)
+    if len(names) == 1:
+        return JsonResponse(status_data(statuses.get(alias), alias))
+    found: dict[str, Any] = {}
+    answers = 200
+    for name in names:
+        try:
+            found[name] = status_data(statuses.get(name), name)
+        except QlessError as error:
+            found[name], answers = {"problem": str(error)}, 503
+    return JsonResponse(found, status=answers)
 
 
 @for_machines
@@ -107,17 +117,19 @@ def asked_aliases(request: HttpRequest) -> Sequence[str]:
             raise BadRequest(
                 f"alias={name}: QLESS has no such alias; there are: {', '.join(known)}."
             )
-    return names or known
+    found = [each for name in names for each in conf.namespaces_of(name)]
+    return list(dict.fromkeys(found)) or known
 
 
 def asked_alias(request: HttpRequest) -> str:
     """Return the alias that a request names, by default the default one."""
     if "alias" not in request.GET:
         return conf.DEFAULT_ALIAS
-    names = asked_aliases(request)
+    names = {*request.GET.getlist("alias")}
+    asked_aliases(request)
     if len(names) > 1:
         raise BadRequest("name one alias")
-    return names[0]
+    return names.pop()
 
 
 def number(request: HttpRequest, name: str) -> float | None:

@@ -16,12 +16,13 @@ because others depend on them are tried again, as long as that helps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core import BadArgument, BulkResult, arguments
-from django_qless.core.states import HELD, IN_QUEUE
+from django_qless.core.states import IN_QUEUE
+from django_qless.operations.changes import CHANGES, Change
 from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:
@@ -40,86 +41,6 @@ BURST = 10
 """Seconds without a step whose jobs may be made up for in one chunk."""
 COUNTED = 2000
 """Jobs that counting reads: even with the longest names it takes a moment only."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change that can be made to each of many jobs."""
-
-    name: str
-    apply: Callable[[Client, Sequence[str], Any], BulkResult]
-    wants: Callable[[Brief, Any], bool] = lambda brief, value: True
-    """Returns whether a job needs the change: it fits, and was not changed already."""
-    state: str | None = None
-    """The state that jobs must have, for a selection."""
-    displaces: bool = True
-    """True if a changed job leaves its place in the list in which it was found."""
-    oldest_first: bool = False
-    """True if the core finds the oldest job of a failure group fastest."""
-    renews: bool = False
-    """True if a changed job looks, by its state, like a new one."""
-    dependents_first: bool = False
-    """True if a job is refused until those that depend on it are changed."""
-
-
-CHANGES: dict[str, Change] = {
-    change.name: change
-    for change in (
-        Change(
-            "retry",
-            lambda client, jids, _value: client.revive_each(jids),
-            wants=lambda brief, _value: brief.state == "failed",
-            state="failed",
-            oldest_first=True,
-            renews=True,
-        ),
-        Change(
-            "cancel",
-            lambda client, jids, _value: client.cancel_each(jids),
-            wants=lambda brief, _value: brief.state != "complete",
-            dependents_first=True,
-        ),
-        Change(
-            "move",
-            lambda client, jids, value: client.move_each(jids, value),
-            renews=True,
-        ),
-        Change(
-            "priority",
-            lambda client, jids, value: client.priority_each(jids, value),
-            wants=lambda brief, value: brief.priority != value,
-        ),
-        Change(
-            "tag",
-            lambda client, jids, value: client.tag_each(jids, value),
-            wants=lambda brief, value: value not in brief.tags,
-            displaces=False,
-        ),
-        Change(
-            "untag",
-            lambda client, jids, value: client.untag_each(jids, value),
-            wants=lambda brief, value: value in brief.tags,
-        ),
-        Change(
-            "track",
-            lambda client, jids, _value: client.track_each(jids),
-            wants=lambda brief, _value: not brief.tracked,
-            displaces=False,
-        ),
-        Change(
-            "untrack",
-            lambda client, jids, _value: client.untrack_each(jids),
-            wants=lambda brief, _value: brief.tracked,
-            displaces=False,
-        ),
-        Change(
-            "timeout",
-            lambda client, jids, _value: client.timeout_each(jids),
-            wants=lambda brief, _value: brief.state in HELD,
-            renews=True,
-        ),
-    )
-}
 
 
 FILTERS = tuple(each.name for each in fields(JobQuery))

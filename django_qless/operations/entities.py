@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django_qless.conf import routing
+from django_qless.conf.each import aask_each, answers, ask_each
 from django_qless.core.commands import Commands
 from django_qless.core.commands.entities import (
     MOST_ENTITIES,
@@ -220,15 +222,19 @@ class AllEntities(OfAlias):
     """All queues with entities of an alias: `entities`."""
 
     def __getitem__(self, queue: str) -> QueueEntities:
-        return QueueEntities(self.alias, queue)
+        return QueueEntities(routing.queue_namespace(self.alias, queue), queue)
 
     def counts(self) -> list[EntityCounts]:
         """Return the figures of all queues that have, or had, entities."""
-        return self.client.entity_counts()
+        found = answers(
+            ask_each(self.namespaces, lambda client: client.entity_counts())
+        )
+        return [counts for each in found for counts in each]
 
     async def acounts(self) -> list[EntityCounts]:
         """Return the figures of all queues with entities, from asynchronous code."""
-        return await self.aclient.entity_counts()
+        found = await aask_each(self.namespaces, lambda client: client.entity_counts())
+        return [counts for each in answers(found) for counts in each]
 
 
 def _named(entities: Sequence[Any]) -> list[str]:

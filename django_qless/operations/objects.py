@@ -11,14 +11,25 @@ this module connects to no server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from django_qless.conf import DEFAULT_ALIAS
+from django_qless import conf
+from django_qless.conf import DEFAULT_ALIAS, routing
 from django_qless.conf.connections import connections
+from django_qless.conf.each import aask_each, answers, ask_each
 from django_qless.core import AsyncClient, AsyncQueue, Client, JobNotFound, Queue
-from django_qless.core.request import command
+from django_qless.core.request import Steps, adrive, command, drive
+from django_qless.exceptions import InvalidOption
+from django_qless.job_types import lookup
 from django_qless.job_types.handle import JobHandle
 from django_qless.operations.job_query import SCANNED, JobQuery, QueryPage
 from django_qless.schedules.handle import RecurringHandle
@@ -77,14 +88,19 @@ class OfAlias:
         return type(self)(alias)
 
     @property
+    def namespaces(self) -> Sequence[str]:
+        """The names of the namespaces of the alias: itself, without NAMESPACES."""
+        return conf.namespaces_of(self.alias)
+
+    @property
     def client(self) -> Client:
-        """The client of the alias."""
-        return connections[self.alias]
+        """The client of the alias: of the first of its namespaces."""
+        return connections[self.namespaces[0]]
 
     @property
     def aclient(self) -> AsyncClient:
         """The client of the alias for asynchronous code."""
-        return connections.aclient(self.alias)
+        return connections.aclient(self.namespaces[0])
 
 
 @dataclass(frozen=True)
@@ -119,18 +135,21 @@ class Queues(OfAlias):
     """Queues by name."""
 
     def __getitem__(self, name: str) -> QueueHandle:
-        return QueueHandle(self.client, name, self.alias)
+        alias = routing.queue_namespace(self.alias, name)
+        return QueueHandle(connections[alias], name, alias)
 
     def __iter__(self) -> Iterator[str]:
         return iter([counts.name for counts in self.counts()])
 
     def counts(self) -> list[QueueCounts]:
-        """Return the counts of all known queues."""
-        return self.client.queues()
+        """Return the counts of all known queues, namespace by namespace."""
+        found = answers(ask_each(self.namespaces, lambda client: client.queues()))
+        return [counts for each in found for counts in each]
 
     async def acounts(self) -> list[QueueCounts]:
         """Return the counts of all known queues, from asynchronous code."""
-        return await self.aclient.queues()
+        found = await aask_each(self.namespaces, lambda client: client.queues())
+        return [counts for each in answers(found) for counts in each]
 
 
 class JobPage(NamedTuple):
@@ -149,32 +168,33 @@ class Jobs(OfAlias):
     """Jobs by id."""
 
     def __getitem__(self, jid: str) -> JobHandle[Any]:
-        job = self.client.get(jid)
-        if job is None:
+        handle = self.get(jid)
+        if handle is None:
             raise JobNotFound(f"There is no job {jid!r} in {self.alias!r}")
-        return JobHandle(self.alias, job)
+        return handle
 
     def __contains__(self, jid: str) -> bool:
-        return self.client.get(jid) is not None
+        return self.get(jid) is not None
 
     def get(self, jid: str) -> JobHandle[Any] | None:
         """Return a job's handle, or None if there is no such job."""
-        job = self.client.get(jid)
-        return None if job is None else JobHandle(self.alias, job)
+        found = lookup.find_job(self.alias, jid)
+        return None if found is None else JobHandle(*found)
 
     async def aget(self, jid: str) -> JobHandle[Any] | None:
         """Return a job's handle, or None, from asynchronous code."""
-        job = await self.aclient.get(jid)
-        return None if job is None else JobHandle(self.alias, job)
+        found = await lookup.afind_job(self.alias, jid)
+        return None if found is None else JobHandle(*found)
 
     def many(self, jids: Sequence[str]) -> Sequence[JobHandle[Any]]:
         """Return the handles of those jobs that exist, in the order given."""
-        return [JobHandle(self.alias, job) for job in self.client.multiget(jids)]
+        found = ask_each(self.namespaces, lambda client: client.multiget(jids))
+        return self._in_order(jids, answers(found))
 
     async def amany(self, jids: Sequence[str]) -> Sequence[JobHandle[Any]]:
         """Return the handles of those jobs that exist, from asynchronous code."""
-        found = await self.aclient.multiget(jids)
-        return [JobHandle(self.alias, job) for job in found]
+        found = await aask_each(self.namespaces, lambda client: client.multiget(jids))
+        return self._in_order(jids, answers(found))
 
     def list(
         self, *, offset: int = 0, count: int = 25, scan: int = SCANNED, **chosen: str
@@ -185,34 +205,62 @@ class Jobs(OfAlias):
         have `*` and `?`; jid may be a prefix followed by `*`. Canceled jobs are found by
         this state, or by their full id. Raises BadArgument for an unknown state.
         """
-        query = JobQuery(**chosen)
-        page = query.page(self.client, offset=offset, count=count, scan=scan)
-        return self._page(page)
+        names, query = self._names(chosen), JobQuery(**chosen)
+        clients = [connections[name] for name in names]
+        pages = drive(query.pages(clients, offset, count, scan))
+        return _joined(names, *pages)
 
     async def alist(
         self, *, offset: int = 0, count: int = 25, scan: int = SCANNED, **chosen: str
     ) -> JobPage:
         """Asynchronous version of `list`."""
-        query = JobQuery(**chosen)
-        page = await query.apage(self.aclient, offset=offset, count=count, scan=scan)
-        return self._page(page)
+        names, query = self._names(chosen), JobQuery(**chosen)
+        clients = [connections.aclient(name) for name in names]
+        pages = await adrive(query.pages(clients, offset, count, scan))
+        return _joined(names, *pages)
 
     def revive(self, jids: Sequence[str]) -> int:
         """Return failed jobs to their queues with all their retries; return how many.
 
         Jobs that have not failed stay as they are.
         """
-        return self.client.revive(jids)
+        found = ask_each(self.namespaces, lambda client: client.revive(jids))
+        return sum(answers(found))
 
     async def arevive(self, jids: Sequence[str]) -> int:
         """Asynchronous version of `revive`."""
-        return await self.aclient.revive(jids)
+        found = await aask_each(self.namespaces, lambda client: client.revive(jids))
+        return sum(answers(found))
 
-    def _page(self, page: QueryPage) -> JobPage:
-        handles: list[JobHandle[Any]] = [
-            JobHandle(self.alias, job) for job in page.jobs
-        ]
-        return JobPage(handles, page.scanned, page.total, page.following)
+    def _names(self, chosen: Mapping[str, str]) -> Sequence[str]:
+        """Return the namespaces that may have jobs that are chosen so."""
+        queue = chosen.get("queue")
+        if queue is None:
+            return self.namespaces
+        return [routing.queue_namespace(self.alias, queue)]
+
+    def _in_order(
+        self, jids: Sequence[str], found: Sequence[Sequence[Any]]
+    ) -> Sequence[JobHandle[Any]]:
+        handles: dict[str, JobHandle[Any]] = {
+            job.jid: JobHandle(name, job)
+            for name, some in zip(self.namespaces, found, strict=True)
+            for job in some
+        }
+        return [handles[jid] for jid in jids if jid in handles]
+
+
+def _joined(
+    names: Sequence[str], parts: Sequence[QueryPage], following: int | None
+) -> JobPage:
+    """Return one page of the parts of namespaces with these names."""
+    handles: list[JobHandle[Any]] = [
+        JobHandle(name, job)
+        for name, part in zip(names, parts, strict=True)
+        for job in part.jobs
+    ]
+    scanned = sum(part.scanned for part in parts)
+    return JobPage(handles, scanned, sum(part.total for part in parts), following)
 
 
 class SchedulePage(NamedTuple):
@@ -232,7 +280,7 @@ class RecurringJobs(OfAlias):
     """
 
     def __getitem__(self, schedule: str) -> RecurringHandle:
-        return RecurringHandle(self.alias, schedule).refresh()
+        return self.handle(schedule).refresh()
 
     def __contains__(self, schedule: str) -> bool:
         return self.get(schedule) is not None
@@ -254,35 +302,58 @@ class RecurringJobs(OfAlias):
             following = page.following
 
     def handle(self, schedule: str) -> RecurringHandle:
-        """Return a handle without checking that the recurring job exists."""
+        """Return a handle without checking that the recurring job exists.
+
+        (Where there are several namespaces they are asked which one has it.)
+        """
+        if len(self.namespaces) > 1 and (found := self.get(schedule)) is not None:
+            return found
         return RecurringHandle(self.alias, schedule)
 
     def get(self, schedule: str) -> RecurringHandle | None:
         """Return the handle of a recurring job, or None if it does not exist."""
-        return self._handle(self.client.schedule_get(schedule))
+        names = self.namespaces
+        found = ask_each(names, lambda client: client.schedule_get(schedule))
+        return self._first(names, answers(found))
 
     async def aget(self, schedule: str) -> RecurringHandle | None:
         """Return the handle of a recurring job, or None, from asynchronous code."""
-        return self._handle(await self.aclient.schedule_get(schedule))
+        names = self.namespaces
+        found = await aask_each(names, lambda client: client.schedule_get(schedule))
+        return self._first(names, answers(found))
 
     def list(self, *, offset: int = 0, count: int = 25) -> SchedulePage:
-        """Return a page of the recurring jobs."""
-        return self._page(self.client.schedule_list(offset, count), offset)
+        """Return a page of the recurring jobs, namespace by namespace."""
+        clients = [connections[name] for name in self.namespaces]
+        return drive(self._listing(clients, offset, count))
 
     async def alist(self, *, offset: int = 0, count: int = 25) -> SchedulePage:
         """Return a page of the recurring jobs, from asynchronous code."""
-        return self._page(await self.aclient.schedule_list(offset, count), offset)
+        clients = [connections.aclient(name) for name in self.namespaces]
+        return await adrive(self._listing(clients, offset, count))
 
-    def _handle(self, found: Schedule | None) -> RecurringHandle | None:
-        return None if found is None else RecurringHandle(self.alias, found.id, found)
+    def _first(
+        self, names: Sequence[str], found: Sequence[Schedule | None]
+    ) -> RecurringHandle | None:
+        for name, schedule in zip(names, found, strict=True):
+            if schedule is not None:
+                return RecurringHandle(name, schedule.id, schedule)
+        return None
 
-    def _page(self, listing: ScheduleListing, offset: int) -> SchedulePage:
-        handles = [
-            RecurringHandle(self.alias, found.id, found) for found in listing.schedules
-        ]
+    def _listing(
+        self, clients: Sequence[Any], offset: int, count: int
+    ) -> Steps[SchedulePage]:
+        handles: list[RecurringHandle] = []
+        total = 0
+        for name, client in zip(self.namespaces, clients, strict=True):
+            start = max(0, offset - total)
+            listing: ScheduleListing = yield client.schedule_list(start, count)
+            total += listing.total
+            some = listing.schedules[: count - len(handles)]
+            handles += [RecurringHandle(name, found.id, found) for found in some]
         end = offset + len(handles)
-        following = end if handles and end < listing.total else None
-        return SchedulePage(handles, listing.total, following)
+        following = end if handles and end < total else None
+        return SchedulePage(handles, total, following)
 
 
 class Workers(OfAlias):
@@ -316,11 +387,23 @@ class Failures(OfAlias):
 
     def unfail(self, group: str, queue: str, count: int = 25) -> int:
         """Return up to `count` jobs of a group, the oldest first, to a queue."""
+        self._check(group, queue)
         return self.client.unfail(queue, group, count)
 
     async def aunfail(self, group: str, queue: str, count: int = 25) -> int:
         """Return jobs of a group to a queue, from asynchronous code."""
+        self._check(group, queue)
         return await self.aclient.unfail(queue, group, count)
+
+    def _check(self, group: str, queue: str) -> None:
+        """Raise InvalidOption if the queue is in another namespace."""
+        home = routing.queue_namespace(self.alias, queue)
+        if home != self.alias and routing.is_routed(self.alias):
+            raise InvalidOption(
+                f"unfail: the queue {queue!r} is in namespace {home!r}, and the group "
+                f"{group!r} was looked for in {self.alias!r}: use failures.using_alias("
+                f"{home!r}) for the jobs that have failed there"
+            )
 
 
 class Config(OfAlias):

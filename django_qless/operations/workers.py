@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django_qless.worker.known_queues import matches_any
+from django_qless.core.globs import matches_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

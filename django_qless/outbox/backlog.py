@@ -11,6 +11,7 @@ import logging
 import os
 import time
 
+from django.db import DatabaseError
 from django.db import connections as databases
 
 from django_qless.outbox import sweep
@@ -51,15 +52,28 @@ def is_over(database: str, alias: str, before: int | None = None) -> bool:
         return False  # (What a rollback brings back would be delivered again.)
     # Only one thread tries.
     _behind[database, alias] = time.monotonic() + PAUSE
-    swept = sweep.sweep(database, alias, of=source(), before=before, most=SHARE)
-    if swept.error is not None:
+    try:
+        left = _deliver_some(database, alias, before)
+    except DatabaseError as busy:
+        # The caller has committed: that others write just now is no error of theirs.
+        logger.warning("later: outbox not swept: database=%s error=%s", database, busy)
         return False
-    own = entries(database).filter(alias=alias, source=source())
-    if (own if before is None else own.filter(id__lt=before)).exists():
-        _behind[database, alias] = 0.0
+    if left:
         return False
     _behind.pop((database, alias), None)
     logger.info("nothing waits any more: database=%s alias=%s", database, alias)
+    return True
+
+
+def _deliver_some(database: str, alias: str, before: int | None) -> bool:
+    """Deliver some that this process has left; return whether more of them are left."""
+    swept = sweep.sweep(database, alias, of=source(), before=before, most=SHARE)
+    if swept.error is not None:
+        return True
+    own = entries(database).filter(alias=alias, source=source())
+    if not (own if before is None else own.filter(id__lt=before)).exists():
+        return False
+    _behind[database, alias] = 0.0
     return True
 
 

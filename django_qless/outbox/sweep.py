@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import DatabaseError, transaction
 from django.db import connections as databases
-from django.db.models.functions import Now
 
 from django_qless.conf.connections import connections
 from django_qless.core import Client, QlessError
 from django_qless.core.commands.deliveries import MOST_FORGOTTEN
 from django_qless.core.exceptions import REFUSALS, NotReplicated
 from django_qless.outbox import calls, delivery
-from django_qless.outbox.tables import entries
+from django_qless.outbox.tables import Now, entries
 
 if TYPE_CHECKING:
     from django_qless.core.request import Command

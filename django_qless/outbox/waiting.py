@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from django.db import DatabaseError
 from django.db import connections as databases
 from django.db.models import Count, Max, Min, Sum
-from django.db.models.functions import Now
 
 from django_qless.outbox import tables
 
@@ -58,7 +57,7 @@ def _of(database: str, alias: str) -> Waiting:
             jobs=Sum("jobs"),
             oldest=Min("created"),
             # By the database's clock, as `created` is.
-            now=Max(Now()),
+            now=Max(tables.Now()),
         )
     )
     if not found["entries"]:

@@ -14,15 +14,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections as databases
-from django.utils.module_loading import import_string
 
-from django_qless import conf, signals
-from django_qless.conf import sealing
+from django_qless import conf
+from django_qless.conf import routing, sealing
 from django_qless.conf.connections import connections
 from django_qless.core import AsyncClient, Client, Reserved
 from django_qless.core.settle import SEALED
@@ -33,6 +32,7 @@ from django_qless.job_types.current import CurrentJob, running
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.outbox import tables as outbox_tables
 from django_qless.runtime import connection_cleanup, hooks
+from django_qless.runtime.announcements import SIGNALS, Announcements
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
@@ -54,25 +54,6 @@ from django_qless.workflows import spawn
 
 logger = logging.getLogger("django_qless.worker")
 
-SIGNALS = {
-    "started": signals.job_started,
-    "completed": signals.job_completed,
-    "failed": signals.job_failed,
-    "retried": signals.job_retried,
-    "lost": signals.job_lost,
-    "over_target": signals.job_over_target,
-}
-
-BATCH_SIGNALS = {
-    "started": signals.batch_started,
-    "finished": signals.batch_finished,
-}
-
-WORKER_SIGNALS = {
-    "started": signals.worker_started,
-    "stopped": signals.worker_stopped,
-}
-
 
 class JobCall(NamedTuple):
     """The call that runs a job."""
@@ -92,17 +73,13 @@ class JobCall(NamedTuple):
         return result if self.attempt is None else self.attempt.finish(result)
 
 
-class DjangoEnvironment:
+class DjangoEnvironment(Announcements):
     """The environment of a Django project, for the workers of one alias."""
-
-    #: The cleanup of a thread around each job.
-    before_job = staticmethod(connection_cleanup.before_job)
-    after_job = staticmethod(connection_cleanup.after_job)
 
     def __init__(self, alias: str = conf.DEFAULT_ALIAS) -> None:
         self.alias = alias
         self._startup = Startup(alias)
-        # Middleware, by job type where it has its own, and sync or async.
+        # Middleware by job type, None for all that have none of their own; sync or async.
         self._chains: dict[tuple[JobType | None, bool], Any] = {}
         self._threads = JobThreads()
 
@@ -238,15 +215,17 @@ class DjangoEnvironment:
 
         Made once for all job types that have none of their own.
         """
-        has_own = job_type.options.middleware or hooks.has_own(job_type)
-        key = (job_type if has_own else None, is_async)
-        chain = self._chains.get(key)
+        chain = self._chains.get((job_type, is_async))
         if chain is None:
-            factories = factories_for(self.alias, job_type)
-            run = self._acall if is_async else self._call
-            chain = chained(factories, run, is_async=is_async)
-            chain = hooks.with_hooks(self.alias, job_type, chain, is_async=is_async)
-            self._chains[key] = chain
+            has_own = job_type.options.middleware or hooks.has_own(job_type)
+            key = (job_type if has_own else None, is_async)
+            chain = self._chains.get(key)
+            if chain is None:
+                factories = factories_for(self.alias, job_type)
+                run = self._acall if is_async else self._call
+                chain = chained(factories, run, is_async=is_async)
+                chain = hooks.with_hooks(self.alias, job_type, chain, is_async=is_async)
+            self._chains[key] = self._chains[job_type, is_async] = chain
         return chain
 
     def _call(self, current: CurrentJob) -> Any:
@@ -328,98 +307,6 @@ class DjangoEnvironment:
             return False
         return bool(signal.receivers) or self._has_tasks
 
-    def has_batch_listeners(self) -> bool:
-        """Return whether `announce_batch` would reach any code."""
-        return any(signal.receivers for signal in BATCH_SIGNALS.values())
-
-    def announce_batch(
-        self, what: str, jobs: Sequence[CurrentJob], worker: str, **details: int
-    ) -> None:
-        """Send the signal `batch_<what>`; log what receivers raise."""
-        signal = BATCH_SIGNALS[what]
-        if not signal.receivers:
-            return
-        depths = self.before_job()
-        try:
-            given = {"jobs": jobs, "worker": worker, "alias": self.alias, **details}
-            copy_context().run(signal.send_robust, type(self), **given)
-        except BaseException:
-            logger.exception("a receiver of batch_%s failed", what)
-        finally:
-            self.after_job(depths)
-
-    def announce(self, what: str, current: CurrentJob, **details: object) -> None:
-        """Send the signal `job_<what>`, after those of a Task; log their exceptions."""
-
-        def send() -> None:
-            depths = self.before_job()
-            try:
-                if is_task:
-                    tasks.announce(what, current, details.get("exception"))
-                SIGNALS[what].send_robust(sender, job=current, **details)
-            finally:
-                self.after_job(depths)
-
-        # The end of a job whose process died is announced by another process.
-        sender = registry.get(current.name) or self.resolve(current.name)
-        is_task = known_tasks.is_task(current.name)
-        if not is_task and not SIGNALS[what].receivers:
-            return
-        try:
-            copy_context().run(send)
-        except BaseException:  # SystemExit changes nothing, either
-            logger.exception("a receiver of job_%s failed", what)
-
-    async def aannounce(
-        self, what: str, current: CurrentJob, **details: object
-    ) -> None:
-        """Send it from a thread, without blocking the event loop."""
-        if not SIGNALS[what].receivers:
-            if tasks.is_quick(what, current):
-                copy_context().run(tasks.announce, what, current)
-                return
-            if not known_tasks.is_task(current.name):
-                return
-        thread = self._threads.take()
-        try:
-            await thread.call(partial(self.announce, what, current, **details))
-        finally:
-            self._threads.give_back(thread)
-
-    def announce_exhausted(
-        self, klass: str, batch: Mapping[Any, Any], errors: Mapping[Any, str]
-    ) -> None:
-        """Call the hook `retries_exhausted` and send the signal; log what they raise."""
-        job_type = self.resolve(klass)
-        if job_type is None:
-            return
-
-        def send() -> None:
-            depths = self.before_job()
-            try:
-                signals.retries_exhausted.send_robust(
-                    job_type, batch=dict(batch), errors=dict(errors)
-                )
-                hook = job_type.options.retries_exhausted
-                if isinstance(hook, str):
-                    hook = import_string(hook)
-                if hook is not None:
-                    hook(dict(batch))
-            finally:
-                self.after_job(depths)
-
-        try:
-            copy_context().run(send)
-        except BaseException:  # as with receivers of signals
-            logger.exception("retries_exhausted of %s failed", klass)
-
-    def announce_worker(self, what: str, worker: str) -> None:
-        """Send `worker_started` or `worker_stopped`, and leave no connection open."""
-        signal = WORKER_SIGNALS[what]
-        if signal.receivers:
-            signal.send_robust(type(self), worker=worker, alias=self.alias)
-            databases.close_all()
-
     def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Enqueue jobs for a running one; return their handles."""
         return spawn.spawn(self.alias, current, jobs)
@@ -427,6 +314,11 @@ class DjangoEnvironment:
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
         return await spawn.aspawn(self.alias, current, jobs)
+
+    def check_move(self, current: CurrentJob, queue: str) -> None:
+        """Raise InvalidOption if NAMESPACES routes this queue to another namespace."""
+        whose = f"job {current.jid} (move_to)"
+        routing.check_stays(whose, self.alias, current.queue, queue)
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""

@@ -22,7 +22,7 @@ from django.utils.module_loading import import_string
 
 from django_qless import conf
 from django_qless.job_types.current import CurrentJob
-from django_qless.job_types.options import MiddlewareFactory
+from django_qless.job_types.option_types import MiddlewareFactory
 from django_qless.job_types.registry import JobType
 
 Run = Callable[[CurrentJob], Any]

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from django.conf import ENVIRONMENT_VARIABLE, settings
 
 from django_qless import conf
+from django_qless.conf import routing
 from django_qless.conf.config_sync import MARKER, declared_options
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import ConnectionLost, QlessError
@@ -179,7 +180,7 @@ def declared_on(alias: str) -> dict[str, dict[str, Any]]:
     return {
         job_type.name: definition_of(job_type)
         for job_type in registry
-        if job_type.options.alias == alias and _recurs(job_type)
+        if routing.namespace(job_type.options) == alias and _recurs(job_type)
     }
 
 

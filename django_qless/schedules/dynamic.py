@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from asgiref.sync import sync_to_async
 from django.db.models import Model
 
+from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.core import Client
 from django_qless.core.exceptions import BadArgument
@@ -42,7 +43,7 @@ from django_qless.serialization.model_references import reference_key, write_dat
 if TYPE_CHECKING:
     from django_qless.core import Put
     from django_qless.core.request import Command
-    from django_qless.declare.function import Declaration
+    from django_qless.declare.declaration import Declaration
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.outbox.delivery import Delivery
 
@@ -182,10 +183,11 @@ def setting(
         )
     in_python = needs_options(job_type)
     _check_options(job_type, options, in_python=in_python)
+    _check_namespace(job_type, options)
     row = ""
     if target.row is not None:
         # The row may be deleted before the commit at which the schedule is made.
-        per_row.listen(options.alias, job_type)
+        per_row.listen(plan.alias, job_type)
         row = envelope.reference(job_type.name, target.row, job_type.model)
     definition: dict[str, Any] = {
         **timetable.for_core(),
@@ -221,7 +223,7 @@ def setting(
     _check_sendable(target, definition)
     transactions = _open_transactions(target, options)
     return ScheduleChange(
-        *(target, options.alias, definition),
+        *(target, plan.alias, definition),
         pending=bool(transactions),
         outbox=dispatch.uses_outbox(options.on_commit, options.alias),
     ), transactions
@@ -231,9 +233,10 @@ def removal(
     target: ScheduleTarget, options: Options
 ) -> tuple[ScheduleChange, Sequence[str]]:
     """Return the change that ends a schedule, and the databases whose commit it awaits."""
+    _check_namespace(target.job_type, options)
     transactions = _open_transactions(target, options)
     return ScheduleChange(
-        *(target, options.alias, None),
+        *(target, routing.namespace(options), None),
         pending=bool(transactions),
         outbox=dispatch.uses_outbox(options.on_commit, options.alias),
     ), transactions
@@ -282,6 +285,15 @@ def _check_options(job_type: JobType, options: Options, *, in_python: bool) -> N
                 f"{job_type.name}: {each.name} cannot be given to a schedule: its jobs "
                 "have what @job declares."
             )
+
+
+def _check_namespace(job_type: JobType, options: Options) -> None:
+    """Raise InvalidOption for a second schedule of one id in another namespace."""
+    declared = job_type.options
+    if options.alias == declared.alias:
+        whose = f"{job_type.name}: recur: its schedules are where its own queue is"
+        home = routing.namespace(declared)
+        routing.check_stays(whose, home, declared.queue, options.queue)
 
 
 class RecurMethods:
@@ -416,16 +428,9 @@ class RecurMethods:
                 row, _ = self._first(args)
         return ScheduleTarget(plan.job_type, row, key)
 
-    # Methods of a job function.
+    if TYPE_CHECKING:  # the job function has these
 
-    def _bound_plan(self) -> EnqueuePlan:
-        raise NotImplementedError
-
-    def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        raise NotImplementedError
-
-    def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        raise NotImplementedError
-
-    def _first(self, args: tuple[Any, ...]) -> tuple[Model, tuple[Any, ...]]:
-        raise NotImplementedError
+        def _bound_plan(self) -> EnqueuePlan: ...
+        def _data(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str: ...
+        def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str: ...
+        def _first(self, args: tuple[Any, ...]) -> tuple[Model, tuple[Any, ...]]: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from django_qless.conf import routing
 from django_qless.core import ScheduleNotFound
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import InvalidOption, NotPut
@@ -258,6 +259,8 @@ class RecurringHandle(Handle):
                     f"{self.id}: there is no {name!r} to be changed: possible are "
                     f"{', '.join((*TIMES, *OPTIONS))}."
                 )
+        if isinstance(queue := changes.get("queue"), str):
+            routing.check_stays(self.id, self.alias, self.queue, queue)
         if not changes:
             raise InvalidOption(f"{self.id}: nothing is given that is to be changed.")
         if "retries" in changes and self._known.klass.endswith(f":{WORD}"):

@@ -43,6 +43,15 @@ to_json = json.JSONEncoder(
 
 from_json = json.JSONDecoder().decode
 
+
+def json_or_none(text: str) -> Any:
+    """Return the value of JSON text; None if it is none."""
+    try:
+        return from_json(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 PLAIN = frozenset({str, int, float, bool, type(None)})
 only_plain = PLAIN.issuperset
 _only_strings = frozenset({str}).issuperset

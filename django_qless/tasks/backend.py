@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.timezone import is_naive, make_aware
 
 from django_qless import conf
+from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.conf.sealing import open_value
 from django_qless.core.exceptions import BadArgument
@@ -23,6 +24,7 @@ from django_qless.enqueue.plan import EnqueuePlan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.limits import validate_keys
+from django_qless.job_types.lookup import ahome_of, home_of
 from django_qless.job_types.options import Options
 from django_qless.job_types.redaction import sensitive_values, validate_sensitive
 from django_qless.job_types.signature import CallSignature
@@ -147,7 +149,7 @@ class QlessBackend(BaseTaskBackend):
     ) -> Any:
         """Enqueue the Task from asynchronous code; return its TaskResult."""
         options = self.options_of(task)
-        if dispatch.uses_outbox(options.on_commit, options.alias):
+        if dispatch.uses_outbox(options.on_commit, routing.namespace(options)):
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(task, args, kwargs)
         batch, transactions = self._batch(task, args, kwargs)
@@ -156,12 +158,13 @@ class QlessBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> Any:
         """Return the TaskResult of this id as it is now. Raises TaskResultDoesNotExist."""
-        return drive(self._result(connections[self.qless.alias], result_id))
+        home = home_of(self.qless.alias, result_id)
+        return drive(self._result(connections[home], result_id))
 
     async def aget_result(self, result_id: str) -> Any:
         """Return the TaskResult from asynchronous code."""
-        client = connections.aclient(self.qless.alias)
-        return await adrive(self._result(client, result_id))
+        home = await ahome_of(self.qless.alias, result_id)
+        return await adrive(self._result(connections.aclient(home), result_id))
 
     def _result(self, client: Any, result_id: str) -> Steps[Any]:
         try:

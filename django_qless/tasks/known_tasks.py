@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 
+from django_qless.conf import routing
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.tasks import frameworks
 
@@ -131,8 +132,13 @@ def backends(alias: str) -> Iterator[QlessBackend]:
         except Exception:
             logger.exception("TASKS[%r] cannot be used", name)
             continue
-        if isinstance(backend, QlessBackend) and backend.qless.alias == alias:
+        if isinstance(backend, QlessBackend) and _serves(alias, backend.qless.alias):
             yield backend
+
+
+def _serves(alias: str, alias_of_backend: str) -> bool:
+    """Return whether jobs of a backend may be in an alias, or a namespace."""
+    return routing.alias_of(alias) == routing.alias_of(alias_of_backend)
 
 
 def is_trusted(module: str, backend: QlessBackend) -> bool:

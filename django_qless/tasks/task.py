@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.exceptions import InvalidOption
+from django_qless.job_types.option_table import In
 from django_qless.job_types.options import (
     ONLY_DECLARED,
     TABLE,
-    In,
     Options,
     check_using,
     given_in,

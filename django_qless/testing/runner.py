@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
-from django_qless.conf import DEFAULT_ALIAS
+from django_qless.conf import DEFAULT_ALIAS, routing
 from django_qless.conf.connections import connections
+from django_qless.core.globs import matches_any
 from django_qless.testing import clock
 from django_qless.testing.captured import Runs
 from django_qless.testing.dispatcher import ensure_begun
@@ -20,7 +21,6 @@ from django_qless.testing.execution import (
     raise_failure,
     raise_interrupt,
 )
-from django_qless.worker.known_queues import matches_any
 from django_qless.worker.ticker import Ticker
 
 if TYPE_CHECKING:
@@ -56,14 +56,29 @@ def run_jobs(
     `limit` runs.
     """
     ensure_begun()
-    runner = JobRunner(
-        alias,
-        queues,
-        until=clock.end_of(with_scheduled, alias),
-        raise_failures=raise_failures,
-        limit=limit,
-    )
-    return runner.run() if until_empty else runner.run_ready()
+    runs = Runs()
+    runners = [
+        JobRunner(
+            name,
+            own,
+            until=clock.end_of(with_scheduled, name),
+            raise_failures=raise_failures,
+            limit=limit,
+            runs=runs,
+        )
+        for name, own in routing.shares(alias, queues or ("*",))
+    ]
+    if not until_empty:
+        for runner, ready in [(runner, runner.reserve_ready()) for runner in runners]:
+            runner.run_reserved(ready)
+        return runs
+    while True:
+        before = len(runs)
+        for runner in runners:
+            runner.run()
+        # A job may have enqueued others in a namespace whose turn is over.
+        if len(runners) == 1 or len(runs) == before:
+            return runs
 
 
 async def arun_jobs(
@@ -97,8 +112,12 @@ class JobRunner:
         raise_failures: bool = True,
         retry: bool = True,
         limit: int = MAX_RUNS,
+        runs: Runs | None = None,
     ) -> None:
-        """`until`: how far time may move; without `retry` every failure is final."""
+        """`until`: how far time may move; without `retry` every failure is final.
+
+        `runs` are those before it, to which its own are added.
+        """
         self._alias = alias
         self._queues = tuple(queues) or ("*",)
         self._until = until
@@ -107,7 +126,7 @@ class JobRunner:
         self._limit = limit
         self._client = connections[alias]
         self._execution = TestExecution(alias, self._client)
-        self.runs = Runs()
+        self.runs = Runs() if runs is None else runs
         #: The time, if it has been moved.
         self._moment: float | None = None
 
@@ -121,12 +140,16 @@ class JobRunner:
                 elif not self._move_on():
                     return self.runs
 
-    def run_ready(self) -> Runs:
-        """Run the jobs that are ready now, without those that they enqueue."""
+    def reserve_ready(self) -> list[Reserved]:
+        """Reserve the jobs that are ready now."""
         self._moment = None if self._until in (None, math.inf) else self._until
         with clock.travel_to(self._alias, self._moment):
-            self._run_all(list(self._reserved(MAX_RESERVED)))
-        return self.runs
+            return list(self._reserved(MAX_RESERVED))
+
+    def run_reserved(self, jobs: list[Reserved]) -> None:
+        """Run them, without those that they enqueue."""
+        with clock.travel_to(self._alias, self._moment):
+            self._run_all(jobs)
 
     def _reserve(self, count: int) -> list[Reserved]:
         worker = self._execution.worker

@@ -1,4 +1,6 @@
-"""Several aliases under one command: a worker for each, and a parent of them.
+"""Several aliases, or namespaces of one, under one command: a worker for each.
+
+A parent is above them.
 
 Each worker is a process like any other worker, with its own alias, name, children and
 connections, so that a server that is down does not affect the others. The parent runs no
@@ -38,7 +40,7 @@ from django_qless.worker.status_report import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from django_qless.worker.options import WorkerOptions
 
@@ -64,12 +66,18 @@ class GroupMember(NamedTuple):
         """Record in the environment that this process is this member."""
         os.environ[ENVIRONMENT_VARIABLE] = f"{os.getpid()} {self.parent} {self.alias}"
 
-    def options(self, options: WorkerOptions) -> WorkerOptions:
-        """Return the options of this worker; `options` are those of the group."""
+    def options(
+        self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
+    ) -> WorkerOptions:
+        """Return the options of this worker; `options` are those of the group.
+
+        `queues` are those of each alias.
+        """
         path = options.health_file
         return dataclasses.replace(
             options,
             alias=self.alias,
+            queues=queues.get(self.alias, options.queues),
             name=f"{options.name}-{self.alias}",
             health_file=path and f"{path}.{quote(self.alias, safe='')}",
             pidfile=None,
@@ -93,12 +101,16 @@ class WorkerGroup:
     def __init__(
         self,
         options: WorkerOptions,
-        aliases: Sequence[str],
+        queues: Mapping[str, tuple[str, ...]],
         work: Callable[[WorkerOptions], int],
     ) -> None:
-        """`work` is called in each process, with its options; it returns the exit code."""
+        """`queues` are those of each alias.
+
+        `work` is called in each process, with its options; it returns the exit code.
+        """
         self.options = options
-        self.aliases = aliases
+        self.queues = queues
+        self.aliases = list(queues)
         self.work = work
         #: Workers that have not ended, by process id.
         self.workers: dict[int, WorkerOptions] = {}
@@ -164,7 +176,7 @@ class WorkerGroup:
     def start(self, alias: str, mask: Iterable[int]) -> None:
         """Start the worker of this alias; `mask` is its signal mask."""
         member = GroupMember(alias, self.pid)
-        options = member.options(self.options)
+        options = member.options(self.options, self.queues)
         flush_output()
         pid = os.fork()
         if pid == 0:

@@ -138,6 +138,9 @@ class Environment(Protocol):
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
 
+    def check_move(self, current: CurrentJob, queue: str) -> None:
+        """Raise if a running job cannot go on in this queue, which is elsewhere."""
+
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""
 

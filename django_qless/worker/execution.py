@@ -23,11 +23,7 @@ from django_qless.exceptions import (
 from django_qless.job_types.backoff import DEFAULT_BACKOFF
 from django_qless.job_types.current import CurrentJob
 from django_qless.worker import failure_report
-from django_qless.worker.log import (
-    is_final_failure,
-    is_outcome_logged,
-    log_outcome,
-)
+from django_qless.worker.log import is_final_failure, log_outcome
 from django_qless.worker.retry_policy import retry_delay, should_retry
 from django_qless.worker.sandbox import Sandboxes
 
@@ -154,7 +150,7 @@ class Execution:
         error: BaseException | None,
     ) -> str:
         """Log an outcome; return the event that has listeners, "" for none."""
-        if is_outcome_logged(outcome):
+        if outcome.verb != "complete" or logger.isEnabledFor(logging.DEBUG):
             self.log(reserved, outcome, time.monotonic() - began, error)
         event = announced(reserved, outcome)
         return event if self.environment.has_listeners(event) else ""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from django_qless.core.exceptions import QlessError
+from django_qless.core.globs import is_glob, matches_any, pattern
 from django_qless.worker.log import log_event
 
 if TYPE_CHECKING:
@@ -80,20 +79,3 @@ class KnownQueues:
         """Return for how many seconds the queue's oldest ready job had waited."""
         entry = self._entries.get(queue)
         return 0.0 if entry is None else entry.lag
-
-
-def is_glob(name: str) -> bool:
-    """Return whether this may match any number of queues."""
-    return "*" in name or "?" in name
-
-
-def matches_any(name: str, globs: Iterable[str]) -> bool:
-    """Return whether one of these names and globs matches this queue."""
-    return any(pattern(glob).fullmatch(name) for glob in globs)
-
-
-@lru_cache(maxsize=256)
-def pattern(glob: str) -> re.Pattern[str]:
-    """Return a glob with * and ? as a regular expression."""
-    escaped = re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.compile(escaped, re.DOTALL)

@@ -114,11 +114,6 @@ def is_final_failure(reserved: Reserved, outcome: Settlement) -> bool:
     )
 
 
-def is_outcome_logged(outcome: Settlement) -> bool:
-    """Return whether this outcome is logged: a completed job is only in DEBUG."""
-    return outcome.verb != "complete" or is_enabled(logging.DEBUG)
-
-
 def log_outcome(
     reserved: Reserved,
     outcome: Settlement,

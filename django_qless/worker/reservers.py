@@ -18,12 +18,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, ClassVar
 
-from django_qless.worker.known_queues import (
-    MAX_AGE,
-    KnownQueues,
-    is_glob,
-    matches_any,
-)
+from django_qless.core.globs import is_glob, matches_any
+from django_qless.worker.known_queues import MAX_AGE, KnownQueues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

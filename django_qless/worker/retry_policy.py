@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from django_qless.job_types.backoff import DEFAULT_BACKOFF
 
 if TYPE_CHECKING:
-    from django_qless.job_types.options import Backoff, Options
+    from django_qless.job_types.option_types import Backoff
+    from django_qless.job_types.options import Options
 
 logger = logging.getLogger("django_qless.worker")
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
+from django_qless import conf
+from django_qless.conf import routing
 from django_qless.core import NotReplicated, new_jid
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import TAKE
@@ -58,6 +60,8 @@ class Workflow:
         self._policy: str = check(str(self), "on_failure", on_failure)
         self._on_commit = on_commit
         self._alias = alias
+        #: The queue of the job that came last; None before the first.
+        self._queue: str | None = None
         self._nodes: list[Node] = []
         # The options are kept beside their plan, so that their id is not used again.
         self._plans: dict[tuple[JobType, int], tuple[Options, EnqueuePlan]] = {}
@@ -204,7 +208,8 @@ class Workflow:
 
     def _dependency(self, job: Dependency, nodes: Sequence[Node]) -> Node:
         plan = declared_plan(job.job_type)
-        self.check_alias(plan.alias, job.job_type.name)
+        queue = job.job_type.options.queue
+        self.check_alias(plan.alias, job.job_type.name, queue)
         request = plan.request(
             *(job.data, job.key),
             conflict=TAKE,
@@ -241,7 +246,7 @@ class Workflow:
     def _check_suits(
         self, job_type: JobType, options: Options, arguments: CallArguments
     ) -> None:
-        self.check_alias(options.alias, job_type.name)
+        self.check_alias(routing.namespace(options), job_type.name, options.queue)
         conflict = arguments.conflict or options.on_conflict
         may_stay = conflict in (TAKE, "refuse") and not options.debounce
         if arguments.key and not may_stay:
@@ -251,15 +256,22 @@ class Workflow:
                 f'on_conflict="refuse"'
             )
 
-    def check_alias(self, alias: str, whose: str) -> None:
-        """Raise InvalidOption for what is in another alias; the first one decides."""
-        if self._alias is None:
+    def check_alias(self, alias: str, whose: str, queue: str) -> None:
+        """Raise InvalidOption for what is in another namespace; the first one decides.
+
+        `alias` is that of the namespace, which has the queue of the job `whose`.
+        """
+        if self._alias is None or (
+            self._queue is None and alias in conf.namespaces_of(self._alias)
+        ):
             self._alias = alias
         elif alias != self._alias:
             raise InvalidOption(
-                f"{self} is in alias {self._alias!r}, and {whose} in {alias!r}: all "
-                f"jobs of a workflow must be in one, see .using(alias=…)"
+                f"{self} is {routing.place(self._alias, self._queue or '')}, and {whose} "
+                f"{routing.place(alias, queue)}: all jobs of a workflow must be in one"
+                f"{routing.remedy(self._alias) or ', see .using(alias=…)'}"
             )
+        self._queue = queue
 
     def check_open(self) -> None:
         """Raise InvalidOption if it is enqueued: then nothing can be added."""

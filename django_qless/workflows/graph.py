@@ -76,7 +76,7 @@ class Node:
                     )
                 self.inside[other] = None
             elif isinstance(other, JobHandle):
-                self.flow.check_alias(other.alias, f"job {other.jid}")
+                self.flow.check_alias(other.alias, f"job {other.jid}", other.queue)
                 self.outside[other] = None
             else:
                 raise InvalidOption(

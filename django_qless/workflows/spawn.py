@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
+from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.conf.sealing import open_text
 from django_qless.core import Client
@@ -31,6 +32,7 @@ class SpawnedBatch(EnqueueBatch):
     __slots__ = ("current",)
 
     needs_server = True
+    puts_alone = False
 
     @property
     def outbox(self) -> bool:
@@ -43,9 +45,6 @@ class SpawnedBatch(EnqueueBatch):
 
     def _part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
         return SpawnedBatch(requests, self.current)
-
-    def _is_one_call(self, request: EnqueueRequest) -> bool:
-        return False
 
     def _steps(self, client: Any) -> Steps[None]:
         job, worker = self.current.reserved, self.current.worker
@@ -120,7 +119,7 @@ def _batch(
 ) -> tuple[SpawnedBatch | None, Sequence[str]]:
     given = list(jobs)
     for each in given:
-        _check_suits(alias, each)
+        _check_suits(alias, current.queue, each)
     requests: list[EnqueueRequest] = []
     transactions: dict[str, None] = {}
     for (job_type, options), run in groupby(given, attrgetter("job_type", "options")):
@@ -145,17 +144,20 @@ def _batch(
     return batch, list(transactions)
 
 
-def _check_suits(alias: str, job: object) -> None:
+def _check_suits(alias: str, queue: str, job: object) -> None:
     if not isinstance(job, CallArguments):
         raise InvalidOption(
             f"spawn() takes what .args() returns, as spawn([fetch.args(url)]), not "
             f"{job!r}"
         )
-    theirs = (job.options or job.job_type.options).alias
+    options = job.options or job.job_type.options
+    theirs = routing.namespace(options)
     if theirs != alias:
+        instead = f": use .using(alias={alias!r}).args(…)"
         raise InvalidOption(
-            f"{job.job_type.name} is in alias {theirs!r}, and a job in {alias!r} can "
-            f"spawn only where it is itself: use .using(alias={alias!r}).args(…)"
+            f"{job.job_type.name} is {routing.place(theirs, options.queue)}, and a job "
+            f"{routing.place(alias, queue)} can spawn only where it is itself"
+            f"{routing.remedy(alias) or instead}"
         )
 
 

@@ -47,20 +47,25 @@ end
 Dead.named = named
 
 -- Makes the entity run now: one that is in no place with a retry count of 0, one that waits as though it had
--- never failed.
+-- never failed. An earlier call may have brought a part of the dead back, and the entity still waits with that: the
+-- count is then as that call has set it. -> the retries that remain to one that was in no place
 local function run_now(queue, entity, jid, record)
-  local state, retries = Hash.values(key.job(jid), 'state', 'retries')
+  local state, remaining, retries = Hash.values(key.job(jid), 'state', 'remaining', 'retries')
   if not state or state == 'complete' then
     record.queue, record.retries = queue, Record.read('retries', record.retries, 0)
     record.priority, record.tags =
       Record.read('priority', record.priority, 0), Record.read('tags', record.tags)
     record.batch = record.batch or '1'
     EntityPush.enqueue(record, entity, jid, nil, '')
-    local remaining = math.max(0, record.retries - 1)
+    remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)
+    Entity.unlisted(jid, queue)
     Entity.listed(jid, queue, scope.now, remaining, record.retries)
-  elseif state == 'waiting' or state == 'scheduled' then
-    call('HSET', key.job(jid), 'remaining', Record.text('retries', retries, '0'))
+    return remaining
+  elseif state == 'waiting' or state == 'scheduled' or state == 'stalled' then
+    if remaining ~= record.back then
+      call('HSET', key.job(jid), 'remaining', Record.text('retries', retries, '0'))
+    end
     EntityActions.run_now(jid, queue)
   end
 end
@@ -77,11 +82,13 @@ function Dead.back(args, i)
     elseif left > 0 and not Entity.is_in_the_way(jid) then
       local flat = Payloads.lowest(key.dead_payloads(jid), left, Payloads.bytes * 8)
       left = left - #flat / 2
-      local is_all = Payloads.move(key.dead_payloads(jid), key.payloads(jid), flat)
-      run_now(queue, entity, jid, record)
+      local is_all = Payloads.move_all(key.dead_payloads(jid), key.payloads(jid), flat)
+      local remaining = run_now(queue, entity, jid, record)
       if is_all then
         forget(jid, queue, entity)
         done[#done + 1] = entity
+      elseif remaining then
+        call('HSET', key.dead_entity(jid), 'back', remaining)
       end
     end
   end

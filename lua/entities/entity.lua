@@ -35,25 +35,30 @@ function Entity.refuse_put(jid)
   Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' carries an entity: push payloads to it instead')
 end
 
--- The entity waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+-- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
 function Entity.listed(jid, queue, due, remaining, retries)
-  local fresh, retrying = key.fresh(queue), key.retrying(queue)
-  local failed = remaining < retries
-  call('ZADD', failed and retrying or fresh, string.format('%.17g', due), jid)
-  call('ZREM', failed and fresh or retrying, jid)
+  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
+  call('ZADD', list, string.format('%.17g', due), jid)
 end
 
--- The entity does not wait any longer.
+-- The entity waits where it is listed, and is due at another time.
+function Entity.set_due(jid, queue, due)
+  call('ZADD', key.fresh(queue), 'XX', due, jid)
+  call('ZADD', key.retrying(queue), 'XX', due, jid)
+end
+
+-- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
 function Entity.unlisted(jid, queue)
-  call('ZREM', key.fresh(queue), jid)
-  call('ZREM', key.retrying(queue), jid)
+  if call('ZREM', key.fresh(queue), jid) == 0 then
+    call('ZREM', key.retrying(queue), jid)
+  end
 end
 
 -- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
 function Entity.returned(jid, queue)
   Payloads.give_back(jid)
-  local remaining, retries = Hash.values(key.job(jid), 'remaining', 'retries')
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or scope.now
+  local remaining, retries, time = Hash.values(key.job(jid), 'remaining', 'retries', 'time')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or Record.read('time', time, scope.now)
   retries = Record.read('retries', retries, 0)
   Entity.listed(jid, queue, tonumber(due), Record.read('remaining', remaining, retries), retries)
 end
@@ -85,11 +90,20 @@ function Entity.again(jid, queue)
   Entity.listed(jid, queue, scope.now, 0, 0)
 end
 
--- The run is complete, and its payloads are done. What was pushed meanwhile is next.
-function Entity.completed(jid, queue)
-  call('DEL', key.taken(jid))
-  if call('EXISTS', key.payloads(jid)) == 1 then
-    Entity.again(jid, queue)
+-- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jids)
+  local taken, payloads = {}, {}
+  for n, jid in ipairs(jids) do
+    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
+  end
+  call('DEL', unpack(taken))
+  if call('EXISTS', unpack(payloads)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', payloads[n]) == 1 then
+      Entity.again(jid, call('HGET', key.job(jid), 'home'))
+    end
   end
 end
 

@@ -9,9 +9,10 @@ function EntityActions.run_now(jid, queue)
   if call('ZREM', key.place(queue, 'scheduled'), jid) == 1 then
     local priority = call('HGET', key.job(jid), 'priority')
     call('HSET', key.job(jid), 'state', 'waiting')
-    Places.ready_since(jid, scope.now)
+    Places.ready_since(jid, scope.now, true)
     Places.work(jid, queue, Record.read('priority', priority, 0))
   end
+  Entity.unlisted(jid, queue)
   Entity.returned(jid, queue)
 end
 
@@ -74,7 +75,7 @@ function EntityActions.kill(args, i)
     local flat = Payloads.lowest(key.payloads(jid), left, Payloads.bytes * 8)
     left = left - #flat / 2
     Dead.add(record, queue, failure.group or GROUP, failure.message or MESSAGE, flat)
-    if Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+    if Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
       Places.leave(jid, queue)
       EntityRun.erase(record, queue)
     end

@@ -3,10 +3,11 @@
 local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
 
 -- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
+-- -> what it is now, if it may be this one
 local function check_type(queue, klass, known)
   local other = call('HGET', key.entity_types(), queue)
   if not other or other == klass then
-    return
+    return other
   end
   local place = key.place
   if
@@ -123,11 +124,13 @@ function EntityPush.push(args, i)
   local more = read_options(args, i + 4 + 5 * count)
   more.queue, more.klass = queue, klass
   local items = read_items(args, i + 4, count, queue)
-  check_type(queue, klass, more.known)
+  local known_type = check_type(queue, klass, more.known)
   for _, item in ipairs(items) do
     look(item)
   end
-  call('HSET', key.entity_types(), queue, klass)
+  if known_type ~= klass then
+    call('HSET', key.entity_types(), queue, klass)
+  end
   local new = 0
   for _, item in ipairs(items) do
     new = new + Payloads.join(key.payloads(item.jid), item.flat)

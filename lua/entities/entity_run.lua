@@ -37,8 +37,8 @@ local function leave(jid, queue, state, priority, time)
 end
 
 -- What its worker is told of an entity: the data with the payloads that the run has.
-function EntityRun.data(jid, entity, data)
-  local payloads = call('ZRANGE', key.taken(jid), 0, -1)
+function EntityRun.data(jid, entity, data, payloads)
+  payloads = payloads or call('ZRANGE', key.taken(jid), 0, -1)
   if not data or not string.find(data, '^{.+}$') then
     data = '{"v":1,"entity":' .. cjson.encode(entity) .. '}'
   end
@@ -61,10 +61,14 @@ function EntityRun.take(jid, queue, entity, data)
   Payloads.give_back(jid) -- of a run that was lost
   local flat, bytes = Payloads.lowest(key.payloads(jid), Payloads.most, Payloads.bytes)
   Payloads.move(key.payloads(jid), key.taken(jid), flat)
-  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #flat / 2
+  local payloads = {}
+  for n = 2, #flat, 2 do
+    payloads[n / 2] = flat[n]
+  end
+  handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
   Entity.unlisted(jid, queue)
-  return EntityRun.data(jid, entity, data)
+  return EntityRun.data(jid, entity, data, payloads)
 end
 
 -- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up
@@ -107,7 +111,7 @@ function EntityRun.failed(job, group, message)
   Stats.count(queue, 'failures', 1)
   Minutes.count(queue, 'failed', 1)
   Entity.unlisted(jid, queue)
-  if Payloads.move(key.payloads(jid), key.dead_payloads(jid), flat) then
+  if Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
     EntityRun.erase(record, queue)
   else
     if record.holds then

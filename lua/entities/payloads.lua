@@ -52,12 +52,17 @@ function Payloads.lowest(name, most, bytes)
   return flat, used
 end
 
--- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
+-- Moves the payloads with the lowest scores, which `lowest` has read.
 function Payloads.move(from, to, flat)
   if #flat > 0 then
     Payloads.join(to, flat)
     call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
   end
+end
+
+-- The same. -> whether none is left
+function Payloads.move_all(from, to, flat)
+  Payloads.move(from, to, flat)
   return call('EXISTS', from) == 0
 end
 

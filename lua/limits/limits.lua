@@ -5,8 +5,8 @@
 -- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
 -- that was called for is not given to those who come later, until the called are late.
 
--- Jobs called by one step; limits looked at by one call.
-local CALLED, LOOKED = 100, 50
+-- Jobs called by one call of a client; limits looked at by one.
+local CALLED, LOOKED = 250, 50
 
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
@@ -19,11 +19,11 @@ local function exact(time)
   return string.format('%.17g', time)
 end
 
--- How many more jobs may run under the limit.
-local function room_of(limit)
+-- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
+local function room_of(limit, holds)
   local room = math.huge
   if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(limit.name))
+    room = limit.most - Holders.count(limit.name) + (holds and 1 or 0)
   end
   if room > 0 and limit.rate then
     room = math.min(room, (Rates.room(limit.name, limit.rate)))
@@ -32,8 +32,8 @@ local function room_of(limit)
 end
 
 -- The same without those that are called already.
-local function uncalled_room(limit)
-  local room = room_of(limit)
+local function uncalled_room(limit, holds)
+  local room = room_of(limit, holds)
   if room < 1 then
     return 0
   end
@@ -42,20 +42,17 @@ end
 
 -- When a limit that holds something back has to be looked at again.
 local function next_look(limit)
-  local look, first = scope.now + EVERY, nil
-  local function sooner(name, seconds)
-    first = call('ZRANGE', name, 0, 0, 'WITHSCORES')[2]
-    look = first and math.min(look, tonumber(first) + seconds) or look
-  end
   if uncalled_room(limit) > 0 then
     return scope.now
   end
-  sooner(key.limit_called(limit.name), LATE)
+  local look = scope.now + EVERY
+  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
+  look = called and math.min(look, called + LATE) or look
   if limit.rate then
     look = math.min(look, Rates.opens(limit.name, limit.rate) or look)
   end
   if limit.most then
-    sooner(key.limit_holders(limit.name), 0)
+    look = math.min(look, Holders.next_look(limit.name) or look)
   end
   return math.max(look, scope.now)
 end
@@ -66,10 +63,10 @@ local function look_at(name, queue, time)
   Wake.due(queue, time)
 end
 
--- Jobs were called: those that are next have their queues look whether these are late.
-local function look_when_late(name)
+-- Those that are next have their queues look after so many seconds: whether the called are late, or for further ones.
+local function look_after(name, seconds)
   for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + LATE)
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + seconds)
   end
 end
 
@@ -156,7 +153,7 @@ function Limits.bring(jid, name, score, afresh)
   local called = Record.read('called', its_called, {})
   for _, other in ipairs(called) do
     call('ZADD', key.limit_called(other), 'XX', NumberFormat.now(), jid)
-    look_when_late(other)
+    look_after(other, LATE)
   end
   Limits.note_called(jid, called, name, NumberFormat.now())
   return queue
@@ -174,84 +171,47 @@ local function limit_of(name, klass)
   return LimitSettings.named(name, klass) or { name = name }
 end
 
--- Calls as many jobs as the limit has room for, a bounded number at a time. -> whether there is more room
+-- Calls as many jobs as the limit has room for, a bounded number at a time.
 local function call_some(limit)
   local room = uncalled_room(limit)
   if room < 1 then
     return
   end
-  local most = math.min(room, CALLED)
-  local list = call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES')
+  local most = math.min(room, CALLED - (scope.called or 0))
+  local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
+  scope.called = (scope.called or 0) + #list / 2
   local queue
   for n = 1, #list, 2 do
     queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
   end
-  if #list / 2 == CALLED and room > CALLED and queue then
-    look_at(limit.name, queue, scope.now)
+  if most < room then
+    look_after(limit.name, 0)
   elseif queue then
-    look_when_late(limit.name)
+    look_after(limit.name, LATE)
   end
 end
 
--- There may be room under the limit of that name, of which a job of the type `klass` was met.
+-- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
+-- is called by who leaves it.)
 function Limits.call_up(name, klass)
-  if call('EXISTS', key.limit_aside(name)) == 0 then
+  if Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
     return
   elseif Turns.is_tenant(name) then
     Turns.next_of_tenant(name)
-  elseif Turns.is_order(name) then
-    Turns.call_head(name)
   else
     call_some(limit_of(name, klass))
   end
 end
 
--- Does the limit keep a job back that it has not called, and that does not hold it (as one whose lock was lost)?
--- -> when it is to be looked at again
+-- Does the limit keep a job back that it has not called? -> when it is to be looked at again
 local function full(limit, called, holds)
-  local is_called, held = false, 0
+  local is_called = false
   for _, name in ipairs(called) do
     is_called = is_called or name == limit.name
   end
-  for _, name in ipairs(holds) do
-    held = held + (name == limit.name and 1 or 0)
-  end
-  local room = (is_called and room_of(limit) or uncalled_room(limit)) + held
+  local held = holds[limit.name]
+  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
   return room < 1 and next_look(limit)
-end
-
-local function take(jid, limits, expires)
-  local holds = {}
-  for _, limit in ipairs(limits) do
-    if limit.most then
-      call('ZADD', key.limit_holders(limit.name), expires, jid)
-      holds[#holds + 1] = limit.name
-    end
-    if limit.rate then
-      Rates.count(limit.name, limit.rate, 1)
-    end
-  end
-  if #holds > 0 then
-    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
-  end
-  return holds
-end
-
--- It held these before under a lock that was lost, and holds those now.
-function Limits.forget_others(jid, before, now)
-  local kept = {}
-  for _, name in ipairs(now) do
-    kept[name] = true
-  end
-  for _, name in ipairs(before) do
-    if not kept[name] then
-      call('ZREM', key.limit_holders(name), jid)
-      Limits.call_up(name)
-    end
-  end
-  if #now == 0 and #before > 0 then
-    call('HDEL', key.job(jid), 'holds')
-  end
 end
 
 -- The limits of a job that have numbers: of its key, then of its type.
@@ -300,31 +260,24 @@ function Limits.admit(jid, queue, klass, job, score, expires)
     Limits.uncall(jid, called, klass, name)
     return false
   end
-  Limits.forget_others(jid, holds, take(jid, limits, expires))
+  Holders.take(jid, limits, expires, holds)
   Limits.uncall(jid, called, klass)
   return true
 end
 
 -- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
 function Limits.release(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
-  local names = Record.read('holds', holds, {})
-  for _, name in ipairs(names) do
-    call('ZREM', key.limit_holders(name), jid)
-  end
-  for _, name in ipairs(names) do
+  for name in pairs(Holders.drop(jid, holds)) do
     Limits.call_up(name)
   end
 end
 
 -- A job was taken from its worker and is the next to be handed out: there is room for it first.
 function Limits.call_again(jid, holds)
-  call('HDEL', key.job(jid), 'holds')
   local called = {}
-  for _, name in ipairs(Record.read('holds', holds, {})) do
-    call('ZREM', key.limit_holders(name), jid)
+  for name in pairs(Holders.drop(jid, holds)) do
     Limits.note_called(jid, called, name, NumberFormat.now())
-    look_when_late(name)
+    look_after(name, LATE)
   end
 end
 
@@ -345,24 +298,18 @@ function Limits.leave(jid, record, keeps_turn)
   end
 end
 
--- Drops those from a list of the limit that are there for nothing: another core may have ended them.
+-- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
+-- called at a time that is yet to come, before the clock was set back, is called now.
 local function heal(limit)
-  local ended =
-    call('ZRANGEBYSCORE', key.limit_holders(limit.name), '-inf', NumberFormat.now(), 'LIMIT', 0, CALLED)
-  for _, jid in ipairs(ended) do
-    local state, holds, queue = Hash.values(key.job(jid), 'state', 'holds', 'queue')
-    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
-    if lock then
-      call('ZADD', key.limit_holders(limit.name), math.max(tonumber(lock), scope.now + 1), jid)
-    else
-      call('ZREM', key.limit_holders(limit.name), jid)
-    end
-  end
-  local called = key.limit_called(limit.name)
+  Holders.heal(limit.name)
+  local called, now = key.limit_called(limit.name), NumberFormat.now()
   call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
+    call('ZADD', called, now, jid)
+  end
   for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
     if not call('HGET', key.job(jid), 'aside') then
-      call('ZADD', called, NumberFormat.now(), jid)
+      call('ZADD', called, now, jid)
     end
   end
 end

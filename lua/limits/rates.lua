@@ -1,7 +1,10 @@
 -- Rates: how many starts the window behind us leaves room for.
 -- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
 -- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
--- at: never too many, and at most two hundredths too few.
+-- at: never too many, and at most two hundredths too few. What a rate kept in the other way before it was changed
+-- counts as well.
+-- The clock may be set back. Who asks next finds starts that are yet to come: they count as started now. So there are
+-- never too many, and nobody waits longer than a window from then on.
 
 local format, floor = string.format, math.floor
 
@@ -13,6 +16,9 @@ local KEPT = 60
 -- Starts are as exact as this.
 local TICK = 1e-6
 
+-- Stands among the buckets: the rate under which the last start was counted.
+local RATE = 'rate'
+
 local function text(number)
   return format('%.17g', number)
 end
@@ -21,98 +27,136 @@ local function keep(name, rate)
   call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
 end
 
--- -> how many more may start; else 0 and when the next may
-local function exact_room(name, rate)
-  local starts = key.limit_starts(name)
-  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
-  local count = call('ZCARD', starts)
-  if count < rate.count then
-    return rate.count - count
-  end
-  local oldest = call('ZRANGE', starts, count - rate.count, count - rate.count, 'WITHSCORES')
-  local opens = tonumber(oldest[2]) + rate.per + TICK
-  if opens > scope.now + rate.per + 1 then -- the clock was set back
-    call('ZREMRANGEBYSCORE', starts, '(' .. NumberFormat.now(), '+inf')
-    return math.max(0, rate.count - call('ZCARD', starts)), opens
-  end
-  return 0, opens
+-- A rate as what is counted under it remembers it.
+local function words(rate)
+  return format('%d/%s', rate.count, text(rate.per))
 end
 
-local function exact_count(name, rate, n)
-  local starts = key.limit_starts(name)
-  local before, now, members = call('ZCARD', starts), NumberFormat.now(), {}
+-- Forgets starts that are out of the window, and sets back those that are yet to come, a bounded number at a time.
+local function tidy_starts(starts, rate)
+  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
+  local now = NumberFormat.now()
+  SortedSet.add(starts, now, call('ZRANGEBYSCORE', starts, '(' .. now, '+inf', 'LIMIT', 0, Arguments.most))
+end
+
+local function count_starts(starts, rate, n)
+  local before, now, of, members = call('ZCARD', starts), NumberFormat.now(), words(rate), {}
   for i = 1, n do
-    members[i] = now .. ':' .. before + i
+    members[i] = format('%s:%05d:%s', now, before + i, of)
   end
   SortedSet.add(starts, now, members)
   keep(starts, rate)
 end
 
--- -> starts in the buckets that a window ends in, the oldest of these; old buckets go
-local function read_buckets(buckets, width, rate)
-  local first, last = floor((scope.now - rate.per) / width), floor(scope.now / width)
-  local sum, oldest, gone = 0, nil, {}
-  for field, count in pairs(Hash.all(buckets)) do
-    local number = tonumber(field)
-    if number < first or number > last then -- (The clock may have been set back.)
-      gone[#gone + 1] = field
-    else
-      sum, oldest = sum + tonumber(count), math.min(oldest or number, number)
+-- A bucket is known by the time when it ends. This is the one of the present.
+local function present(rate)
+  local width = rate.per / BUCKETS
+  return (floor(scope.now / width) + 1) * width
+end
+
+-- -> starts in the buckets that a window ends in, when the oldest of these ends, the buckets to be forgotten (out of
+-- the window, or yet to come), and how many have started in those that are yet to come
+local function read_buckets(buckets, rate)
+  local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
+  for bucket, count in pairs(Hash.all(buckets)) do
+    local ends = tonumber(bucket)
+    if ends and ends > scope.now - rate.per then
+      sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
+    end
+    if ends and ends > last then
+      early = early + tonumber(count)
+    end
+    if ends and (ends > last or ends <= scope.now - rate.per) then
+      gone[#gone + 1] = bucket
     end
   end
-  return sum, oldest, gone
+  return sum, oldest, gone, early
 end
 
-local function bucket_room(name, rate)
-  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
-  local sum, oldest, gone = read_buckets(buckets, width, rate)
-  if #gone > 0 and not scope.reading then
+local function tidy_buckets(buckets, rate)
+  local sum, oldest, gone, early = read_buckets(buckets, rate)
+  if #gone > 0 then
     call('HDEL', buckets, unpack(gone))
   end
-  if sum < rate.count then
-    return rate.count - sum
+  if early > 0 then
+    call('HINCRBY', buckets, text(present(rate)), early)
   end
-  return 0, (oldest + 1) * width + rate.per + TICK
+  return sum, oldest
 end
 
-local function bucket_count(name, rate, n)
-  local buckets, width = key.limit_buckets(name), rate.per / BUCKETS
-  call('HINCRBY', buckets, format('%.0f', floor(scope.now / width)), n)
+local function count_bucket(buckets, rate, n)
+  call('HINCRBY', buckets, text(present(rate)), n)
+  call('HSET', buckets, RATE, words(rate))
   keep(buckets, rate)
 end
 
 -- How many more may start under this rate; if none, when the next may.
 function Rates.room(name, rate)
-  if rate.count > EXACT then
-    return bucket_room(name, rate)
+  local starts, buckets = key.limit_starts(name), key.limit_buckets(name)
+  local in_buckets, ends = 0, nil
+  if call('EXISTS', buckets) == 1 then
+    in_buckets, ends = tidy_buckets(buckets, rate)
   end
-  return exact_room(name, rate)
+  tidy_starts(starts, rate)
+  local count = in_buckets + call('ZCARD', starts)
+  if count < rate.count then
+    return rate.count - count
+  end
+  local nth = ends and 0 or count - rate.count
+  local start = tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2])
+  return 0, math.min(ends or math.huge, start or math.huge) + rate.per + TICK
 end
 
 -- So many start now.
 function Rates.count(name, rate, n)
   if rate.count > EXACT then
-    bucket_count(name, rate, n)
+    count_bucket(key.limit_buckets(name), rate, n)
   else
-    exact_count(name, rate, n)
+    count_starts(key.limit_starts(name), rate, n)
   end
 end
 
 -- When there is more room than now; nil if nothing has started lately.
 function Rates.opens(name, rate)
-  if rate.count > EXACT then
-    local width = rate.per / BUCKETS
-    local _, oldest = read_buckets(key.limit_buckets(name), width, rate)
-    return oldest and (oldest + 1) * width + rate.per + TICK
-  end
-  local oldest = call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
-  return oldest[2] and tonumber(oldest[2]) + rate.per + TICK
+  local _, ends = read_buckets(key.limit_buckets(name), rate)
+  local start = tonumber(call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')[2])
+  return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
 end
 
 -- How many have started in the window that ends now. (Writes nothing.)
 function Rates.used(name, rate)
-  if rate.count > EXACT then
-    return (read_buckets(key.limit_buckets(name), rate.per / BUCKETS, rate))
+  local in_buckets = read_buckets(key.limit_buckets(name), rate)
+  return in_buckets + call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
+end
+
+-- The rate that these words stand for.
+local function rate_of(of)
+  local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
+  return count and { count = tonumber(count), per = tonumber(per) or 0 }
+end
+
+-- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
+-- the clock was set back since.
+function Rates.last(name)
+  local last = call('ZREVRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
+  local rate = last[1] and rate_of(string.match(last[1], '^.*:(.*)$'))
+  if rate and tonumber(last[2]) <= scope.now then
+    local since = text(tonumber(last[2]) - rate.per)
+    return rate, call('ZCOUNT', key.limit_starts(name), since, last[2])
   end
-  return call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
+end
+
+-- The same of buckets: all that are kept were in the window of the last start.
+function Rates.last_of_buckets(name)
+  local sum, newest, rate = 0, 0, nil
+  for bucket, count in pairs(Hash.all(key.limit_buckets(name))) do
+    if bucket == RATE then
+      rate = rate_of(count)
+    else
+      sum, newest = sum + tonumber(count), math.max(newest, tonumber(bucket))
+    end
+  end
+  if rate and newest <= present(rate) then
+    return rate, sum
+  end
 end

@@ -113,8 +113,8 @@ end
 -- The same for the job that stands in the work for its tenant.
 local function heal_tenant(name)
   for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local state, called, queue = Hash.values(key.job(jid), 'state', 'called', 'queue')
-    if not called or not state or not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    local queue = call('HGET', key.job(jid), 'queue')
+    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
       call('ZREM', key.limit_called(name), jid)
     end
   end

@@ -149,11 +149,11 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
-  'deliveries',
 }) do
   ALONE[name] = true
 end
 ALONE.results = check_results
+ALONE.deliveries = AuditLinks.check_deliveries
 local FAMILY = {
   { start = 'j:', check = check_job_key },
   { start = 'r:', check = check_template },
@@ -169,10 +169,10 @@ local FAMILY = {
   { start = 'staged:', check = AuditWorkflows.check_staged },
   { start = 'payloads:', check = AuditEntities.check_payloads },
   { start = 'taken:', check = AuditEntities.check_taken },
-  { start = 'fresh:', check = AuditEntities.check_fresh },
-  { start = 'retrying:', check = AuditEntities.check_retrying },
-  { start = 'dead:', check = AuditEntities.check_dead },
-  { start = 'dead_ids:' },
+  { start = 'fresh:', check = AuditEntities.check_list },
+  { start = 'retrying:', check = AuditEntities.check_list },
+  { start = 'dead:', check = AuditEntities.check_list },
+  { start = 'dead_ids:', check = AuditEntities.check_list },
   { start = 'dead_entity:', check = AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = AuditEntities.check_dead_payloads },
   { start = 'f:', check = check_group },
@@ -343,6 +343,7 @@ local function lists()
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
     add(key.held(worker), member_of_worker, worker)
   end
+  AuditEntities.lists(add)
   local groups = call('SMEMBERS', key.failures())
   table.sort(groups)
   for _, group in ipairs(groups) do

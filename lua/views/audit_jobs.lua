@@ -221,7 +221,7 @@ local function check_readable(report, jid)
   if entries.err then
     return -- It is no list, which is told where its key is met.
   end
-  if #entries == 0 and not History.first(call('HGET', key.job(jid), 'put')) then
+  if #entries == 0 and not History.unwritten(call('HGET', key.job(jid), 'put')) then
     AuditJobs.complain(report, 'job %s has no history', jid)
   end
   for n, text in ipairs(entries) do

@@ -7,9 +7,6 @@ local complain = AuditJobs.complain
 -- Seconds by which a look may be later than it has to be.
 local CLOSE = 0.001
 
--- Parts of a limit that are members of nothing else.
-local UNCHECKED = { starts = true, buckets = true }
-
 -- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
 local function check_aside(report, name, jid, score)
   local aside, queue, state = Hash.values(key.job(jid), 'aside', 'queue', 'state')
@@ -47,7 +44,7 @@ local function check_room(report, name, look, klass)
   local room, called =
     math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
   if limit.most then
-    room = limit.most - call('ZCARD', key.limit_holders(name))
+    room = limit.most - Holders.count(name)
   end
   if limit.rate then
     room = math.min(room, limit.rate.count - Rates.used(name, limit.rate))
@@ -77,12 +74,30 @@ local function check_list(report, name)
   end
 end
 
--- Who holds the limit runs and says so; and no more have taken it than were allowed.
+-- Who holds the limit runs and says so; and they are no more than the last of them who took it was allowed. Which
+-- was the last is not known: not more than the most that one was allowed. (Of more than a call may look at that is not
+-- known either.)
 local function check_holders(report, name)
+  local count, allowed = Holders.count(name), 0
   for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, Arguments.most - 1)) do
-    local state, holds = Hash.values(key.job(jid), 'state', 'holds')
-    if state ~= 'running' or not string.find(holds or '', cjson.encode(name), 1, true) then
+    local state, text = Hash.values(key.job(jid), 'state', 'holds')
+    local holds = Record.read('holds', text, {})
+    if state ~= 'running' or not holds[name] then
       complain(report, 'job %s counts under %s, and is %s', jid, name, state or 'gone')
+    end
+    allowed = math.max(allowed, holds[name] or 0)
+  end
+  if count > allowed and count <= Arguments.most then
+    complain(report, '%s jobs count under %s, which allowed at most %s', count, name, allowed)
+  end
+end
+
+-- No more have started in the window that the last of them ended than it was allowed.
+local function check_rate(last)
+  return function(report, name)
+    local rate, count = last(name)
+    if rate and count > rate.count then
+      complain(report, '%s started under %s within a window, which allowed %s', count, name, rate.count)
     end
   end
 end
@@ -104,14 +119,21 @@ local function check_called(report, name)
   end
 end
 
-local CHECKS = { aside = check_list, holders = check_holders, order = check_order, called = check_called }
+local CHECKS = {
+  aside = check_list,
+  holders = check_holders,
+  order = check_order,
+  called = check_called,
+  starts = check_rate(Rates.last),
+  buckets = check_rate(Rates.last_of_buckets),
+}
 
 -- What stands behind limit: in a key.
 function AuditLimits.check(report, text)
   local name, part = match(text, '^(.*):(%l+)$')
   if CHECKS[part] then
     CHECKS[part](report, name)
-  elseif not UNCHECKED[part] then
+  else
     complain(report, 'key %slimit:%s is none of ours', scope.prefix, text)
   end
 end
@@ -125,7 +147,7 @@ function AuditLimits.check_job(report, jid)
   if holds and state ~= 'running' then
     complain(report, 'job %s counts under %s and is %s', jid, holds, state)
   end
-  for _, name in ipairs(Record.read('holds', holds, {})) do
+  for name in pairs(Record.read('holds', holds, {})) do
     if not call('ZSCORE', key.limit_holders(name), jid) then
       complain(report, 'job %s does not count under %s', jid, name)
     end

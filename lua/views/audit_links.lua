@@ -1,4 +1,4 @@
--- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned.
+-- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned, what was delivered.
 
 local complain = AuditJobs.complain
 
@@ -31,5 +31,16 @@ function AuditLinks.check_spawned(report, spawner)
     elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
       complain(report, 'job %s, spawned by %s, is %s, but listed otherwise', jid, spawner, record[1])
     end
+  end
+end
+
+-- Marks of deliveries go by themselves, and are not too many.
+function AuditLinks.check_deliveries(report)
+  local id, many = Deliveries.never_ending(), Deliveries.too_many()
+  if id then
+    complain(report, 'delivery %s is remembered for more than a week', id)
+  end
+  if many > 0 then
+    complain(report, '%s deliveries more are remembered than is allowed', tostring(many))
   end
 end

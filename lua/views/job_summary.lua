@@ -94,7 +94,7 @@ end
 function JobSummary.row(jid, tracking)
   local row = read(jid)
   local state, rare = row[STATE], row[DUE]
-  local first = History.first(row[DUE + 1], row[QUEUE])
+  local first = History.unwritten(row[DUE + 1], row[QUEUE])
   if not Record.is_state(state) then
     if not (state or row[KLASS] or row[QUEUE]) then
       return row_of_canceled(jid, tracking)

@@ -166,7 +166,7 @@ def test_each_known_text_is_still_said(template: str) -> None:
 def sources() -> list[str]:
     """Return the code that errors come from, the parts of each text in one."""
     files = [*(ROOT / "lua").rglob("*.lua")]
-    for room in ("core", "operations", "worker", "schedules"):
+    for room in ("core", "conf", "operations", "worker", "schedules"):
         files += (ROOT / "django_qless" / room).rglob("*.py")
     joined = re.compile(r"""["']\s*(?:\.\.)?\s*\n\s*(?:\.\.\s*)?f?["']""")
     return [joined.sub("", path.read_text()) for path in files]

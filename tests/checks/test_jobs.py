@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from django_qless.checks import check_context, check_options
-from django_qless.declare.function import Declaration
+from django_qless.declare.declaration import Declaration
 from django_qless.job_types.options import Options
 from django_qless.job_types.registry import JobType, Registry
 

@@ -155,7 +155,7 @@ def test_clients_made_before_the_tests_are_forgotten(
         note.delay("x")
         assert "own server" in repr(connections["default"])
         monkeypatch.setattr(in_tests, "_begun", False)
-        connections._clients["default"] = client
+        connections.clients["default"] = client
         checks.check_settings()
         assert "own server" in repr(connections["default"])
 
@@ -168,7 +168,7 @@ def test_a_client_made_before_the_tests_is_not_handed_out(
             before.setattr(in_tests, "is_testing", lambda: False)
             client, aclient = connections["default"], connections.aclient()
         for ask in (lambda: connections["default"], connections.aclient, conf.alias):
-            connections._clients["default"] = client
+            connections.clients["default"] = client
             connections._async_clients["default"] = aclient
             monkeypatch.setattr(in_tests, "_begun", False)
             ask()

@@ -9,9 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -42,7 +40,7 @@ class Project:
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             check=False,
         )
         log = self.log.read_text() if self.log.exists() else ""
@@ -63,7 +61,7 @@ class Project:
             embedded.stop(folder)
 
     def add(self, blocks: Sequence[Block]) -> None:
-        """Write the files of a page, make its migrations and check it."""
+        """Write the files of a page; `set_up` or `run_blocks` comes next."""
         settings = self.directory / "project" / "settings.py"
         parts = [settings.read_text(), "_before = INSTALLED_APPS\n"]
         for block in blocks:
@@ -85,7 +83,6 @@ class Project:
             "INSTALLED_APPS = list(dict.fromkeys(a for a in _now if a is not ...))\n"
         )
         settings.write_text("\n".join(parts))
-        self._set_up()
 
     def write(self, block: Block) -> None:
         """Write a block to its file, or behind what is there of it."""
@@ -101,37 +98,12 @@ class Project:
         )
         assert "no issues" in self.manage("check", "--settings=project.others")
 
-    def _set_up(self) -> None:
+    def set_up(self) -> None:
         """Do what a developer does after changing models, in one process."""
-        told = self.run("python", str(STEPS), "set up")
-        assert "no issues" in told, told
-
-    @contextmanager
-    def worker(self) -> Iterator[None]:
-        """Have a worker work, and end well."""
-        command = (sys.executable, "manage.py", "qless_worker", "--no-reload")
-        with self.log.open("w") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=self.directory,
-                env=environment(),
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            deadline = time.monotonic() + PATIENCE
-            while " started worker=" not in self.log.read_text():
-                assert process.poll() is None, self.log.read_text()
-                assert time.monotonic() < deadline, self.log.read_text()
-                time.sleep(0.05)
-            yield
-        finally:
-            process.terminate()
-            code = process.wait(60)
-        assert code == 0, self.log.read_text()
+        self.run("python", str(STEPS), "set up")
 
     def run_blocks(self, blocks: Sequence[Block]) -> dict[str, int]:
-        """Run blocks one after the other; return how many jobs failed, by group."""
+        """Set up, run blocks beside a worker; return how many jobs failed, by group."""
         found = self.directory / "blocks.json"
         found.write_text(json.dumps([asdict(block) for block in blocks]))
         told = self.run("python", str(STEPS), "run", str(found))

@@ -1,7 +1,9 @@
 """Runs blocks of a page inside a project, and looks whether they do what they say.
 
     python steps.py set up              migrations and checks
-    python steps.py run blocks.json     the blocks
+    python steps.py run blocks.json     the same, then the blocks, beside a worker
+
+Both in one process: to import Django is half of what a page costs.
 
 An expression with `# → text` behind it, or below it, must have a value of which that is
 the repr. What is printed must be the output that stands below the block, if there is one.
@@ -17,11 +19,14 @@ import re
 import subprocess
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import django
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ARROW = "# → "
 PATIENCE = 180.0
@@ -123,8 +128,29 @@ def run_all(path: str) -> None:
     print(json.dumps(failures.groups()))
 
 
+@contextmanager
+def worker() -> Iterator[None]:
+    """Have a worker work, and end well. Raises Untrue."""
+    log = Path("worker.log")
+    command = (sys.executable, "manage.py", "qless_worker", "--no-reload")
+    with log.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while " started worker=" not in log.read_text():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Untrue("no worker starts")
+            time.sleep(0.05)
+        yield
+    finally:
+        process.terminate()
+        code = process.wait(60)
+    if code:
+        raise Untrue(f"the worker ends with {code}")
+
+
 def set_up() -> None:
-    """Make migrations for all apps, migrate, and check."""
+    """Make migrations for all apps, migrate, and check. Raises Untrue."""
     from django.apps import apps
     from django.core.management import call_command
 
@@ -135,7 +161,10 @@ def set_up() -> None:
     ]
     call_command("makemigrations", *own, verbosity=0)
     call_command("migrate", verbosity=0)
-    call_command("check")
+    told = io.StringIO()
+    call_command("check", stdout=told)
+    if "no issues" not in told.getvalue():
+        raise Untrue(told.getvalue())
 
 
 def main() -> None:
@@ -143,10 +172,10 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     sys.path.insert(0, str(Path.cwd()))
     django.setup()
+    set_up()
     if sys.argv[1] == "run":
-        run_all(sys.argv[2])
-    else:
-        set_up()
+        with worker():
+            run_all(sys.argv[2])
 
 
 if __name__ == "__main__":

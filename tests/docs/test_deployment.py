@@ -175,6 +175,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     made = Project(tmp_path_factory.mktemp("deployment") / "made")
     made.start()
     made.add([])
+    made.set_up()
     yield made
     made.stop_server()
 

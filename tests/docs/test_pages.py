@@ -48,9 +48,10 @@ def test_page(project: Project, page: Page) -> None:
     files = [block for block in tried if block.file]
     project.add(files)
     if steps := [block for block in tried if not block.file]:
-        with project.worker():
-            groups = project.run_blocks(steps)
+        groups = project.run_blocks(steps)
         assert groups.keys() == page.failures, groups
+    else:
+        project.set_up()
     if any(fnmatchcase(block.file, "*/tests.py") for block in files):
         project.manage("test")
     for block in files:

@@ -251,7 +251,9 @@ class TestUsing:
             Source.count_all.using(after="refresh").delay()
 
     def test_dependencies_do_not_cross_aliases(self, qless, source) -> None:
-        with pytest.raises(InvalidOption, match="in alias 'default'; a job in 'other'"):
+        with pytest.raises(
+            InvalidOption, match="in alias 'default'; a job in alias 'other'"
+        ):
             source.parse.using(alias="other").delay()
 
     def test_more_than_one_call_can_name(self, qless, work, source, done) -> None:

@@ -85,6 +85,53 @@ def test_jobs_of_a_key_run_one_at_a_time(synced, way) -> None:
     assert (limit.held_back, limit.running, limit.most) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("way", ["delay", "workflow"])
+def test_a_job_under_two_limits_needs_both(synced, way) -> None:
+    synced.config_set(f"{policies.charge.name}-max-concurrency-of-type", 2)
+    calls = [("a", 1), ("a", 2), ("b", 3), ("c", 4)]
+    if way == "workflow":
+        with workflow("charges") as flow:
+            for call in calls:
+                flow.add(policies.charge.args(*call))
+    else:
+        for call in calls:
+            policies.charge.delay(*call)
+    running = {json.loads(job.data)["args"][0]: job.jid
+               for job in synced.pop("default", "w", 10)}  # fmt: skip
+    assert len(running) == 2
+    assert synced.queue_counts("default").held_back == 2
+    other = next(customer for customer in running if customer != "a")
+    synced.cancel(running[other])
+    if "a" in running:  # of the two that wait the one without a key that runs
+        [[customer, _]] = taken(synced)
+        assert customer not in ("a", other)
+
+
+def test_a_recurring_job_waits_for_its_key(synced, work) -> None:
+    policies.charge.delay("a", 1)
+    assert taken(synced) == [["a", 1]]
+    policies.charge.recur("a", 2, every=3600)
+    assert work() == 1, "only its tick"
+    assert synced.queue_counts("default").held_back == 1
+    policies.charge.recur("b", 3, every=3600, key="b")
+    assert work() == 2, "the key of this one is free"
+
+
+def test_a_job_of_another_client_waits_for_its_type_and_queue(synced) -> None:
+    """It knows no keys."""
+    name = policies.charge.name
+    synced.config_set(f"{name}-max-concurrency-of-type", 2)
+    for number in range(4):
+        synced.put(
+            "", "default", f"j{number}", name, json.dumps({"args": ["a", number]})
+        )
+    assert len(taken(synced)) == 2
+    synced.config_unset(f"{name}-max-concurrency-of-type")
+    synced.config_set("default-max-concurrency", 3)
+    assert len(taken(synced)) == 1
+    assert taken(synced) == []
+
+
 def test_ordered_jobs_and_tenants_run_in_a_worker(synced, work) -> None:
     handles = [policies.step.delay("c", n) for n in range(3)]
     handles += [policies.report.delay(t, n) for n in range(3) for t in "xy"]

@@ -20,7 +20,7 @@ from tests.permissions import channels_and_keys
 SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
 
 READS = frozenset(
-    "get multiget peek queues jobs jobs.count stats workers failed length config.get recur.get "
+    "get multiget peek queues queues.part jobs jobs.count stats workers failed length config.get recur.get "
     "result needs offspring results results.kept results.cut lag due survey minutes meta audit "
     "permissions "
     "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "

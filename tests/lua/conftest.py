@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from tests.real_servers import Server
 
 ENGINE = os.environ.get("QLESS_ENGINE", "")
+ENGINES = ("function", "script")
 CELLS = [
     f"{kind}-{engine}"
     for kind in available_kinds()
     for engine in ("function", "function", "function", "script")
     if ENGINE in ("", engine)
 ]
+# Looked for once: a search for servers costs as much as the collection of a test.
+NAMES = [f"{kind}-{engine}" for kind in available_kinds() for engine in ENGINES]
 
 
 def pytest_collection_modifyitems(
@@ -52,12 +55,10 @@ def pytest_collection_modifyitems(
 
 def in_its_cell(nodeid: str) -> bool:
     """Return whether a test is to run in the cell that its name says, if it says one."""
-    for kind in available_kinds():
-        for engine in ("function", "script"):
-            cell = f"{kind}-{engine}"
-            if cell in nodeid:
-                rest = nodeid.replace(cell, "")
-                return CELLS[drawing.draw(rest, len(CELLS))] == cell
+    for cell in NAMES:
+        if cell in nodeid:
+            rest = nodeid.replace(cell, "")
+            return CELLS[drawing.draw(rest, len(CELLS))] == cell
     return True
 
 

@@ -7,12 +7,14 @@ namespace at rest: nobody may write while it reads.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from tests.lua.keyspace import Snapshot
+from tests.lua.operations import entity_jid
 
 PLACES = {
     "waiting": "work",
@@ -46,7 +48,7 @@ KNOWN_KEYS = re.compile(
 )
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
-    r"entity_types|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
+    r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings)|"
     r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
@@ -99,7 +101,7 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
         known_keys, places, records, running, worker_lists, dependencies, circles,
         dependents, unique_keys, needs, kept, spawned, tags, failures, failed_counts, completed, templates,
         schedules,
-        workflows, canceled, entities, dead,
+        workflows, canceled, entities, dead, limits, rates, deliveries,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -169,8 +171,10 @@ def records(space: Namespace) -> Iterator[str]:
             isinstance(json.loads(h), list) for h in history
         ):
             yield f"{jid} has no history"
-        if first and not re.fullmatch(r"-?\d+", first):
+        if first and not re.fullmatch(r"-?\d+( -?\d+)?", first):
             yield f"{jid} was put at {first}"
+        if " " in (first or "") and job.get("state") != "running":
+            yield f"{jid} does not run, and its record has the start of its history"
 
 
 def running(space: Namespace) -> Iterator[str]:
@@ -188,7 +192,10 @@ def running(space: Namespace) -> Iterator[str]:
                 yield f"{jid} has lost its lock but {worker} has it on its list"
         elif lock != expires:
             yield f"{jid} expires at {expires}, its lock at {lock}"
-        elif held != expires and (held is not None or worker in workers):
+        # A worker that was silent for too long is forgotten, with its list; it may come back.
+        elif held != expires and (
+            held is not None or workers.get(worker, expires) < expires
+        ):
             yield f"{jid} expires at {expires}, on the list of {worker} at {held}"
 
 
@@ -285,6 +292,12 @@ def kept(space: Namespace) -> Iterator[str]:
             yield f"{entry} takes {sizes[entry]} bytes by the books"
     if sum(sizes.values()) != counted:
         yield f"what is kept takes {sum(sizes.values())} bytes, counted {counted}"
+
+
+def deliveries(space: Namespace) -> Iterator[str]:
+    for number, until in space.scores("deliveries").items():
+        if not math.isfinite(until):
+            yield f"delivery {number} is remembered for ever"
 
 
 def canceled(space: Namespace) -> Iterator[str]:
@@ -464,6 +477,61 @@ def workflows(space: Namespace) -> Iterator[str]:
             yield f"what is staged of {flow} stays for ever"
 
 
+def limits(space: Namespace) -> Iterator[str]:
+    """Compare the lists of limits with what the records of jobs say, from both sides."""
+    for name, members in space.family("limit:", ":holders"):
+        allowed = []
+        for jid, _ in members:
+            job = space.job(jid)
+            holds = json.loads(job.get("holds", "{}"))
+            allowed.append(holds.get(name, 0))
+            if job.get("state") != "running" or name not in holds:
+                yield f"{jid} counts under {name}, and does not run under it"
+        if len(members) > max(allowed):
+            yield f"{len(members)} run under {name}, which allowed {max(allowed)}"
+    for part, said in (("aside", "aside"), ("order", "turn"), ("called", "called")):
+        for name, members in space.family("limit:", f":{part}"):
+            for jid, _ in members:
+                text = space.job(jid).get(said, "[]")
+                if name not in (json.loads(text) if part == "called" else [text]):
+                    yield f"{jid} is among {part} of {name}, its record says {text}"
+    for jid, job in space.jobs.items():
+        state = job.get("state")
+        if ("holds" in job and state != "running") or (
+            "called" in job and state not in ("waiting", "stalled")
+        ):
+            yield f"{jid} is {state}, and holds {job.get('holds')} or was called"
+        for name in json.loads(job.get("holds", "{}")):
+            if jid not in space.scores(f"limit:{name}:holders"):
+                yield f"{jid} holds {name}, and does not count under it"
+        if "turn" in job and jid not in space.scores(f"limit:{job['turn']}:order"):
+            yield f"{jid} has a turn but no position in {job['turn']}"
+        if by := job.get("aside"):
+            score = space.scores(f"limit:{by}:aside").get(jid)
+            place = space.scores(f"q:{job['queue']}-aside")
+            if score is None or score != place.get(jid):
+                yield f"{jid} is held back by {by}, and does not stand there"
+            if by not in space.scores(f"q:{job['queue']}-openings"):
+                yield f"{jid} is held back by {by}, at which nobody looks"
+
+
+def rates(space: Namespace) -> Iterator[str]:
+    """See that the last window holds no more starts than its rate, which it names."""
+    for name, members in space.family("limit:", ":starts"):
+        times = dict(members)
+        last = max(times, key=lambda start: (times[start], start))
+        count, per = last.rpartition(":")[2].split("/")
+        within = [t for t in times.values() if t >= times[last] - float(per)]
+        if len(within) > int(count):
+            yield f"{len(within)} started under {name}, which allowed {count}"
+    for name, buckets in space.family("limit:", ":buckets"):
+        count, per = buckets["rate"].split("/")
+        ends = {float(end): int(n) for end, n in buckets.items() if end != "rate"}
+        within = [n for end, n in ends.items() if end > max(ends) - float(per)]
+        if sum(within) > int(count):
+            yield f"{sum(within)} started under {name}, which allowed {count}"
+
+
 def entities(space: Namespace) -> Iterator[str]:
     """Compare the jobs of entities with their payloads and their lists."""
     carried = {jid: job for jid, job in space.jobs.items() if "entity" in job}
@@ -480,9 +548,17 @@ def entities(space: Namespace) -> Iterator[str]:
     }
     expected = set()
     for jid, job in carried.items():
+        if jid != entity_jid(job["home"], job["entity"]):
+            yield f"{jid} carries {job['entity']} of {job['home']}"
+        if job["state"] == "running" and not space.content.get(f"taken:{jid}"):
+            yield f"{jid} runs without payloads"
         if job["state"] in waiting:
             kind = "fresh" if job["remaining"] == job["retries"] else "retrying"
             expected.add((kind, job["queue"], jid))
+            delayed = space.scores(f"q:{job['queue']}-scheduled").get(jid)
+            due = float(job["time"]) if delayed is None else delayed
+            if abs(space.scores(f"{kind}:{job['queue']}").get(jid, due) - due) > 1e-4:
+                yield f"{jid} is due at {due}, and listed otherwise"
             if not space.content.get(f"payloads:{jid}"):
                 yield f"{jid} waits without payloads"
         if job["state"] != "complete" and job["queue"] != job["home"]:

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tests.lua.delivery_operations import DeliveryOperations
 from tests.lua.keyed import settlement
 
 JIDS = [f"j{n:02}" for n in range(24)]
@@ -75,7 +76,7 @@ class Operation(NamedTuple):
         return f"{self.now:.3f} {kind}({shown}) {self.request}".rstrip()
 
 
-class Generator:
+class Generator(DeliveryOperations):
     """Draws operations; what it draws depends on the seed and on who holds what."""
 
     def __init__(self, seed: int, weights: dict[str, int] | None = None) -> None:
@@ -527,7 +528,7 @@ WEIGHTS = {
     "workflow_put": 2, "workflow_staged": 4, "workflow": 5,
 }  # fmt: skip
 
-#: The same with entities. (Recorded runs are made without them.)
-WITH_ENTITIES = {**WEIGHTS, "entity": 25}
+#: The same with entities and deliveries. (Recorded runs are made without them.)
+WITH_ENTITIES = {**WEIGHTS, "entity": 25, "deliver": 10}
 
 Draw = Callable[[list[str]], Operation]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import redis
 
 from tests.lua.caller import READS, Core
+from tests.lua.delivery_operations import Deliveries
 from tests.lua.invariants import violations
 from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import difference, digest, snapshot
@@ -68,6 +69,7 @@ class RandomRun:
             self.generator = generator(seed)
         self.made: list[Operation] = []
         self.last_token = 0
+        self.deliveries = Deliveries()
 
     def run(self, count: int) -> None:
         """Make `count` operations, then drain; a failure tells how to repeat it."""
@@ -119,6 +121,8 @@ class RandomRun:
                     f"a refused call has changed something: {error}"
                 ) from None
             return
+        if wrong := self.deliveries.wrong(operation, args, reply):
+            raise Violation(f"delivery: {wrong}")
         if operation.request and command not in READS:
             self.repeat(operation, args, reply)
 
@@ -249,6 +253,7 @@ class RandomRun:
         call("queue.forget", *QUEUES, "e", now=now)
         for number in range(1, 10):  # Results, and lists of what was spawned, expire.
             call("queue.forget", *QUEUES, now=now + number * DAY)
+        call("deliver.forget", now=now + 9 * DAY)
         workers = self.server.zrange("ql:workers", 0, -1)
         if workers:
             call("worker.deregister", *workers, now=now)
@@ -276,6 +281,7 @@ class RandomRun:
         """Make these operations anew, and say whether the same kind of failure comes."""
         self.server.flushall()
         self.last_token = 0
+        self.deliveries = Deliveries()
         try:
             for operation in made[:-1]:
                 try:

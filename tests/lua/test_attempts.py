@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -408,15 +409,19 @@ def test_of_a_message_the_line_that_says_what_happened_is_kept(
     assert held.job("jid")["failure"]["message"] == message
 
 
-def test_a_job_that_waits_has_no_list_of_its_history_yet(keyed: Keyed) -> None:
+def test_the_history_is_written_with_its_third_entry(keyed: Keyed) -> None:
     keyed.put("jid", 5)
     assert not keyed.server.exists("ql:j:jid-history")
     put = {"when": 5, "what": "put", "q": "queue"}
     assert keyed.job("jid")["history"] == [put]
-    keyed.take(1, worker="w", now=6)
-    popped = {"when": 6, "what": "popped", "worker": "w"}
+    token = keyed.token("jid", 6)
+    popped = {"when": 6, "what": "popped", "worker": "worker"}
     assert keyed.job("jid")["history"] == [put, popped]
-    assert keyed.server.llen("ql:j:jid-history") == 2
+    assert not keyed.server.exists("ql:j:jid-history")
+    keyed.settle([("jid", token, "", "complete", 0)], 0, [], now=8)
+    done = {"when": 8, "what": "done"}
+    assert keyed.job("jid")["history"] == [put, popped, done]
+    assert keyed.server.llen("ql:j:jid-history") == 3
     assert keyed.server.hget("ql:j:jid", "put") == ""
 
 
@@ -447,6 +452,54 @@ def test_another_library_may_begin_the_list(keyed: Keyed) -> None:
     keyed.take(1, worker="w", now=7)
     whats = [entry["what"] for entry in keyed.job("jid")["history"]]
     assert whats == ["put", "popped", "popped"]
+    keyed.settle([("jid", keyed.job("jid")["token"], "", "complete", 0)], 0, [], now=8)
+    whats = [entry["what"] for entry in keyed.job("jid")["history"]]
+    assert whats == ["put", "popped", "popped", "done"]
+
+
+ENDS: dict[str, tuple[Callable[[Keyed, str], object], str]] = {
+    "complete": (lambda k, t: k.call("complete", "jid", t, "queue", "{}"), "done"),
+    "retry": (lambda k, t: k.call("retry", "jid", "queue", t, 0, "g", "m"), "retried"),
+    "fail": (lambda k, t: k.call("fail", "jid", t, "group", "message"), "failed"),
+    "release": (lambda k, t: k.call("release", "jid", t), "returned"),
+    "log": (lambda k, t: k.call("log", "jid", "seen"), "seen"),
+    "timeout": (lambda k, t: k.call("timeout", "jid"), "timed-out"),
+    "put": (lambda k, t: k.put("jid", 9, queue="other"), "put"),
+    "crash": (
+        lambda k, t: k.settle([("jid", t, "", "crash", 3, 1, "g", "m")], 0, []),
+        "crashed",
+    ),
+}
+
+
+@pytest.mark.parametrize("end", sorted(ENDS))
+def test_whatever_happens_to_a_run_comes_behind_its_start(
+    keyed: Keyed, end: str
+) -> None:
+    keyed.put("jid", 5)
+    token = keyed.token("jid", 6)
+    act, what = ENDS[end]
+    act(keyed, token)
+    history = keyed.job("jid")["history"]
+    assert [entry["what"] for entry in history] == ["put", "popped", what]
+    assert history[1] == {"when": 6, "what": "popped", "worker": "worker"}
+    assert keyed.violations() == []
+
+
+def test_the_history_of_a_run_that_is_canceled_is_kept(keyed: Keyed) -> None:
+    keyed.put("jid", 5)
+    keyed.token("jid", 6)
+    keyed.call("cancel", "jid", now=7)
+    whats = [entry["what"] for entry in keyed.job("jid")["history"]]
+    assert whats == ["put", "popped", "canceled"]
+
+
+def test_a_call_without_keys_writes_the_start_of_a_run(keyed: Keyed) -> None:
+    keyed.put("jid", 5)
+    keyed.core.pop(6)
+    assert keyed.server.llen("ql:j:jid-history") == 2
+    assert keyed.server.hget("ql:j:jid", "put") == ""
+    assert [e["what"] for e in keyed.job("jid")["history"]] == ["put", "popped"]
 
 
 def test_without_keys_the_list_is_there_at_once(keyed: Keyed) -> None:

@@ -35,6 +35,7 @@ def wide_scene(keyed: Keyed) -> None:
     keyed.call("workflow.put", "f", "w", "{}", *first, *second, now=3)
     keyed.call("workflow.stage", "g", 60, "jobs", "staged", "flow", "k", "{}", 0, 2,
                "absent", 1, "workflow", "g", now=3)  # fmt: skip
+    keyed.call("deliver", "delivered", 0, "put", "w", "side", "d", "k", "{}", 0, now=3)
     for job in keyed.take(queue="deep", now=3):
         if job["jid"] == "failing":
             end = settlement("failing", job["token"], "fail", "deep", "message")
@@ -44,6 +45,12 @@ def wide_scene(keyed: Keyed) -> None:
 
 
 MORE: dict[str, Damage] = {
+    "a delivery that is remembered for ever": (
+        lambda r: r.zadd("ql:deliveries", {"delivered": "+inf"})
+    ),
+    "too many deliveries": (
+        lambda r: r.zadd("ql:deliveries", {f"d{n}": 99 for n in range(100_001)})
+    ),
     "a failure that cannot be read": lambda r: r.hset("ql:j:failed", "failure", "odd"),
     "a paused schedule that ticks": lambda r: r.zadd("ql:schedules", {"resting": 60}),
     "a paused schedule that is not listed as such": (
@@ -160,6 +167,12 @@ MORE: dict[str, Damage] = {
 
 
 WORDS: dict[str, list[str]] = {
+    "a delivery that is remembered for ever": [
+        "delivery delivered is remembered for more than a week",
+    ],
+    "too many deliveries": [
+        "2 deliveries more are remembered than is allowed",
+    ],
     "a waiting job in no place": [
         "job waiting is waiting but not in work of queue",
     ],

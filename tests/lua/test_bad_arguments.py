@@ -121,11 +121,12 @@ KEYED: list[Call] = [
     ("untag.each", "t", "run"), ("track.each", "run"), ("untrack.each", "run"),
     ("deliver", "d1", 1, "d0", "put", "w", "queue", "new", "k", "{}", 0),
     ("deliver.forget", "d1"),
+    ("queues.part", 0, 5),
     ("lag", "queue"), ("due", "queue", "side"), ("minutes", "queue", 0, 5), ("meta",), ("permissions",), ("audit", "0", 10),
 ]  # fmt: skip
 OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.stage", "workflow.get", "workflow.jobs",
         "workflow.carry", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "seal", "result", "lag",
-        "order", "stacks", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "due", "minutes", "meta", "permissions", "audit", "brief", "briefs", "search",
+        "order", "stacks", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "queues.part", "due", "minutes", "meta", "permissions", "audit", "brief", "briefs", "search",
         "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
         "stats.counters", "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",
         "queue.forget.empty", *(call[0] for call in KEYED if call[0].endswith(".each"))}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.lua.entities import Entities, jid_of
 from tests.lua.keyed import Keyed, settlement
 from tests.lua.test_clock import server_time
 
@@ -256,3 +257,17 @@ def test_who_sleeps_longer_than_that_is_woken(
     assert keyed.server.llen(wake) == 0
     ahead.go_back()
     assert keyed.server.llen(wake) == 1
+
+
+def test_delays_of_entities_are_set_back_where_they_are_listed_too(
+    keyed: Keyed, ahead: Ahead
+) -> None:
+    orders = Entities(keyed)
+    orders.now = ahead.then - 5
+    orders.push("given", 1, due=ahead.then + 25)
+    orders.push("retried", 1)
+    orders.settle(orders.take()[0], "retry", 40, "broken", "why")
+    ahead.go_back()
+    assert ahead.due(jid_of("retried"), "orders") == pytest.approx(35, abs=0.1)
+    assert ahead.due(jid_of("given"), "orders") == pytest.approx(ahead.by + 25, abs=0.1)
+    assert keyed.violations("*") == []

@@ -15,7 +15,7 @@ TRIES = 6
 PUT = "hmget time exists publish hset*2 zadd*2 hincrby zcard"
 SETTLE = (
     "hmget*2 time exists rpush*2 publish hset*2 zrem*2 zadd zcount zpopmax "
-    "hmget rpush hset zadd*3"
+    "hmget hset zadd*2"
 )
 
 BATCH = "hmget time exists*2 publish*3 hset*4 zadd*2 hincrby zcard"

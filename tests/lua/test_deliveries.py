@@ -72,12 +72,29 @@ def test_one_whose_source_is_lost_is_remembered_for_a_week(keyed: Keyed) -> None
     assert marks(keyed) == []
 
 
+def test_a_call_takes_away_some_whose_time_is_over(keyed: Keyed) -> None:
+    keyed.put("any", 0)
+    keyed.server.zadd("ql:deliveries", {f"m{number}": 1 for number in range(50)})
+    keyed.call("deliver.forget", now=2)
+    assert len(marks(keyed)) == 30
+    deliver(keyed, "d1", now=2)
+    assert len(marks(keyed)) == 11
+
+
 def test_their_number_is_limited(keyed: Keyed) -> None:
-    many = {f"m{number}": 10.0**10 + number for number in range(100_000)}
+    many = {f"m{number}": 10.0**10 + 1 + number for number in range(100_000)}
     keyed.server.zadd("ql:deliveries", many)
-    deliver(keyed, "d1", now=10**10)
-    assert keyed.server.zcard("ql:deliveries") == 100_000
-    assert keyed.server.zscore("ql:deliveries", "d1") is not None
+    for number in range(2):
+        deliver(keyed, f"d{number}", now=10**10)
+        # Those that have the least time left have gone.
+        gone = [
+            f"m{n}"
+            for n in range(3)
+            if keyed.server.zscore("ql:deliveries", f"m{n}") is None
+        ]
+        assert gone == ["m0", "m1"][: number + 1]
+        assert keyed.server.zscore("ql:deliveries", f"d{number}") is not None
+        assert keyed.server.zcard("ql:deliveries") == 100_000
 
 
 def test_a_refused_call_leaves_no_mark(keyed: Keyed) -> None:
@@ -130,5 +147,10 @@ def test_each_call_that_enqueues_can_be_delivered(keyed: Keyed) -> None:
     deliver(keyed, "d5", "depends", "waits", "on", "f1")
     deliver(keyed, "d6", "seal", "waits")
     assert deliver(keyed, "d7", "schedule.remove", "s") == [1, 1]
+    staged = ("g1", "queue", "k", "{}", 0, 2, "absent", 1, "workflow", "g")
+    deliver(keyed, "d8", "workflow.stage", "g", 60, "jobs", *staged)
+    assert deliver(keyed, "d9", "workflow.release", "g", "w", "{}", 1)[0] == 1
+    assert deliver(keyed, "d10", "workflow.carry", "g")[0] == 1
+    assert json.loads(keyed.call("get", "g1", now=1))["state"] == "waiting"
     assert json.loads(keyed.call("get", "waits", now=1))["dependencies"] == ["f1"]
     assert keyed.violations(1) == []

@@ -147,26 +147,6 @@ def test_bringing_back_from_the_dead(
     assert orders.violations() == []
 
 
-def test_a_call_brings_back_so_many_payloads_and_the_next_one_the_rest(
-    orders: Entities,
-) -> None:
-    orders.push("o", *range(1000), score=1)
-    orders.push("o", *range(1000, 1500), score=2)
-    for state in (500, 0):
-        job = only(orders.take())
-        orders.settle(job, "fail", "row-gone", "it is gone")
-        assert len(orders.state("o")[2]) == min(state, 100)
-    assert orders.show("o")["dead"]["payloads"] == 1500
-    assert orders.call("dead.back", "orders", "o") == []
-    assert orders.violations() == []
-    assert orders.call("dead.back", "orders", "o") == ["o"]
-    job = only(orders.take())
-    assert len(job["payloads"]) == 1000
-    orders.settle(job, "complete")
-    assert len(only(orders.take())["payloads"]) == 500
-    assert orders.violations() == []
-
-
 def test_a_run_has_up_to_a_mebibyte_of_payloads(orders: Entities) -> None:
     for n in range(5):
         orders.push("o", *(f"{n}{k:02}" + "x" * 60_000 for k in range(10)), score=n)

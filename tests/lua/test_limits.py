@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -125,7 +125,7 @@ def test_a_lost_lock_under_a_rate_waits_its_time(keyed: Keyed) -> None:
     keyed.take(10, now=now + 100)
     assert keyed.take(10, now=now + 200) == []
     job = keyed.job("a", now + 200)
-    assert (job["state"], job["worker"]) == ("waiting", "")
+    assert (job["state"], job["worker"], job["expires"]) == ("waiting", "", 0)
     sound(keyed, now + 200)
     assert jids(keyed.take(10, now=now + 603)) == ["a"]
 
@@ -180,6 +180,7 @@ def test_a_called_job_of_a_paused_queue_does_not_keep_the_room(keyed: Keyed) -> 
     keyed.call("pause", "y", now=now + 4)
     done(keyed, a, now + 4)
     assert keyed.take(queue="x", now=now + 5) == []
+    assert keyed.server.zscore("ql:q:x-openings", "type:klass") == now + 9
     assert jids(keyed.take(queue="x", now=now + 10)) == ["c"]
     sound(keyed, now + 10)
 
@@ -210,96 +211,6 @@ def test_jobs_that_come_otherwise_are_limited_as_well(keyed: Keyed, way: str) ->
     done(keyed, first, now + 2)
     assert len(keyed.take(now=now + 2)) == 1
     sound(keyed, now + 2)
-
-
-# Rates.
-
-
-def starts(keyed: Keyed, count: int, step: float, most: int, queue: str = "queue",
-           begin: float = START) -> list[float]:  # fmt: skip
-    """Take jobs at even steps, ending each at once; return when each started."""
-    times, now = [], begin
-    for _ in range(count):
-        now = round(now + step, 6)
-        jobs = keyed.take(most, queue=queue, now=now)
-        times += [now] * len(jobs)
-        ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
-        keyed.settle(ends, now=now)
-    return times
-
-
-def most_in_a_window(times: list[float], length: float) -> int:
-    """Return the largest number of starts within any window of this length."""
-    window: deque[float] = deque()
-    most = 0
-    for time in times:
-        window.append(time)
-        while time - window[0] >= length:
-            window.popleft()
-        most = max(most, len(window))
-    return most
-
-
-@pytest.mark.parametrize(
-    "option", ["klass-rate-of-type", "klass-rate-per-key", "queue-rate"]
-)
-def test_a_window_never_holds_more_starts_and_nearly_all_are_used(
-    keyed: Keyed, option: str
-) -> None:
-    limit(keyed, option, "100/s")
-    keyed.put_many([{"jid": f"j{n:03}", "limit_key": "k"} for n in range(700)], START)
-    times = starts(keyed, 500, 0.011, 20)
-    assert most_in_a_window(times, 1) == 100
-    assert len(times) >= 0.98 * 100 * 5.5
-    sound(keyed, START + 6)
-
-
-def test_a_rate_above_ten_thousand_never_exceeds(keyed: Keyed) -> None:
-    limit(keyed, "queue-rate", "10001/10s")
-    keyed.put_many([{"jid": f"j{n:03}"} for n in range(1000)], START)
-    limits = keyed.json("limits", "queue", now=START)
-    assert limits["queue"]["rate"] == {"count": 10001, "per": 10}
-    keyed.server.hset("ql:limit:queue:queue:buckets", str(int(START * 10)), 9995)
-    assert len(keyed.take(100, now=START + 0.05)) == 6
-    assert keyed.take(100, now=START + 9.99) == []
-    assert len(keyed.take(100, now=START + 10.11)) == 100
-
-
-def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
-    for option in ("klass-rate-of-type", "queue-rate"):
-        limit(keyed, option, "1/30s")
-        keyed.put("a", START)
-        keyed.put("b", START)
-        [job] = keyed.take(1, now=START + 1)
-        done(keyed, job, START + 1)
-        rest = keyed.settle([], 1, now=START + 2, wait=100).rest
-        assert float(rest[0]) == pytest.approx(29, abs=0.01)
-        assert len(keyed.take(1, now=START + 31.001)) == 1
-        keyed.call("config.unset", option, now=START + 32)
-        keyed.server.flushall()
-
-
-def test_a_clock_that_was_set_back_does_not_close_a_rate(keyed: Keyed) -> None:
-    limit(keyed, "klass-rate-of-type", "2/m")
-    keyed.put_many([{"jid": f"j{n}"} for n in range(4)], START)
-    assert len(keyed.take(2, now=START + 5000)) == 2
-    assert len(keyed.take(9, now=START)) == 2
-
-
-@pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
-                                  "1.5/s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
-@pytest.mark.parametrize("option", ["q-rate", "t-rate-of-type", "t-rate-per-key"])
-def test_a_rate_that_cannot_be_read_is_refused(
-    keyed: Keyed, option: str, text: str
-) -> None:
-    assert "must be a rate as 100/m" in keyed.refusal("config.set", option, text, now=1)
-
-
-@pytest.mark.parametrize(
-    "text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "1000000000/d"]
-)
-def test_these_are_rates(keyed: Keyed, text: str) -> None:
-    keyed.call("config.set", "q-rate", text, now=1)
 
 
 # Turns.
@@ -389,6 +300,61 @@ def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> N
         "big-0997",
     ]
     sound(keyed, now + 2)
+
+
+def test_fifty_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> None:
+    """Eight workers in turn; the whole form is in benchmarks.limits."""
+    for part in range(3):
+        keyed.put_many(
+            [{"jid": f"big-{part}{n:03}", "fair_by": "big"} for n in range(1000)], START
+        )
+    small = [f"small{n:02}" for n in range(49)]
+    keyed.put_many(
+        [{"jid": f"{t}-{n}", "fair_by": t} for t in small for n in range(10)], START + 1
+    )
+    started: list[str] = []
+    held: dict[int, list[dict[str, str]]] = {}
+    for turn in range(500):
+        now, worker = START + 2 + turn / 1000, turn % 8
+        ends = [settlement(each["jid"], each["token"], "complete")
+                for each in held.get(worker, [])]  # fmt: skip
+        held[worker] = keyed.settle(ends, 1, worker=f"w{worker}", now=now).jobs
+        started += [job["jid"].partition("-")[0] for job in held[worker]]
+    for turn in range(0, 500, 50):
+        assert Counter(started[turn : turn + 50]) == Counter([*small, "big"])
+    sound(keyed, START + 3)
+
+
+def test_what_a_take_costs_does_not_grow_with_what_is_held_back(keyed: Keyed) -> None:
+    def commands(call: Any) -> int:
+        keyed.server.config_resetstat()
+        call()
+        stats: Any = keyed.server.info("commandstats")
+        return sum(each["calls"] for each in stats.values())
+
+    def take() -> None:
+        assert keyed.take(1, now=now) == []
+
+    limit(keyed, "klass-max-concurrency-of-type", 1)
+    costs: dict[str, list[int]] = defaultdict(list)
+    for part in range(2):
+        now = START + part
+        for more in range(4 if part else 1):
+            keyed.put_many([{"jid": f"j{part}{more}{n:03}"} for n in range(1000)], now)
+        if not part:
+            assert len(keyed.take(1, now=now)) == 1
+        before = held_back(keyed, now=now)
+        costs["sets aside"].append(commands(take))
+        assert held_back(keyed, now=now) == before + 100
+        while (
+            held_back(keyed, now=now)
+            < keyed.json("queues", "queue", now=now)["waiting"]
+        ):
+            take()
+        costs["finds nothing"].append(commands(take))
+    assert max(costs["finds nothing"]) < 40
+    assert max(costs["sets aside"]) < 100 * 30
+    assert all(abs(few - many) < 20 for few, many in costs.values())
 
 
 def test_the_priority_counts_within_a_tenant(keyed: Keyed) -> None:
@@ -502,7 +468,8 @@ def test_many_come_back_in_bounded_steps(keyed: Keyed) -> None:
     assert taken == ["j0399", "last"]
     assert held_back(keyed, now=START + 7) == 1199
     keyed.call("config.unset", "klass-max-concurrency-of-type", now=START + 8)
-    total = 0
+    total = len(keyed.take(50, now=START + 8.5))
+    assert held_back(keyed, now=START + 8.5) == 1199 - 250
     for n in range(60):
         total += len(keyed.take(50, now=START + 9 + n / 100))
         sound(keyed, START + 9 + n / 100)

@@ -112,3 +112,25 @@ def test_what_falls_due_is_asked_of_so_many_queues_at_most(keyed: Keyed) -> None
     names = [f"q{n}" for n in range(1001)]
     assert keyed.refusal("due", *names, now=2).startswith("TOOBIG ")
     assert keyed.refusal("due", now=2).startswith("BADARG ")
+
+
+def counts(keyed: Keyed, *args: Any) -> list[Any]:
+    return list(keyed.json("queues.part", *args, now=9))
+
+
+def test_counts_come_in_parts_in_the_order_first_seen(keyed: Keyed) -> None:
+    assert counts(keyed, 0, 5) == []
+    for now, name in enumerate("cabed"):
+        keyed.put(name, now, queue=name)
+    names = [[each["name"] for each in counts(keyed, at, 2)] for at in (0, 2, 4, 6)]
+    assert names == [["c", "a"], ["b", "e"], ["d"], []]
+    assert counts(keyed, 0, 0) == []
+    assert counts(keyed, 0, 1) == [keyed.json("queues", "c", now=9)]
+    for bad in ((0, -1), (0, 1.5), (-1, 1)):
+        assert keyed.refusal("queues.part", *bad, now=9).startswith("BADARG")
+
+
+def test_a_part_of_the_counts_is_bounded(keyed: Keyed) -> None:
+    keyed.put_many([{"jid": f"j{n}", "queue": f"q{n}"} for n in range(250)])
+    assert len(counts(keyed, 0, 1000)) == 200
+    assert len(counts(keyed, 200, 1000)) == 50

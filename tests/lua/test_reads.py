@@ -29,6 +29,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("results.kept",), ("results.cut", "complete", "nosuch"),
     ("stats.counters", 0, "queue", "nosuch"),
     ("needs", "depends"), ("needs", "nosuch", 0, 5), ("offspring", "running", 0, 5), ("lag", "queue", "nosuch"),
+    ("queues.part", 0, 9),
     ("survey",), ("survey", "queue", "nosuch"), ("due", "queue", "nosuch"), ("stacks", "worker"),
     ("minutes", "queue", 0, 10), ("meta",), ("permissions",), ("audit", "0"), ("audit", "0", 10),
     ("schedule.get", "cron"), ("schedule.get", "nosuch"), ("schedule.list", 0, 10),

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from django_qless.core import Client, Settlement
 from django_qless.core.commands.entities import Payload
 from django_qless.monitoring import collector, snapshot
+from django_qless.monitoring.lag import lag_data
 from tests.management.commands import data
 from tests.monitoring.conftest import Get
 from tests.permissions import set_user, url_of
@@ -185,6 +186,21 @@ def test_the_figures_are_read_once_for_all_who_ask_within_a_second(
     assert shared.get("default") == 1
     now[0] += 0.02
     assert shared.get("default") == 3
+
+
+def test_metrics_status_and_lag_share_what_they_read(
+    qless: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qless.put("", "q", "a", "k")
+    reads: list[Client] = []
+    read = snapshot.statuses._read
+    monkeypatch.setattr(
+        snapshot.statuses, "_read", lambda client: reads.append(client) or read(client)
+    )
+    assert snapshot.snapshots.get("default").status.queues[0].counts.waiting == 1
+    assert snapshot.statuses.get("default").queues[0].counts.waiting == 1
+    assert lag_data("default")["total"]["waiting"] == 1
+    assert len(reads) == 1
 
 
 def test_many_at_once_wait_for_one_reader(qless: Client) -> None:

@@ -141,4 +141,28 @@ EQUIVALENTS: list[Equivalent] = [
         "",
         "An option that is not kept is asked for again.",
     ),
+    Equivalent(
+        "lua/limits/limit_settings.lua",
+        "Limits.look_again(sub(option, 1, -#of_type - 1))",
+        "Limits.look_again(sub(option, 0, -#of_type - 1))",
+        "A text begins at 1, also for who begins at 0.",
+    ),
+    Equivalent(
+        "lua/limits/limits.lua",
+        "score = exact(Places.score(Record.read('priority', priority, 0), scope.now))",
+        "score = exact(Places.score(Record.read('priority', priority, 1), scope.now))",
+        "A job whose priority cannot be read fails when it is handed out, and soon is.",
+    ),
+    Equivalent(
+        "lua/limits/holders.lua",
+        "elseif next(before) then",
+        "elseif true then",
+        "It spares a command: who held nothing has no such field.",
+    ),
+    Equivalent(
+        "lua/limits/turns.lua",
+        "for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do",
+        "for _, jid in ipairs(call('ZREVRANGE', key.limit_called(name), 0, 0)) do",
+        "Of a tenant one job stands in the work.",
+    ),
 ]

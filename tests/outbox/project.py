@@ -11,12 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.real_servers import poll
+from tests.real_servers import Server, poll
 
 ROOT = Path(__file__).parents[2]
 
 #: Seconds for what takes ten where nothing else runs.
 PATIENCE = 240.0
+
+LAST = """
+import django; django.setup()
+from tests.outbox.shop.models import ship
+ship.using(priority=-1).delay("last", -1)
+"""
 
 
 class Project:
@@ -117,6 +123,23 @@ class Project:
             env={**self.environment, "QLESS": json.dumps(away)},
             check=True,
             stderr=subprocess.DEVNULL,
+        )
+
+    def queued(self, server: Server) -> list[tuple[str, int]]:
+        """Return producer and number of each job that waits, in the queue's order."""
+        client = server.client(decode_responses=True)
+        jids = client.zrevrange("ql:q:orders-work", 0, -1)
+        data = [json.loads(client.hget(f"ql:j:{jid}", "data")) for jid in jids]
+        client.close()
+        return [tuple(each["args"]) for each in data]
+
+    def run_last(self) -> None:
+        """Let a job run behind all others: what would run twice would come before it."""
+        self.run("-c", LAST)
+        poll(
+            lambda: ("last", -1) in self.runs(),
+            what="the last job has run",
+            seconds=PATIENCE,
         )
 
     def wait_for_log(self, name: str, text: str, times: int = 1) -> None:

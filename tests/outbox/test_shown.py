@@ -1,11 +1,11 @@
 """What the outbox promises, with processes that are killed and a server that is away.
 
-A small form is here; QLESS_ALL_CELLS=1 makes it 500 kills, and a minute without a server.
+A small form is here, each on one kind of database; QLESS_ALL_CELLS=1 makes it 500 kills,
+and a minute without a server, on both.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests import postgres
-from tests.drawing import ALL
+from tests.drawing import ALL, part
+from tests.outbox.databases import SERVERS
 from tests.outbox.project import PATIENCE, Project
-from tests.postgres import Postgres
 from tests.real_servers import Server, poll
 
 ROUNDS = 500 if ALL else 20
@@ -25,11 +24,11 @@ SECONDS_AWAY = 60.0 if ALL else 3.0
 PAUSE = 0.01
 PRODUCERS = ("1", "2")
 
-KINDS = ["sqlite", *(["postgres"] if postgres.is_available() else [])]
+KINDS = ["sqlite", *sorted(SERVERS)]
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture
 def database(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[dict[str, Any]]:
@@ -41,13 +40,14 @@ def database(
             "OPTIONS": {"timeout": 60, "transaction_mode": "IMMEDIATE"},
         }
         return
-    server = Postgres()
+    server = SERVERS[request.param]()
     try:
         yield server.start().database
     finally:
         server.close()
 
 
+@pytest.mark.parametrize("database", part(KINDS[::-1], 2), indirect=True)
 def test_committed_is_run_once_whenever_the_producer_is_killed(
     server: Server, database: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -62,14 +62,13 @@ def test_committed_is_run_once_whenever_the_producer_is_killed(
             what="all that is committed has run",
             seconds=PATIENCE,
         )
-        # What would run twice would come now: behind a job that comes last.
-        project.run("-c", LAST)
-        poll(lambda: ("last", -1) in project.runs(), what="the last job has run")
+        project.run_last()
     runs = [number for producer, number in project.runs() if producer == "killed"]
     assert sorted(runs) == committed
     print(f"{len(committed)} of {ROUNDS} committed, and run once")
 
 
+@pytest.mark.parametrize("database", part(KINDS, 2), indirect=True)
 def test_nothing_is_lost_and_the_order_kept_while_the_server_is_away(
     database: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -93,7 +92,7 @@ def test_nothing_is_lost_and_the_order_kept_while_the_server_is_away(
         counts = [int(each.communicate("\n")[0]) for each in producers]
         project.wait_for_empty_outbox()
         took = time.monotonic() - began
-        queued = in_queue(server)
+        queued = project.queued(server)
         with project.worker("--concurrency", "1", "orders"):
             poll(
                 lambda: len(project.runs()) >= sum(counts),
@@ -109,18 +108,4 @@ def test_nothing_is_lost_and_the_order_kept_while_the_server_is_away(
     print(f"{sum(counts)} orders; outbox empty {took:.1f} s after the server's return")
 
 
-def in_queue(server: Server) -> list[tuple[str, int]]:
-    """Return producer and number of each job that waits, in the queue's order."""
-    client = server.client(decode_responses=True)
-    jids = client.zrevrange("ql:q:orders-work", 0, -1)
-    data = [json.loads(client.hget(f"ql:j:{jid}", "data")) for jid in jids]
-    client.close()
-    return [tuple(each["args"]) for each in data]
-
-
 LOAD = ("-m", "tests.outbox.producer", "load")
-LAST = """
-import django; django.setup()
-from tests.outbox.shop.models import ship
-ship.using(priority=-1).delay("last", -1)
-"""

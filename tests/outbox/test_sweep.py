@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.test import override_settings
 
 from django_qless.core import Client, ServerFull
@@ -149,6 +149,27 @@ def test_the_process_delivers_its_own_backlog_before_new_jobs(qless, away) -> No
     assert (last.pending, last.created) == (False, True)
     assert not backlog._behind
     assert not Entry.objects.exists()
+
+
+def test_a_database_that_is_busy_does_not_fail_a_commit(
+    qless, away, monkeypatch, caplog
+) -> None:
+    jids = left(away, 1)
+
+    def busy(*args: Any, **kwargs: Any) -> None:
+        raise OperationalError("database is locked")
+
+    backlog._behind["default", "default"] = 0.0
+    with monkeypatch.context() as patch:
+        patch.setattr("django_qless.outbox.sweep.sweep", busy)
+        with transaction.atomic():
+            late = kept.delay(2)
+    assert late.pending
+    assert "database is locked" in caplog.text
+    backlog._behind["default", "default"] = 0.0
+    with transaction.atomic():
+        last = kept.delay(3)
+    assert waiting(qless) == [*jids, late.jid, last.jid]
 
 
 def test_a_large_backlog_is_left_to_the_sweep(

@@ -384,6 +384,7 @@ def note_entities(batch: dict[str, list[dict[str, Any]]], what: str) -> None:
             os.getpid(),
             time.monotonic_ns(),
             [p["n"] for p in payloads],
+            os.getppid(),
         ]
         write(payloads[0]["path"], json.dumps(line))
 
@@ -393,12 +394,13 @@ def process_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
     """Take a moment, and fail the entities that are to fail, the first time."""
     note_entities(batch, "begin")
     time.sleep(0.002)
-    note_entities(batch, "end")
     failed = {
         entity: "broken"
         for entity, payloads in batch.items()
         if any(payload.get("fails") for payload in payloads)
     }
+    for entity, payloads in batch.items():
+        note_entities({entity: payloads}, "failed" if entity in failed else "end")
     if failed:
         raise BatchFailure(failed)
 

@@ -70,6 +70,9 @@ class PlainEnvironment:
         self._aclient: AsyncClient | None = None
         self._threads: ThreadPoolExecutor | None = None
 
+    def check_move(self, current: Any, queue: str) -> None:
+        pass
+
     def has_outbox(self) -> bool:
         return False
 
@@ -242,6 +245,12 @@ def current() -> CurrentJob:
 def say(ledger: str, *words: str) -> None:
     """Write a line."""
     note(ledger, *words)
+
+
+@job()
+def say_lock(ledger: str, word: str) -> None:
+    """Write a line: a word, and until when the lock was given."""
+    note(ledger, word, current().reserved.expires)
 
 
 @job()

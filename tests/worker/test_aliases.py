@@ -365,7 +365,8 @@ def test_a_member_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DJANGO_QLESS_WORKER", "1 7 a")
     assert current_member() is None
     options = WorkerOptions(name="w", health_file="h", pidfile="p")
-    there = member.options(options)
+    there = member.options(options, {"a b/c": ("mail",)})
+    assert there.queues == ("mail",)
     assert (there.name, there.health_file, there.pidfile) == (
         "w-a b/c",
         "h.a%20b%2Fc",

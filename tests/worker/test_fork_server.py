@@ -15,7 +15,7 @@ from django_qless.core import Reserved, Settlement
 from django_qless.worker.pools.fork import packed, unpacked
 from django_qless.worker.pools.fork_server import HEAD, ForkServer
 from tests.real_servers import poll
-from tests.worker.conftest import is_alive
+from tests.worker.processes import children_of, is_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -155,6 +155,56 @@ def test_without_the_fork_server_there_is_nothing_to_wait_for(
     poll(lambda: not is_alive(child), what="the child is gone")
     with pytest.raises(EOFError):
         fork_server.order(b"next")
+
+
+def ahead_of(fork_server: ForkServer) -> int:
+    """Return the process that waits for the next order, once it is there."""
+
+    def waiting() -> list[int]:
+        return [
+            one
+            for one in children_of(fork_server.pid)
+            if one != fork_server.job_process
+        ]
+
+    poll(waiting, what="the next job process is there")
+    (one,) = waiting()
+    return one
+
+
+def test_the_next_process_is_there_before_its_order(fork_server: ForkServer) -> None:
+    ahead = ahead_of(fork_server)
+    assert done(fork_server, b"group") == b"%d %d" % (ahead, ahead)
+    fork_server.order(b"wait")
+    poll(lambda: fork_server.job_process, what="the order is handed over")
+    ahead = ahead_of(fork_server)
+    fork_server.signal(signal.SIGKILL)
+    wait_for(fork_server, lambda: fork_server.status is not None)
+    assert is_alive(ahead)
+
+
+@pytest.mark.parametrize("size", [0, 3_000_000])
+def test_an_order_does_not_get_lost_with_a_process_that_was_killed_before(
+    fork_server: ForkServer, size: int
+) -> None:
+    ahead = ahead_of(fork_server)
+    os.kill(ahead, signal.SIGKILL)
+    poll(lambda: not is_alive(ahead), what="the process ahead is gone")
+    assert done(fork_server, b"x" * size) == b"x" * size
+    assert fork_server.status == 0
+
+
+def test_the_process_ahead_ends_with_the_fork_server(fork_server: ForkServer) -> None:
+    ahead = ahead_of(fork_server)
+    os.kill(fork_server.pid, signal.SIGKILL)
+    poll(lambda: not is_alive(ahead), what="the process ahead is gone")
+
+
+def test_the_process_ahead_ends_when_the_fork_server_is_closed() -> None:
+    fork_server = ForkServer(work)
+    ahead = ahead_of(fork_server)
+    fork_server.close()
+    assert not is_alive(ahead)
 
 
 def test_settlements_travel_as_they_are() -> None:

@@ -211,7 +211,9 @@ def test_what_is_foreign_is_refused_before_anything_is_enqueued(qless) -> None:
     for after, text in {
         (foreign,): "cannot wait for .* which belongs to another workflow 'two'",
         ("jid",): "can wait for what add.. returned and for handles of jobs, not for",
-        (elsewhere,): "workflow 'one' is in alias 'default', and job .* in 'other'",
+        (
+            elsewhere,
+        ): "workflow 'one' is in alias 'default', and job .* in alias 'other'",
     }.items():
         with pytest.raises(InvalidOption, match=text):
             flow.add(step.args("a"), after=after)

@@ -30,16 +30,18 @@ from django_qless.admin.components.audit_log import record, storable, with_alias
 from django_qless.admin.error_texts import detail_text, error_text
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Crumb
+from django_qless.conf import routing
 from django_qless.core import BadArgument, QlessError, ServerError, arguments
 from django_qless.core.states import IN_QUEUE
+from django_qless.exceptions import InvalidOption
 from django_qless.operations.bulk import (
-    CHANGES,
     FILTERS,
     BulkRun,
     count,
     filters_of,
     selection_for,
 )
+from django_qless.operations.changes import CHANGES
 from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:
@@ -120,9 +122,22 @@ class BulkAction(Action):
         if not form.is_valid():
             return self.ask_with(run, form, status=400)
         fields = form.cleaned_data
+        if problem := self.problem(run, fields.get("value")):
+            form.add_error(None, problem)
+            return self.ask_with(run, form, status=409)
         run = replace(run, value=fields.get("value"), rate=fields.get("rate"))
         self.entry = self.start_log(run)
         return self.progress(run)
+
+    def problem(self, run: BulkRun, value: object) -> str:
+        """Return why jobs cannot be changed so, "" if they can."""
+        queue = (run.selection or {}).get("queue", "*")
+        try:
+            if self.change_name == "move":
+                routing.check_stays(self.title, self.alias, queue, str(value))
+        except InvalidOption as error:
+            return error_text(error)
+        return ""
 
     def sign(self, run: BulkRun) -> str:
         """Return a run as signed text, which only this user can send back."""

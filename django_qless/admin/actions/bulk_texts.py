@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from django_qless.admin.error_texts import error_text
-from django_qless.core import BadArgument, arguments
+from django_qless.admin.components.fields import as_core_takes
+from django_qless.core import arguments
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
@@ -34,10 +33,7 @@ class BulkForm(forms.Form):
 
     def clean_value(self) -> Any:
         """Return the value as the core takes it. Raises ValidationError."""
-        try:
-            return self.checked(self.cleaned_data["value"])
-        except BadArgument as error:
-            raise ValidationError(error_text(error)) from None
+        return as_core_takes(self.checked, self.cleaned_data["value"])
 
     def checked(self, value: Any) -> Any:
         """Return the value, or raise BadArgument."""

@@ -16,10 +16,10 @@ from django_qless.admin.components.payload import job_type_of
 from django_qless.admin.error_texts import error_text
 from django_qless.admin.formatting import head
 from django_qless.admin.views import Missing
+from django_qless.conf import routing
 from django_qless.conf.sealing import codec_of
 from django_qless.core import BadArgument, Job, WrongState
 from django_qless.core.arguments import to_json
-from django_qless.core.jid import new_jid
 from django_qless.exceptions import Fail
 from django_qless.job_types.redaction import redact, restore_hidden
 from django_qless.job_types.registry import Binding
@@ -42,6 +42,7 @@ class EditForm(forms.Form):
                 "rows": 16,
                 "cols": 80,
                 "spellcheck": "false",
+                "dir": "ltr",
                 "class": "vLargeTextField qless-code",
             }
         ),
@@ -141,7 +142,9 @@ class EditJob(JobAction):
             raise WrongState(
                 _("The job is running: time it out first, or enqueue a new one like it")
             )
-        jid = new_jid() if is_new else job.jid
+        whose = f"job {job.jid}"
+        routing.check_stays(whose, self.alias, job.queue, fields["queue"])
+        jid = routing.jid_maker(self.alias)() if is_new else job.jid
         exists = not is_new and not job.canceled
         put = self.client.requeue if exists else self.client.put
         put(

@@ -16,9 +16,10 @@ from django_qless.admin.components.job_table import is_held
 from django_qless.admin.components.payload import entity_of
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Missing
+from django_qless.conf import routing
 from django_qless.core import BadArgument, Brief, BulkResult, Job, JobView, WrongState
 from django_qless.core.commands.entities import ENTITY_JID
-from django_qless.operations.bulk import CHANGES
+from django_qless.operations.changes import CHANGES
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrOrPromise
@@ -168,6 +169,8 @@ class MoveJob(JobAction):
     def perform(self, fields: dict[str, Any]) -> None:
         """Move it."""
         queue, delay = fields["queue"], fields["delay"] or 0
+        whose = f"job {self.name}"
+        routing.check_stays(whose, self.alias, self.brief.queue, queue)
         self.require(self.client.move_each([self.name], queue, delay))
 
 

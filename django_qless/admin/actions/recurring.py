@@ -16,12 +16,13 @@ from django_qless.admin.components.fields import (
     DurationField,
     LinesField,
     PriorityField,
+    as_core_takes,
     duration_text,
 )
 from django_qless.admin.components.schedule_table import MISSED, declared_in_code
-from django_qless.admin.error_texts import detail_text, error_text
+from django_qless.admin.error_texts import detail_text
 from django_qless.admin.views import Missing
-from django_qless.core import BadArgument, Schedule, arguments
+from django_qless.core import Schedule, arguments
 from django_qless.exceptions import InvalidOption
 from django_qless.schedules import declared
 from django_qless.schedules.handle import RecurringHandle
@@ -186,17 +187,11 @@ class EditForm(forms.Form):
 
     def clean_queue(self) -> str:
         """Return the queue's name as the core takes it."""
-        try:
-            return arguments.queue(self.cleaned_data["queue"])
-        except BadArgument as error:
-            raise ValidationError(error_text(error)) from None
+        return as_core_takes(arguments.queue, self.cleaned_data["queue"])
 
     def clean_tags(self) -> list[str]:
         """Return the tags as the core takes them."""
-        try:
-            return arguments.tags(self.cleaned_data["tags"])
-        except BadArgument as error:
-            raise ValidationError(error_text(error)) from None
+        return as_core_takes(arguments.tags, self.cleaned_data["tags"])
 
     def clean(self) -> dict[str, Any]:
         """Check that there is either an interval or a cron expression."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -13,9 +14,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_qless.admin.components.options import split_queue_option
-from django_qless.core import arguments
+from django_qless.admin.error_texts import error_text
+from django_qless.core import BadArgument, arguments
 from django_qless.core.options import OF_A_TYPE, TEXTS_OF_A_QUEUE
 from django_qless.core.rates import is_rate
+
+T = TypeVar("T")
 
 UNITS = {"w": 604800, "d": 86400, "h": 3600, "min": 60, "s": 1}
 
@@ -57,6 +61,14 @@ def parse_duration(text: str) -> float:
     if not lowered:
         raise ValueError(text)
     return int(total) if total == int(total) else total
+
+
+def as_core_takes(check: Callable[[Any], T], value: Any) -> T:
+    """Return a value as a check of the core returns it. Raises ValidationError."""
+    try:
+        return check(value)
+    except BadArgument as error:
+        raise ValidationError(error_text(error)) from None
 
 
 class DurationField(forms.CharField):

@@ -17,6 +17,7 @@ from django_qless.exceptions import Fail
 from django_qless.job_types.redaction import SEALED_NOW, may_show_result, redact
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.serialization.envelope import Envelope
+from django_qless.serialization.json_values import json_or_none
 
 if TYPE_CHECKING:
     from django.db.models import Model
@@ -58,7 +59,7 @@ class Result:
 def arguments(job: Job, view: View) -> Arguments:
     """Return the arguments of a job, without sensitive values."""
     redacted = redact(job.klass, job.data)
-    value = _read(redacted.text)
+    value = json_or_none(redacted.text)
     values, is_whole = _cut(_values(value, job.klass))
     row, url = row_of(value, job.klass, view)
     return Arguments(
@@ -93,7 +94,7 @@ def readable_context(context: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def pretty(text: str) -> str:
     """Return JSON text indented; other text as it is."""
-    value = _read(text)
+    value = json_or_none(text)
     return text if value is None else pretty_value(value)
 
 
@@ -113,13 +114,6 @@ def entity_of(data: str) -> str:
 def job_type_of(klass: str) -> JobType | None:
     """Return a job type, if this project knows it."""
     return None if registry.base_of(klass) else registry.get(klass)
-
-
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _values(value: Any, klass: str) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.admin import listing
-from django_qless.conf import DEFAULT_ALIAS
+from django_qless.conf import DEFAULT_ALIAS, routing
 from django_qless.declare import method
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.operations.job_query import JobQuery, QueryPage
@@ -59,8 +59,8 @@ def methods_of(model: type[Model]) -> list[Method]:
 
 
 def aliases_of(model: type[Model]) -> list[str]:
-    """Return the aliases of QLESS with jobs of a model, the default one first."""
-    found = {each.options.alias for each in _job_types(model)}
+    """Return the aliases and namespaces with jobs of a model, the default one first."""
+    found = {routing.namespace(each.options) for each in _job_types(model)}
     return sorted(found, key=lambda alias: (alias != DEFAULT_ALIAS, alias)) or [
         DEFAULT_ALIAS
     ]

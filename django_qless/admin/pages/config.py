@@ -18,7 +18,7 @@ from django_qless.admin.components.options import OptionRow, option_row, option_
 from django_qless.admin.listing import listing
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Missing, Page, View
-from django_qless.conf import config_sync
+from django_qless.conf import config_sync, routing
 
 ROWS = 100
 
@@ -117,6 +117,7 @@ class SetOption(OptionAction):
 
     def perform(self, fields: dict[str, Any]) -> None:
         """Set it."""
+        routing.check_option(self.alias, self.name, fields["value"])
         self.client.config_set(self.name, fields["value"])
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin import formatting, permissions
+from django_qless.admin import elsewhere, formatting, permissions
 from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components import history, payload
@@ -28,6 +28,9 @@ from django_qless.job_types.redaction import (
     redact,
 )
 from django_qless.job_types.registry import options_of
+
+if TYPE_CHECKING:
+    from django.http import HttpResponseBase
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -76,6 +79,16 @@ class JobPage(_JobPage):
     """The page of a job."""
 
     template = "job.html"
+
+    def answer(self) -> HttpResponseBase:
+        """Return the page; redirect to another namespace that has the job."""
+        try:
+            return super().answer()
+        except Missing:
+            found = elsewhere.of_job(self, self.name)
+            if found is None:
+                raise
+            return found
 
     def content(self) -> dict[str, Any]:
         """Return what the server, the project and the audit log know of the job."""

@@ -178,7 +178,7 @@ class EnqueueForm(forms.Form):
     arguments = forms.CharField(
         label=gettext_lazy("Arguments"),
         required=False,
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "dir": "ltr"}),
         help_text=gettext_lazy(
             'A JSON list, such as ["a", 5]. Other values are tagged: '
             '{"$date": "2030-01-31"}, {"$model": "shop.Order", "pk": 5}.'
@@ -187,7 +187,7 @@ class EnqueueForm(forms.Form):
     keywords = forms.CharField(
         label=gettext_lazy("Keywords"),
         required=False,
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "dir": "ltr"}),
         help_text=gettext_lazy('A JSON object, such as {"quiet": true}.'),
     )
     delay = forms.FloatField(

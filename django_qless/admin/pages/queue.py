@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin import formatting
+from django_qless.admin import elsewhere, formatting
 from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.queues import LimitsForm, limits_of, queue_of
 from django_qless.admin.components import charts
@@ -22,10 +22,12 @@ from django_qless.admin.components.queue_table import ORDERS, SHOWN, QueueRow, i
 from django_qless.admin.components.schedule_table import schedule_rows
 from django_qless.admin.formatting import number
 from django_qless.admin.listing import listing
-from django_qless.admin.views import Page
+from django_qless.admin.views import Missing, Page
 from django_qless.operations.workers import ServedQueues
 
 if TYPE_CHECKING:
+    from django.http import HttpResponseBase
+
     from django_qless.admin.links import Links
     from django_qless.core import Client
     from django_qless.core.commands.queues import DayStats, QueueCounts
@@ -38,6 +40,16 @@ HIDDEN = {"running": "queue", "stalled": "queue state"}
 
 class QueuePage(Page):
     """The page of a queue; the tab selects the part below the cards."""
+
+    def answer(self) -> HttpResponseBase:
+        """Return the page; redirect to the namespace that has the queue, if not here."""
+        try:
+            return super().answer()
+        except Missing:
+            found = elsewhere.of_queue(self)
+            if found is None:
+                raise
+            return found
 
     @cached_property
     def tab(self) -> str:

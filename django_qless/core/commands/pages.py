@@ -32,7 +32,6 @@ from .schedules import read_schedules
 
 #: Limits of one command.
 MOST_GROUPS = 250
-MOST_QUEUES = 200
 MOST_LINKS = 250
 MOST_ENTRIES = 1_000
 
@@ -129,7 +128,7 @@ class PageCommands(JobReader[J]):
 
         Counted are those that failed on the days for which statistics are kept.
         """
-        names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
+        names = arguments.existing_names("queues", queues, most=arguments.MOST_QUEUES)
         return Command("failed.of", names, "read")
 
     @command
@@ -209,7 +208,7 @@ class PageCommands(JobReader[J]):
 
         Interval, cron and paused ones, as far as `schedules_in` sees them.
         """
-        names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
+        names = arguments.existing_names("queues", queues, most=arguments.MOST_QUEUES)
         return Command("schedules.count", names, "read")
 
     @command

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import arguments
 from ..request import (
@@ -13,6 +14,7 @@ from ..request import (
     CommandSequence,
     J,
     JobReader,
+    Steps,
     command,
     no_result,
     optional_number,
@@ -20,6 +22,9 @@ from ..request import (
     split,
 )
 from ..states import QUEUE_STATES, QueueState
+
+if TYPE_CHECKING:
+    from ..client import AsyncClient, Client
 
 #: How long the reason of a pause may be.
 REASON_BYTES = 500
@@ -166,9 +171,16 @@ class QueueCommands(JobReader[J]):
     """Commands about queues."""
 
     @command
-    def queues(self) -> Command[list[QueueCounts]]:
-        """Return the counts of all known queues, in the order they were first seen."""
-        return Command("queues", (), "read", _read_counts)
+    def queues_part(
+        self, offset: int = 0, count: int = arguments.MOST_QUEUES
+    ) -> Command[list[QueueCounts]]:
+        """Return the counts of some known queues (at most 200), in the order they were
+        first seen."""
+        args = (
+            arguments.integer("offset", offset, 0),
+            min(arguments.integer("count", count, 0), arguments.MOST_QUEUES),
+        )
+        return Command("queues.part", args, "read", _read_counts)
 
     @command
     def queue_counts(self, queue: str) -> Command[QueueCounts]:
@@ -231,12 +243,14 @@ class QueueCommands(JobReader[J]):
     @command
     def lag(self, queues: Sequence[str]) -> CommandSequence[list[float]]:
         """Return the age of each queue's oldest ready job, in seconds; 0 without one."""
-        return split("lag", "queues", queues, "read", _read_lag)
+        most = arguments.MOST_QUEUES
+        return split("lag", "queues", queues, "read", _read_lag, most=most)
 
     @command
     def due(self, queues: Sequence[str]) -> CommandSequence[list[Due]]:
         """Return when the next scheduled and recurring jobs of each queue fall due."""
-        return split("due", "queues", queues, "read", _read_due)
+        most = arguments.MOST_QUEUES
+        return split("due", "queues", queues, "read", _read_due, most=most)
 
     @command
     def limits(self, queue: str) -> Command[QueueLimits]:
@@ -271,8 +285,9 @@ class QueueCommands(JobReader[J]):
     ) -> CommandSequence[list[DayCounters]]:
         """Return each queue's counters of the day (UTC) that contains `date`."""
         head = (arguments.number("date", date),)
+        name, most = "stats.counters", arguments.MOST_QUEUES
         read = _read_counters
-        return split("stats.counters", "queues", queues, "read", read, head=head)
+        return split(name, "queues", queues, "read", read, head=head, most=most)
 
     @command
     def minutes(self, queue: str, first: int, last: int) -> Command[Minutes]:
@@ -328,6 +343,18 @@ def _counts(members: dict[str, Any]) -> QueueCounts:
 
 def _read_count(reply: str) -> QueueCounts:
     return _counts(json.loads(reply))
+
+
+def count_all(client: Client | AsyncClient) -> Steps[list[QueueCounts]]:
+    """Ask for the counts of all known queues, some at a time."""
+    found: dict[str, QueueCounts] = {}
+    for offset in itertools.count(0, arguments.MOST_QUEUES):
+        call = QueueCommands.queues_part.build(None, offset)
+        part = yield from client.steps(call)
+        found.update((each.name, each) for each in part)
+        if len(part) < arguments.MOST_QUEUES:
+            break
+    return list(found.values())
 
 
 def _read_counts(reply: str) -> list[QueueCounts]:

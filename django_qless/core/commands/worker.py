@@ -63,13 +63,21 @@ class WorkerCommands(JobReader[J]):
             template = _cached_template(worker, count, *names, *rest)
         except TypeError:  # No list, or not hashable: refused here.
             template = _template(worker, count, queues, exclude, *rest)
-        parts = list(packed_settlements(settlements)) or [NO_SETTLEMENTS]
+        parts = packed_settlements(settlements)
         if parts[-1][0] and parts[-1][0] + count > arguments.MOST_JOBS:
             parts.append(NO_SETTLEMENTS)
-        last = template.command(*parts[-1])
+        packed_worker, reserve = template
+        last = Command(
+            "settle", (packed_worker, *parts[-1], reserve), "drain", read_settled
+        )
         if len(parts) == 1:
             return last
-        before = [template.command(*part, reserving=False) for part in parts[:-1]]
+        before = [
+            Command(
+                "settle", (packed_worker, *part, _NO_RESERVE), "drain", read_settled
+            )
+            for part in parts[:-1]
+        ]
         sizes = tuple(size for size, _ in parts)
         return CommandSequence((*before, last), sizes, add_settled)
 
@@ -224,13 +232,6 @@ class _Template(NamedTuple):
 
     worker: Packed
     reserve: Packed
-
-    def command(
-        self, number: int, settlements: Packed, *, reserving: bool = True
-    ) -> Command[Settled]:
-        reserve = self.reserve if reserving else _NO_RESERVE
-        args = (self.worker, number, settlements, reserve)
-        return Command("settle", args, "drain", read_settled)
 
 
 _NO_RESERVE = pack((0, 0))

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from django_qless.conf import routing
 from django_qless.conf.config_sync import (
     MARKER,
     declared_options,
@@ -84,6 +85,7 @@ class Command(SubcommandsCommand):
                 f"There is no option {option!r}{suggestion(option)}; add --new to set it "
                 "anyway"
             )
+        routing.check_option(self.alias, option, value)
         self.client.config_set(option, value)
         self.print(f"{option} is {value}")
 

@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from django_qless.management.base import QlessCommand
-from django_qless.management.doctor import PROBLEM, examine
+from django_qless.management.doctor import examine
+from django_qless.management.server_findings import PROBLEM
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser

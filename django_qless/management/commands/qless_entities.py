@@ -32,6 +32,7 @@ COLUMNS = (
 
 
 class Command(SubcommandsCommand):
+    names_queue = True
     help = "Lists queues with entities and the dead; runs, kills and deletes entities."
 
     def add_subcommands(self) -> None:

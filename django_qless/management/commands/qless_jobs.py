@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
+from django_qless.conf.routing import only, queue_namespace
 from django_qless.conf.sealing import open_value
 from django_qless.exceptions import Fail
+from django_qless.job_types.lookup import home_of, homes_of
 from django_qless.job_types.redaction import HIDDEN, may_show_output
 from django_qless.management.base import (
     SubcommandsCommand,
@@ -70,9 +72,30 @@ class Command(SubcommandsCommand):
         move.add_argument("jids", nargs="+", metavar="jid")
         move.add_argument("--delay", type=seconds, default=0.0)
 
-    def list(self, *, count: int, offset: int | None, **options: Any) -> None:
+    def parts(
+        self, names: Sequence[str], options: dict[str, Any]
+    ) -> Sequence[tuple[str, dict[str, Any]]]:
+        """Return the namespaces to run on: those that have the jobs named.
+
+        A list goes through all of them by itself.
+        """
+        alias = options["alias"]
+        if len(names) == 1 or options["subcommand"] == "list":
+            return [(names[0], options)]
+        if options.get("jid"):
+            return [(home_of(alias, options["jid"]), options)]
+        if options.get("jids"):
+            found = homes_of(alias, options["jids"])
+            return [(name, {**options, "jids": some}) for name, some in found.items()]
+        if options.get("queue") is not None:
+            return [(queue_namespace(alias, options["queue"]), options)]
+        return [(name, options) for name in names]
+
+    def list(
+        self, *, alias: str, count: int, offset: int | None, **options: Any
+    ) -> None:
         """Print a page of jobs."""
-        page = jobs.using_alias(self.alias).list(
+        page = jobs.using_alias(alias).list(
             offset=offset or 0, count=count, **filters(options)
         )
         if self.as_json:
@@ -89,7 +112,7 @@ class Command(SubcommandsCommand):
 
     def show(self, *, jid: str, **options: Any) -> None:
         """Print all details of a job."""
-        handle = jobs.using_alias(self.alias)[jid]
+        handle = jobs.using_alias(only(self.alias))[jid]
         found = self.client.result(jid) if handle.state == "complete" else None
         found = _opened(found)
         result = displayed_result(handle, found)
@@ -153,7 +176,7 @@ class Command(SubcommandsCommand):
         self, *, to: str, jids: Sequence[str], delay: float, **options: Any
     ) -> None:
         """Restart jobs in another queue."""
-        handles = jobs.using_alias(self.alias)
+        handles = jobs.using_alias(only(self.alias))
         for jid in jids:
             handles[jid].move(to, delay=delay)
             self.print(f"moved: {jid} to {to}")

@@ -53,7 +53,9 @@ class Command(BaseCommand):
         except ImportError as error:
             raise CommandError(NO_CLIENT) from error
         try:
-            aliases = [conf.alias(alias).name] if alias else conf.alias_names()
+            aliases = conf.namespaces_of(alias) if alias else conf.alias_names()
+            for name in aliases:
+                conf.alias(name)
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         if port is None:

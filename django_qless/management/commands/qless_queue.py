@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from django_qless.conf.routing import only
 from django_qless.core import WrongState
 from django_qless.core.rates import RATE, is_rate
 from django_qless.core.states import IN_QUEUE
@@ -30,6 +31,7 @@ LIMITS = ("heartbeat", "max_concurrency", "rate", "weight")
 
 
 class Command(SubcommandsCommand):
+    names_queue = True
     help = "Lists queues; pauses, resumes, limits, empties and forgets them."
 
     def add_subcommands(self) -> None:
@@ -144,7 +146,7 @@ class Command(SubcommandsCommand):
             raise CommandError(
                 "Give at least one of --heartbeat, --max-concurrency, --rate, --weight"
             )
-        handle = objects.queues.using_alias(self.alias)[queue]
+        handle = objects.queues.using_alias(only(self.alias))[queue]
         for name, value in given.items():
             getattr(handle, f"set_{name}")(value)
             self.print(f"{queue}: {name.replace('_', ' ')} is {value}")

@@ -7,14 +7,18 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from django.core.management.base import CommandError
+
 from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.management.base import QlessCommand, positive_seconds
-from django_qless.management.doctor import PROBLEM
 from django_qless.management.output import format_time
+from django_qless.management.server_findings import PROBLEM
 from django_qless.management.status import status_text
 from django_qless.operations.status import NamespaceStatus, status_data
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django.core.management.base import CommandParser
 
 HOME_AND_CLEAR = "\033[H\033[J"
@@ -36,6 +40,21 @@ class Command(QlessCommand):
             metavar="SECONDS",
             help="repeat it every SECONDS (default: 2) until Ctrl-C",
         )
+
+    def run_on_each(self, parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Show several namespaces, again and again if that is wanted."""
+        watch = parts[0][1]["watch"]
+        once = [(name, {**options, "watch": None}) for name, options in parts]
+        if watch is None:
+            super().run_on_each(once)
+            return
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                if not self.as_json and self.stdout.isatty():
+                    self.print(HOME_AND_CLEAR)
+                with contextlib.suppress(CommandError):  # It may come back.
+                    super().run_on_each(once)
+                time.sleep(watch)
 
     def run(self, *, watch: float | None, **options: Any) -> None:
         if watch is None:

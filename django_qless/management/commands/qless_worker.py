@@ -20,6 +20,7 @@ from django.core.management.base import (
 
 from django_qless import conf
 from django_qless.checks import TAG
+from django_qless.conf.routing import shares
 from django_qless.core.arguments import MOST_JOBS
 from django_qless.job_types.discovery import discover
 from django_qless.management.base import (
@@ -56,7 +57,7 @@ from django_qless.worker.shutdown import signals_help
 from django_qless.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from django.core.management.base import CommandParser
 
@@ -150,7 +151,7 @@ class Command(BaseCommand):
             "--alias",
             action="append",
             help="which alias of the setting QLESS (default: default); may be repeated: "
-            "each alias has its own worker",
+            "each alias has its own worker, and so has each of its NAMESPACES",
         )
         which.add_argument(
             "--all-aliases", action="store_true", help="serve all aliases of QLESS"
@@ -293,15 +294,18 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         configure_logging(options["verbosity"])
         discover()
-        aliases, worker_options = self.aliases(options), self.worker_options(options)
+        with startup_errors():
+            queues = self.queues(options)
+        worker_options = self.worker_options(options)
         if options["trial"]:
             return
         if member := current_member():
-            code = self.run_worker(member.options(worker_options))
-        elif len(aliases) == 1:
-            code = self.run_worker(worker_options)
+            code = self.run_worker(member.options(worker_options, queues))
+        elif len(queues) == 1:
+            [(alias, own)] = queues.items()
+            code = self.run_worker(replace(worker_options, alias=alias, queues=own))
         else:
-            code = self.run_group(worker_options, aliases)
+            code = self.run_group(worker_options, queues)
         if code:
             sys.exit(code)
 
@@ -321,8 +325,10 @@ class Command(BaseCommand):
                 return run()
             return work_when_server_answers(options, run)
 
-    def run_group(self, options: WorkerOptions, aliases: Sequence[str]) -> int:
-        """Run a worker process per alias; return the exit code."""
+    def run_group(
+        self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
+    ) -> int:
+        """Run a worker process per alias, with its queues; return the exit code."""
 
         def run(own: WorkerOptions) -> int:
             try:
@@ -332,18 +338,24 @@ class Command(BaseCommand):
                 return error.returncode
 
         with startup_errors():
-            for alias in aliases:
+            for alias in queues:
                 conf.alias(alias)
-            DjangoEnvironment(options.alias).before_fork()
-            return WorkerGroup(options, aliases, run).run()
+            DjangoEnvironment().before_fork()
+            return WorkerGroup(options, queues, run).run()
 
-    def aliases(self, options: Mapping[str, Any]) -> list[str]:
-        """Return the aliases to serve, each once."""
+    def queues(self, options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """Return the aliases to serve, and the queues of each.
+
+        An alias with NAMESPACES stands for those of these that may have the queues.
+        """
+        wanted = options["queues"] or ["*"]
         if options["all_aliases"]:
-            return conf.alias_names()
-        given = options["alias"] or [conf.DEFAULT_ALIAS]
-        # Other code may call the command with a string.
-        return [given] if isinstance(given, str) else list(dict.fromkeys(given))
+            aliases = list(conf.raw_setting())
+        else:
+            given = options["alias"] or [conf.DEFAULT_ALIAS]
+            # Other code may call the command with a string.
+            aliases = [given] if isinstance(given, str) else given
+        return {name: own for alias in aliases for name, own in shares(alias, wanted)}
 
     def worker_options(self, options: Mapping[str, Any]) -> WorkerOptions:
         """Return the options of the worker. Raises CommandError."""
@@ -365,7 +377,6 @@ class Command(BaseCommand):
         return WorkerOptions(
             queues=tuple(options["queues"]) or ("*",),
             exclude=tuple(options["exclude"]),
-            alias=self.aliases(options)[0],
             name=options["name"] or new_name(),
             reload=self.wants_reload(options),
             **given,

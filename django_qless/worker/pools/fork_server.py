@@ -6,9 +6,13 @@ does not fork jobs itself. This process, forked from it before it did anything, 
 and its memory stays as it was.
 
     pool's child    an order, as bytes     -> fork server
-    fork server     forks a job process, which does the order
+    fork server     the order              -> the job process, forked ahead
+    fork server     forks the next job process while this one works
     job process     the result, as bytes   -> pool's child
     fork server     its exit status        -> pool's child
+
+So a job does not wait for its process, and where there is a second CPU the next fork
+takes no time from the jobs.
 
 Each job process leads a process group, which is killed when the process has ended:
 nothing that it has started stays behind. It dies with the pool's child.
@@ -21,7 +25,7 @@ import mmap
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from django_qless.worker.log import logger
 from django_qless.worker.parent_death import ParentDeathPipe
@@ -37,6 +41,13 @@ HEAD, REPORT = 8, 4
 PIPE = 1 << 16
 
 GONE = "the process that forks the jobs has ended"
+
+
+class Ahead(NamedTuple):
+    """A job process that waits for its order, and the pipe for it."""
+
+    pid: int
+    order_writer: int
 
 
 class ForkServer:
@@ -133,29 +144,77 @@ class ForkServer:
     # The fork server's side.
 
     def _serve(self, work: Callable[[bytes], bytes]) -> NoReturn:
-        """Fork one process for each order, until the pool's child has ended."""
+        """Have one job process for each order, until the pool's child has ended."""
         code = CRASHED
         try:
             for end in (self._order_writer, *self.sources):
                 os.close(end)
+            ahead = self._fork_ahead(work)
             while (order := receive(self._order_reader)) is not None:
-                self._fork(work, order)
+                try:
+                    pid = self._hand_over(order, ahead, work)
+                except OSError as error:
+                    ahead = None
+                    self._report(-(error.errno or 1))
+                    continue
+                ahead = self._fork_ahead(work)
+                self._watch(pid)
+            if ahead:
+                os.close(ahead.order_writer)
+                os.waitpid(ahead.pid, 0)
             code = 0
         except BaseException:  # noqa: BLE001  nothing may return from here
             logger.exception("the process that forks the jobs has failed")
         finally:
             os._exit(code)
 
-    def _fork(self, work: Callable[[bytes], bytes], order: bytes) -> None:
-        """Fork a process for the order, and report its status until it has ended."""
+    def _fork_ahead(self, work: Callable[[bytes], bytes]) -> Ahead | None:
+        """Fork the next job process; None if there can be none now."""
+        with contextlib.suppress(OSError):
+            return self._fork(work)
+        return None
+
+    def _fork(self, work: Callable[[bytes], bytes]) -> Ahead:
+        """Fork a process that waits for an order. Raises OSError if that fails."""
+        reader, writer = os.pipe()
         try:
             pid = os.fork()
-        except OSError as error:
-            self._report(-(error.errno or 1))
-            return
-        if pid == 0:
-            self._do(work, order)
-        self._job_process[0] = pid
+            if pid == 0:
+                os.close(writer)
+                self._do(work, reader)
+        except OSError:
+            os.close(writer)
+            raise
+        finally:
+            os.close(reader)
+        return Ahead(pid, writer)
+
+    def _hand_over(
+        self, order: bytes, ahead: Ahead | None, work: Callable[[bytes], bytes]
+    ) -> int:
+        """Give a job process the order; return its id. Raises OSError if none can be."""
+        if ahead and self._give(ahead, order):
+            return ahead.pid
+        if ahead:
+            # Killed while it waited: that says nothing about this order.
+            os.waitpid(ahead.pid, 0)
+        ahead = self._fork(work)
+        self._give(ahead, order)
+        return ahead.pid
+
+    def _give(self, ahead: Ahead, order: bytes) -> bool:
+        """Give a job process the order; return False if it has ended before."""
+        self._job_process[0] = ahead.pid
+        try:
+            send(ahead.order_writer, order)
+        except BrokenPipeError:
+            return False
+        finally:
+            os.close(ahead.order_writer)
+        return True
+
+    def _watch(self, pid: int) -> None:
+        """Report the status of a job process until it has ended."""
         is_over = False
         while not is_over:
             _, status = os.waitpid(pid, os.WUNTRACED | os.WCONTINUED)
@@ -170,21 +229,24 @@ class ForkServer:
 
     # The job process's side.
 
-    def _do(self, work: Callable[[bytes], bytes], order: bytes) -> NoReturn:
+    def _do(self, work: Callable[[bytes], bytes], order_reader: int) -> NoReturn:
         code = CRASHED
         try:
             os.setpgid(0, 0)
-            self._parent_pipe.die_with_parent()
             # So that the pool's child notices if the fork server ends.
             os.close(self._status_writer)
             os.close(self._order_reader)
-            # Both set it, so that neither has to wait for the other.
-            self._job_process[0] = os.getpid()
-            result = work(order)
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            send(self._result_writer, result)
+            # Until it has an order, it ends with the fork server.
+            order = receive(order_reader)
+            if order is not None:
+                os.close(order_reader)
+                # The kernel knows one group only that dies with the parent.
+                self._parent_pipe.die_with_parent()
+                result = work(order)
+                with contextlib.suppress(Exception):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                send(self._result_writer, result)
             code = 0
         except BaseException:  # noqa: BLE001  nothing may return from here
             logger.exception("a job's process ended by an internal error")

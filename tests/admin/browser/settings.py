@@ -20,5 +20,5 @@ QLESS = {
     "default": {"LOCATION": os.environ["QLESS_SCENE_SERVER"]},
     "other": {"LOCATION": os.environ["QLESS_SCENE_SERVER"], "PREFIX": "other:"},
 }
-LANGUAGES = [("en", "English"), ("ar", "Arabic"), ("de", "German")]
+LANGUAGES = [("en", "English"), ("ar", "Arabic"), ("de", "German"), ("fr", "French")]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

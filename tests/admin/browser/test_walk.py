@@ -1,6 +1,7 @@
 """Every page, in every look, under a strict Content-Security-Policy.
 
-By day each look has every other page, in turn; by night all of them.
+By day each look has some pages, in turn: light every other one, the other looks one of
+four. By night all of them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ FILLED = """
 """
 """Puts long numbers and times into all cells; which tables have to be moved sideways?"""
 
+TURNED = """
+[...document.querySelectorAll('pre, textarea.qless-code, .qless-member')]
+  .some((each) => getComputedStyle(each).direction == 'rtl')
+"""
+
 
 @pytest.fixture
 def pages(scene: Scene) -> list[str]:
@@ -74,7 +80,7 @@ def test_light(visit: Visit, pages: list[str]) -> None:
 def test_dark(visit: Visit, pages: list[str]) -> None:
     """The same in the dark: what can be read by day can be read by night."""
     visitor = visit("dark")
-    for path in part(pages, 2, 1):
+    for path in part(pages, 4, 1):
         visitor.go(path)
         visitor.check_access("color-contrast")
         if visitor.value(LUMINANCE) > 0.2:
@@ -86,18 +92,25 @@ def test_dark(visit: Visit, pages: list[str]) -> None:
 def test_shapes(visit: Visit, pages: list[str], look: str) -> None:
     """Pages fit in 320 px, and in a script that runs from right to left."""
     visitor = visit(look)
-    for path in part(pages, 2, look == "rtl"):
+    for path in part(pages, 4, 3 if look == "rtl" else 0):
         visitor.go(path)
         visitor.check_width()
         if (visitor.value("document.documentElement.dir") == "rtl") != (look == "rtl"):
             visitor.fault("runs in the wrong direction")
+        if visitor.value(TURNED):
+            visitor.fault("shows code from right to left")
     assert not visitor.faults, "\n".join(visitor.faults)
 
 
-@pytest.mark.parametrize("width", [1440, 1920])
-def test_nothing_is_cut_off_in_a_wide_window(visit: Visit, width: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "language"), [(1280, "de"), (1440, "fr"), (1920, "en")]
+)
+def test_nothing_is_cut_off_in_a_wide_window(
+    visit: Visit, width: int, language: str
+) -> None:
     """The tables of the overview fit, with numbers and times as long as they get."""
-    visitor = visit("light", viewport={"width": width, "height": 1000})
+    size = {"width": width, "height": 1000}
+    visitor = visit("light", viewport=size, locale=language)
     visitor.go("/admin/django_qless/overview/")
     assert visitor.value(FILLED) == []
 
@@ -105,7 +118,7 @@ def test_nothing_is_cut_off_in_a_wide_window(visit: Visit, width: int) -> None:
 def test_without_scripts(visit: Visit, pages: list[str]) -> None:
     """Without JavaScript the pages are all there, and hide what would need it."""
     visitor = visit(java_script_enabled=False)
-    for path in part(pages, 2):
+    for path in part(pages, 4, 2):
         visitor.go(path)
         # Nothing to choose an interval by, as nothing refreshes.
         for box in visitor.page.locator("[data-refresh]").all():

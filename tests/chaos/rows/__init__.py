@@ -11,6 +11,7 @@ from tests.chaos.rows import (  # noqa: F401
     failover,
     idle,
     killed,
+    outboxes,
     recurring,
     resharding,
     server,

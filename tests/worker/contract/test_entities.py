@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from tests.worker.ledger import Ledger
     from tests.worker.stage import Stage
 
-#: Entities, payloads, workers and kills: by day, and in the whole form at night.
+#: Entities, payloads, workers of two runs at a time, and kills: by day, and in the whole
+#: form at night, or with QLESS_ALL_CELLS=1.
 ENTITIES, PAYLOADS, WORKERS, KILLS = (
     (200, 20_000, 4, 12) if drawing.ALL else (30, 600, 2, 3)
 )
+
+
+#: Of every tenth entity one payload fails each time: it dies, and those before it.
+FAILING, FAILS = 10, 7
 
 
 def push(
@@ -34,13 +39,20 @@ def push(
         Payload(
             entity,
             json.dumps({"v": 1, "entity": entity}),
-            json.dumps({"path": str(path), "n": n, **more}),
+            json.dumps({"path": str(path), "n": n, **more, **failing(entity, n)}),
             n,
         )
         for entity, all_of_it in numbers.items()
         for n in all_of_it
     ]
     stage.client.push("", f"q-{klass}", klass, payloads, batch=5, retries=0)
+
+
+def failing(entity: str, n: int) -> dict[str, bool]:
+    """Return what makes a payload fail, if it is one of those."""
+    number = entity.removeprefix("e")
+    fails = number.isdecimal() and int(number) % FAILING == FAILS and n == FAILS
+    return {"fails": True} if fails else {}
 
 
 def lines(path: Path) -> list[list[Any]]:
@@ -119,7 +131,7 @@ def test_workers_killed_at_random(stage: Stage, tmp_path: Path, klass: str) -> N
         poll(
             lambda done=done: len(lines(path)) > done + ENTITIES // 3,
             what="some runs",
-            seconds=60,
+            seconds=300,
         )
         if at < KILLS:
             victim = workers.pop(dice.randrange(len(workers)))
@@ -131,47 +143,71 @@ def test_workers_killed_at_random(stage: Stage, tmp_path: Path, klass: str) -> N
         [counts] = stage.client.entity_counts([queue])
         return counts.queued == counts.busy == 0
 
-    poll(is_over, what="the end of all entities", seconds=90)
+    poll(is_over, what="the end of all entities", seconds=600)
     dead = {
         (row["entity"], payload["n"])
         for row in stage.client.entities("dead", queue, 0, 1000).rows
         for _, payload in stage.client.entity(queue, row["entity"], 0, 1000).dying
     }
-    judge(lines(path), killed, dead, each)
+    figures = judge(lines(path), killed, dead, each)
+    print(
+        f"{ENTITIES} entities, {PAYLOADS} payloads, {KILLS} workers killed: {figures}"
+    )
+    assert figures["dead"] >= ENTITIES // FAILING
     audit = stage.client.audit()
     assert not audit.violations if hasattr(audit, "violations") else not audit
 
 
 def judge(
     written: list[list[Any]], killed: set[int], dead: set[tuple[str, int]], each: int
-) -> None:
-    """See that no entity ran twice at once, or back, and that all payloads are done."""
-    open_runs: dict[str, tuple[int, list[int]]] = {}
+) -> Counter[str]:
+    """See that no entity ran twice at once, or back, and that all payloads are done.
+
+    Return how many runs there were, cut short by a kill or failed, and of the payloads
+    how many were done, done twice after a kill, and are dead.
+    """
+    open_runs: dict[str, tuple[int, list[int], bool]] = {}
     highest: dict[str, int] = defaultdict(lambda: -1)
-    broken: set[str] = set()
+    broken: set[str] = set()  # entities whose next run may have the same payloads again
     done: Counter[tuple[str, int]] = Counter()
     excused: set[tuple[str, int]] = set()
-    for what, entity, pid, _, numbers in written:
-        if what == "end":
-            assert open_runs.pop(entity, (pid, numbers)) == (pid, numbers)
-            done.update((entity, n) for n in numbers)
-            if pid in killed:  # its end may not have reached the server
-                excused.update((entity, n) for n in numbers)
+    figures: Counter[str] = Counter()
+    for what, entity, pid, _, numbers, parent in written:
+        payloads = [(entity, n) for n in numbers]
+        # A run in a process of its own may have ended, and its worker be killed before the
+        # server heard of it.
+        is_killed = bool({pid, parent} & killed)
+        before = open_runs.pop(entity, None)
+        if what == "begin":
+            if before:
+                assert before[2], f"{entity} ran twice at once"
+                excused.update((entity, n) for n in before[1])
                 broken.add(entity)
-            else:
-                assert numbers == sorted(numbers)
+                figures["cut short"] += 1
+            assert numbers == sorted(numbers)
+            if entity not in broken:
+                assert min(numbers) > highest[entity], f"{entity} went back"
+            broken.discard(entity)
+            highest[entity] = max(numbers)
+            open_runs[entity] = (pid, numbers, is_killed)
+            figures["runs"] += 1
             continue
-        before = open_runs.get(entity)
-        if before is not None:
-            assert before[0] in killed, f"{entity} ran twice at once"
-            excused.update((entity, n) for n in before[1])
+        assert before, f"{entity} ran twice at once"
+        assert before[:2] == (pid, numbers), f"{entity} ran twice at once"
+        if what == "end":
+            done.update(payloads)
+        else:
+            figures["failed"] += 1
+        if before[2] or is_killed:  # its end may not have reached the server
+            excused.update(payloads)
             broken.add(entity)
-        if entity not in broken:
-            assert min(numbers) > highest[entity], f"{entity} went back"
-        broken.discard(entity)
-        highest[entity] = max(numbers)
-        open_runs[entity] = (pid, numbers)
+        elif what == "failed":
+            broken.add(entity)
+    assert all(is_killed for _, _, is_killed in open_runs.values())
     wanted = {(f"e{n}", k) for n in range(ENTITIES) for k in range(each)}
     assert wanted == done.keys() | dead
     twice = {key for key, times in done.items() if times > 1}
     assert twice <= excused, f"twice without a kill: {twice - excused}"
+    assert dead & done.keys() <= excused, "dead and done without a kill"
+    figures += Counter({"done": len(done), "done twice": len(twice), "dead": len(dead)})
+    return figures

@@ -1,0 +1,201 @@
+"""Limits where two things meet: a call that comes to nothing, a core that knows no limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lua.keyed import Keyed
+from tests.lua.test_limits import START, held_back, jids, limit, sound
+
+TYPE = "klass-max-concurrency-of-type"
+
+
+def test_one_that_was_called_and_is_held_back_again_keeps_no_room(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 2)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10)
+    assert jids(keyed.take(now=START + 1)) == ["j0", "j1"]
+    keyed.call("cancel", "j0", now=START + 2)
+    assert held_back(keyed, now=START + 2) == 0  # it was called
+    limit(keyed, TYPE, 1, START + 2)
+    assert keyed.take(now=START + 2) == []
+    assert held_back(keyed, now=START + 2) == 1
+    limit(keyed, TYPE, 2, START + 3)
+    assert jids(keyed.take(now=START + 3)) == ["j2"]
+    sound(keyed, START + 3)
+
+
+def test_a_look_leaves_the_room_to_who_was_called(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    for n, queue in enumerate(["queue", "paused", "queue"]):
+        keyed.put(f"j{n}", START + n / 10, queue=queue)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    assert keyed.take(queue="paused", now=START + 1) == []
+    keyed.call("pause", "paused", now=START + 2)
+    keyed.call("cancel", "j0", now=START + 3)
+    assert keyed.server.zrange("ql:limit:type:klass:called", 0, -1) == ["j1"]
+    limit(keyed, TYPE, 1, START + 4)  # so it is looked at
+    assert keyed.take(now=START + 4) == []
+    keyed.call("unpause", "paused", now=START + 5)
+    assert jids(keyed.take(queue="paused", now=START + 5)) == ["j1"]
+
+
+def test_many_idle_workers_are_woken_when_there_is_much_room(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(8):
+        keyed.put(f"j{n}", START + n / 10)
+    assert len(keyed.take(now=START + 1)) == 1
+    for n in range(6):
+        rest = keyed.settle([], 1, worker=f"w{n}", now=START + 2, wait=100).rest
+    limit(keyed, TYPE, 6, START + 3)
+    keyed.server.delete(rest[1])
+    assert len(keyed.take(1, now=START + 3)) == 1
+    assert keyed.server.llen(rest[1]) >= 4  # more than watch what falls due
+
+
+@pytest.mark.parametrize("kind", ["ordered", "fair_by"])
+def test_a_turn_that_a_foreign_core_has_ended_comes_to_the_next(
+    keyed: Keyed, kind: str
+) -> None:
+    pairs = {"limit_key": "k", "ordered": 1} if kind == "ordered" else {"fair_by": "t"}
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10, **pairs)
+    # It stands first in its turn, and was completed without a word to the lists.
+    keyed.server.hset("ql:j:j0", "state", "complete")
+    keyed.server.zrem("ql:q:queue-work", "j0")
+    assert keyed.take(now=START + 30) == []
+    assert jids(keyed.take(1, now=START + 62)) == ["j1"]
+
+
+def lose(keyed: Keyed, now: float) -> list[str]:
+    """Let the lock of a running job be lost, and take what is handed out then."""
+    keyed.take(now=now + 100)  # the notice
+    return jids(keyed.take(now=now + 200))
+
+
+def test_a_lost_lock_under_both_kinds_of_limit_waits_for_the_rate(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    limit(keyed, "klass-rate-of-type", "1/10m")
+    keyed.put("a", START)
+    assert jids(keyed.take(now=START)) == ["a"]
+    assert lose(keyed, START) == []
+    sound(keyed, START + 200)
+    assert jids(keyed.take(now=START + 601)) == ["a"]
+
+
+def test_a_lost_lock_holds_what_there_is_now(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    keyed.put("a", START)
+    assert jids(keyed.take(now=START)) == ["a"]
+    assert keyed.server.hget("ql:j:a", "holds") == '{"type:klass":1}'
+    keyed.call("config.unset", TYPE, now=START)
+    assert lose(keyed, START) == ["a"]
+    assert not keyed.server.hexists("ql:j:a", "holds")
+    limit(keyed, TYPE, 1, START + 201)
+    limit(keyed, "klass-max-concurrency-per-key", 1, START + 201)
+    sound(keyed, START + 201)
+    assert lose(keyed, START + 201) == ["a"]
+    assert keyed.server.hget("ql:j:a", "holds") == '{"type:klass":1}'
+
+
+def test_a_rate_alone_holds_nothing(keyed: Keyed) -> None:
+    limit(keyed, "klass-rate-of-type", "5/m")
+    keyed.put("a", START)
+    assert jids(keyed.take(now=START)) == ["a"]
+    assert not keyed.server.hexists("ql:j:a", "holds")
+
+
+def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
+    limit(keyed, "queue-max-concurrency", 2)
+    for n in range(3):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == 2
+    shown = keyed.json("limits", "queue", now=START)
+    assert shown["queue"] == {"kind": "queue", "most": 2, "running": 2}
+    limit(keyed, "queue-rate", "5/m")
+    keyed.call("config.unset", "queue-max-concurrency", now=START)
+    shown = keyed.json("limits", "queue", now=START)
+    rate = {"count": 5, "per": 60}
+    assert shown["queue"] == {"kind": "queue", "rate": rate, "started": 0}
+
+
+def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) -> None:
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    for n, limit_key in enumerate("abcaaccbd"):
+        keyed.put(f"j{n}", START + n / 10, limit_key=limit_key)
+    taken = keyed.take(now=START + 1)
+    assert jids(taken) == ["j0", "j1", "j2", "j8"]
+    shown = keyed.json("limits", "queue", now=START + 1)
+    found = [
+        (each["key"], each["held_back"], each["first"]) for each in shown["limits"]
+    ]
+    assert found == [("a", 2, "j3"), ("c", 2, "j5"), ("b", 1, "j7")]
+    assert (shown["total"], shown["held_back"]) == (3, 5)
+
+
+def test_who_waits_for_the_type_is_the_next_of_its_key(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    for n, limit_key in enumerate("zk"):
+        keyed.put(f"j{n}", START + n / 10, limit_key=limit_key)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.put("urgent", START + 2, limit_key="k", priority=9)
+    assert keyed.take(now=START + 2) == []
+    by = {jid: keyed.job(jid, START + 2)["limits"]["held_back_by"]["kind"]
+          for jid in ("j1", "urgent")}  # fmt: skip
+    assert by == {"j1": "type", "urgent": "key"}
+    keyed.call("cancel", "j0", now=START + 3)
+    assert jids(keyed.take(now=START + 3)) == ["j1"]
+    sound(keyed, START + 3)
+
+
+def test_a_rate_and_turns_are_shown_without_those_who_run(keyed: Keyed) -> None:
+    limit(keyed, "klass-rate-of-type", "1/m")
+    for n in range(2):
+        keyed.put(f"r{n}", START + n / 10)
+        keyed.put(f"t{n}", START + n / 10, klass="other", fair_by="t")
+        keyed.put(f"o{n}", START + n / 10, klass="other", limit_key="x", ordered=1)
+    taken = keyed.take(3, now=START + 1)
+    assert sorted(jids(taken)) == ["o0", "r0", "t0"]
+    assert jids(keyed.take(now=START + 1)) == ["t1"]
+    shown = keyed.json("limits", "queue", now=START + 1)["limits"]
+    assert [sorted(each) for each in shown] == [
+        ["first", "held_back", "key", "kind", "look", "type"],
+        ["first", "held_back", "kind", "look", "rate", "started", "type"],
+    ]
+    assert shown[1]["started"] == 1
+
+
+def test_a_page_shows_a_hundred_limits(keyed: Keyed) -> None:
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    items = [
+        {"jid": f"{n:03}-{m}", "limit_key": n} for m in range(2) for n in range(101)
+    ]
+    keyed.put_many(items, START)
+    while held_back(keyed, now=START) < 101:
+        keyed.take(100, now=START)
+    shown = keyed.json("limits", "queue", now=START)
+    assert (len(shown["limits"]), shown["total"], shown["held_back"]) == (100, 101, 101)
+
+
+@pytest.mark.parametrize("option", ["queue-rate", "queue-max-concurrency", TYPE])
+def test_who_waits_is_woken_when_an_option_is_changed(
+    keyed: Keyed, option: str
+) -> None:
+    limit(keyed, option, "1/d" if option.endswith("rate") else 1)
+    for n in range(3):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == 1
+    rest = keyed.settle([], 1, worker="idle", now=START + 1, wait=100).rest
+    keyed.server.delete(rest[1])
+    keyed.call("config.unset", option, now=START + 2)
+    assert keyed.server.llen(rest[1]) >= 1
+    assert len(keyed.take(now=START + 2)) == 2
+
+
+@pytest.mark.parametrize("option", [TYPE, "klass-max-concurrency-per-key"])
+@pytest.mark.parametrize("value", ["many", "nan", ""])
+def test_a_number_of_jobs_that_is_none_is_refused(
+    keyed: Keyed, option: str, value: str
+) -> None:
+    assert keyed.refusal("config.set", option, value, now=1).startswith("BADARG")

@@ -1,0 +1,144 @@
+"""Rates: how often jobs start under a limit, by an exact window and by buckets."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from tests.lua.keyed import Keyed, settlement
+from tests.lua.test_limits import START, done, limit, sound
+
+
+def starts(keyed: Keyed, count: int, step: float, most: int, queue: str = "queue",
+           begin: float = START) -> list[float]:  # fmt: skip
+    """Take jobs at even steps, ending each at once; return when each started."""
+    times, now = [], begin
+    for _ in range(count):
+        now = round(now + step, 6)
+        jobs = keyed.take(most, queue=queue, now=now)
+        times += [now] * len(jobs)
+        ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
+        keyed.settle(ends, now=now)
+    return times
+
+
+def most_in_a_window(times: list[float], length: float) -> int:
+    """Return the largest number of starts within any window of this length."""
+    window: deque[float] = deque()
+    most = 0
+    for time in times:
+        window.append(time)
+        while time - window[0] >= length:
+            window.popleft()
+        most = max(most, len(window))
+    return most
+
+
+@pytest.mark.parametrize(
+    "option", ["klass-rate-of-type", "klass-rate-per-key", "queue-rate"]
+)
+def test_a_window_never_holds_more_starts_and_nearly_all_are_used(
+    keyed: Keyed, option: str
+) -> None:
+    limit(keyed, option, "100/s")
+    keyed.put_many([{"jid": f"j{n:03}", "limit_key": "k"} for n in range(700)], START)
+    times = starts(keyed, 500, 0.011, 20)
+    assert most_in_a_window(times, 1) == 100
+    assert len(times) >= 0.98 * 100 * 5.5
+    sound(keyed, START + 6)
+
+
+def test_a_rate_above_ten_thousand_never_exceeds(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "10001/10s")
+    keyed.put_many([{"jid": f"j{n:03}"} for n in range(1000)], START)
+    limits = keyed.json("limits", "queue", now=START)
+    assert limits["queue"]["rate"] == {"count": 10001, "per": 10}
+    keyed.server.hset("ql:limit:queue:queue:buckets", str(START + 0.1), 9995)
+    assert len(keyed.take(100, now=START + 0.05)) == 6
+    assert keyed.take(100, now=START + 9.99) == []
+    assert len(keyed.take(100, now=START + 10.11)) == 100
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "room", "opens"),
+    [
+        ("10001/m", "10/m", 6, 60.7),
+        ("10/m", "10001/m", 9997, 60.1),
+        ("20000/m", "20000/h", 19996, 3601),
+        ("20000/h", "20000/m", 19996, 61),
+        ("20000/h", "20000/s", 19996, 3),
+        ("10001/m", "4/m", 0, 60.7),
+        ("4/m", "1/m", 0, 60.1),
+    ],
+)
+def test_a_rate_that_is_changed_counts_what_started_before(
+    keyed: Keyed, first: str, then: str, room: int, opens: float
+) -> None:
+    def used(now: float) -> int:
+        started: int = keyed.json("limits", "queue", now=now)["queue"]["started"]
+        return started
+
+    limit(keyed, "queue-rate", first)
+    keyed.put_many([{"jid": f"j{n:02}"} for n in range(30)], START)
+    assert len(keyed.take(4, now=START)) == 4
+    limit(keyed, "queue-rate", then, START + 1)
+    assert used(START + 1) == 4
+    count = int(then.partition("/")[0])
+    taken = len(keyed.take(20, now=START + 1))
+    assert taken == min(20, room)
+    sound(keyed, START + 1)
+    assert used(START + 1) == 4 + taken
+    sound(keyed, START + opens)
+    more = len(keyed.take(20, now=START + opens))
+    assert more == min(20, 26 - taken, count - taken)
+
+
+def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
+    for option in ("klass-rate-of-type", "queue-rate"):
+        limit(keyed, option, "1/30s")
+        keyed.put("a", START)
+        keyed.put("b", START)
+        [job] = keyed.take(1, now=START + 1)
+        done(keyed, job, START + 1)
+        rest = keyed.settle([], 1, now=START + 2, wait=100).rest
+        assert float(rest[0]) == pytest.approx(29, abs=0.01)
+        assert len(keyed.take(1, now=START + 31.001)) == 1
+        keyed.call("config.unset", option, now=START + 32)
+        keyed.server.flushall()
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"), [("3/30s", 9), ("2/30s", 19), ("1/30s", 29)]
+)
+@pytest.mark.parametrize("option", ["klass-rate-of-type", "queue-rate"])
+def test_idle_workers_are_told_when_enough_of_a_window_has_passed(
+    keyed: Keyed, option: str, rate: str, seconds: float
+) -> None:
+    limit(keyed, option, "3/30s")
+    keyed.put_many([{"jid": f"j{n}"} for n in range(6)], START)
+    for n in range(3):
+        assert len(keyed.take(1, now=START + 10 * n)) == 1
+    limit(keyed, option, rate, START + 20)
+    now, looks = START + 21, 0
+    while not (settled := keyed.settle([], 1, now=now, wait=100)).jobs:
+        assert float(settled.rest[0]) > 0.001, "it would ask again and again"
+        now, looks = now + float(settled.rest[0]), looks + 1
+    assert looks <= (1 if option == "queue-rate" else 3)
+    assert now == pytest.approx(START + 21 + seconds, abs=0.1)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
+                                  "1.5/s", "1/.s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
+@pytest.mark.parametrize("option", ["q-rate", "t-rate-of-type", "t-rate-per-key"])
+def test_a_rate_that_cannot_be_read_is_refused(
+    keyed: Keyed, option: str, text: str
+) -> None:
+    assert "must be a rate as 100/m" in keyed.refusal("config.set", option, text, now=1)
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "1000000000/d"]
+)
+def test_these_are_rates(keyed: Keyed, text: str) -> None:
+    keyed.call("config.set", "q-rate", text, now=1)
