@@ -31,7 +31,7 @@ class Lags:
         for start in range(0, len(names), AT_ONCE):
             self.failed += client.failed_of(names[start : start + AT_ONCE])
         #: Dead entities, by queue.
-        self.dead = {each.queue: each.dead for each in client.entity_counts()}
+        self.dead = status.dead
 
 
 lags = WithStatus(Lags)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("django_qless.worker")
 
+# What may be a run's last failure.
+FAILURES = ("crash", "fail", "retry")
+
 # Payloads asked for in one call.
 PAYLOADS = 1000
 
@@ -41,7 +44,7 @@ def exhausted_run(client: Client, settlement: Settlement) -> Reserved | None:
     To be asked before it is settled: later the payloads are in other places, and the job
     may be gone.
     """
-    if not settlement.jid.startswith(ENTITY_JID):
+    if settlement.verb not in FAILURES or not settlement.jid.startswith(ENTITY_JID):
         return None
     job = client.get(settlement.jid)
     if job is None or job.token != settlement.token or not uses_up(settlement, job):
