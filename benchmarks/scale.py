@@ -126,8 +126,8 @@ class Namespace:
         wait = "find nothing in 1,000 queues, wait"
         yield wait, 100, lambda: self.nothing("empty-*")
         yield "heartbeat", 200, lambda: self.client.beat("w", "{}", [])
-        yield "status: counts of 200 queues (one call)", 100, self.client.queues_part
-        yield "status: counts of all queues (50 calls)", 20, self.client.queues
+        yield "status: counts of 500 queues (one call)", 100, self.client.queues_part
+        yield "status: counts of all queues (21 calls)", 20, self.client.queues
         yield "status: all workers", 20, self.client.workers
 
 

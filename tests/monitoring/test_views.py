@@ -191,7 +191,7 @@ def test_the_figures_are_read_once_for_all_who_ask_within_a_second(
 def test_metrics_status_and_lag_share_what_they_read(
     qless: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    qless.put("", "q", "a", "k")
+    qless.put("", "q", "a", "k", "{}")
     reads: list[Client] = []
     read = snapshot.statuses._read
     monkeypatch.setattr(
