@@ -11988,7 +11988,7 @@ local function ids(command, args, first, last)
   return found
 end
 
--- Those that are marked and stay for longer stay for the time of grace.
+-- Those that are marked stay for the time of grace yet. -> how many these are
 local function forget(marks)
   local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
   local some = {}
@@ -12005,9 +12005,7 @@ end
 local function tidy()
   local name = key.deliveries()
   local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
-  if #over > 0 then
-    modules.SortedSet.remove(name, over)
-  end
+  modules.SortedSet.remove(name, over)
   local many = Deliveries.too_many()
   if many > 0 then
     call('ZREMRANGEBYRANK', name, 0, many - 1)
