@@ -12366,7 +12366,7 @@ local function insert(names, last, name)
   names[last] = name
 end
 
--- Puts the first ones to the front, in place.
+-- Puts the first ones to the front, in place; `unsorted` says that there are others.
 function InOrder.begin(names)
   if #names <= FEW then
     table.sort(names)
@@ -12385,15 +12385,13 @@ function InOrder.begin(names)
   names.unsorted = true
 end
 
--- Sorts them all, if that is not done.
+-- Sorts them all.
 function InOrder.finish(names)
-  if names.unsorted then
-    names.unsorted = nil
-    table.sort(names)
-  end
+  names.unsorted = nil
+  table.sort(names)
 end
 
--- The n-th name.
+-- The n-th name of those that are unsorted.
 function InOrder.at(names, n)
   if n > FIRST then
     InOrder.finish(names)
@@ -13863,14 +13861,16 @@ local function one_by_one(queues, count, take)
     if count <= 0 then
       return
     end
-    count = count - take(modules.InOrder.at(queues, n), count)
+    count = count - take(queues.unsorted and modules.InOrder.at(queues, n) or queues[n], count)
   end
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
 -- that has not shown to be empty.
 local function in_turns(queues, count, take)
-  modules.InOrder.finish(queues)
+  if queues.unsorted then
+    modules.InOrder.finish(queues)
+  end
   while count > 0 and #queues > 0 do
     local part, going_on = math.max(1, math.floor(count / #queues)), {}
     for n = 1, #queues do
