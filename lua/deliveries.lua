@@ -108,10 +108,10 @@ function Deliveries.forget(args, i)
 end
 
 -- The mark that stays for longest if that is for longer than any is made for. (A clock that was set back by
--- hours makes marks stay for that much longer.)
+-- hours makes marks stay for that much longer. There is at least one.)
 function Deliveries.never_ending()
   local last = call('ZRANGE', key.deliveries(), -1, -1, 'WITHSCORES')
-  return last[2] and tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
+  return tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
 end
 
 -- How many marks there are beyond those that are kept.

@@ -26,7 +26,7 @@ from ..states import QUEUE_STATES, QueueState
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
 
-#: Queues of which one call tells counts or lags: some 4 ms of the server's time, twice that on a slow one.
+#: Queues of which one call tells counts or lags: some 4 ms of the server's time.
 MOST_COUNTED = 500
 #: How long the reason of a pause may be.
 REASON_BYTES = 500
