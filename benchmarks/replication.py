@@ -17,7 +17,7 @@ import redis
 
 from django_qless.core import Client, Put
 from django_qless.core.replication import Replication
-from tests.sentinels import Watched
+from tests.real_servers import Server, poll
 
 _numbers = itertools.count()
 
@@ -57,8 +57,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
-    with Watched() as group:
-        server = redis.Redis(port=group.primary.port)
+    with (
+        Server("valkey", tcp=True) as primary,
+        Server("valkey", "--replicaof", "127.0.0.1", str(primary.port)),
+    ):
+        server = redis.Redis(port=primary.port)
+        server.set("any", 1)
+        poll(lambda: server.wait(1, 1000) == 1, what="the replica follows")
         clients = [Client(server), Client(server, replication=Replication(1, 60))]
         for name, call, times in (("put", put, 400), ("1,000 puts", put_thousand, 10)):
             medians(clients, call, 10)

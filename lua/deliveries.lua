@@ -40,7 +40,7 @@ local function ids(command, args, first, last)
   return found
 end
 
--- Those that are marked and stay for longer stay for the time of grace.
+-- Those that are marked stay for the time of grace yet. -> how many these are
 local function forget(marks)
   local name, left = key.deliveries(), NumberFormat.later(GRACE)
   local some = {}
@@ -57,9 +57,7 @@ end
 local function tidy()
   local name = key.deliveries()
   local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
-  if #over > 0 then
-    SortedSet.remove(name, over)
-  end
+  SortedSet.remove(name, over)
   local many = Deliveries.too_many()
   if many > 0 then
     call('ZREMRANGEBYRANK', name, 0, many - 1)
@@ -110,10 +108,10 @@ function Deliveries.forget(args, i)
 end
 
 -- The mark that stays for longest if that is for longer than any is made for. (A clock that was set back by
--- hours makes marks stay for that much longer.)
+-- hours makes marks stay for that much longer. There is at least one.)
 function Deliveries.never_ending()
   local last = call('ZRANGE', key.deliveries(), -1, -1, 'WITHSCORES')
-  return last[2] and tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
+  return tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
 end
 
 -- How many marks there are beyond those that are kept.

@@ -12,7 +12,7 @@ local function insert(names, last, name)
   names[last] = name
 end
 
--- Puts the first ones to the front, in place.
+-- Puts the first ones to the front, in place; `unsorted` says that there are others.
 function InOrder.begin(names)
   if #names <= FEW then
     table.sort(names)
@@ -31,15 +31,13 @@ function InOrder.begin(names)
   names.unsorted = true
 end
 
--- Sorts them all, if that is not done.
+-- Sorts them all.
 function InOrder.finish(names)
-  if names.unsorted then
-    names.unsorted = nil
-    table.sort(names)
-  end
+  names.unsorted = nil
+  table.sort(names)
 end
 
--- The n-th name.
+-- The n-th name of those that are unsorted.
 function InOrder.at(names, n)
   if n > FIRST then
     InOrder.finish(names)

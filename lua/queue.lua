@@ -57,9 +57,9 @@ function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
-local MOST_COUNTED = 200
+local MOST_COUNTED = 500
 
--- queues.part offset count -> counts of so many queues in the order first seen, 200 at most
+-- queues.part offset count -> counts of so many queues in the order first seen, 500 at most
 function Queue.show_part(args, i)
   local first = Arguments.whole('queues.part', 'offset', args[i], 0)
   local count = math.min(Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)

@@ -134,14 +134,16 @@ local function one_by_one(queues, count, take)
     if count <= 0 then
       return
     end
-    count = count - take(InOrder.at(queues, n), count)
+    count = count - take(queues.unsorted and InOrder.at(queues, n) or queues[n], count)
   end
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
 -- that has not shown to be empty.
 local function in_turns(queues, count, take)
-  InOrder.finish(queues)
+  if queues.unsorted then
+    InOrder.finish(queues)
+  end
   while count > 0 and #queues > 0 do
     local part, going_on = math.max(1, math.floor(count / #queues)), {}
     for n = 1, #queues do

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 MOST_ITEMS = 1_000
 MOST_JOBS = 250
 MOST_TAGS = 32
-#: Queues of which one call tells figures: it must not keep the server from others.
-MOST_QUEUES = 200
 CALL_BYTES = 1024 * 1024
 DATA_BYTES = 512 * 1024
 TEXT_BYTES = 64 * 1024

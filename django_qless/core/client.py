@@ -146,7 +146,7 @@ class BaseClient(ABC, Generic[R]):
     def queues(self) -> Steps[list[QueueCounts]]:
         """Return the counts of all known queues, in the order they were first seen.
 
-        One call for each 200 of them, so that none keeps the server from others for long: one
+        One call for each 500 of them, so that none keeps the server from others for long: one
         may be missing if others are forgotten meanwhile.
         """
         return count_all(self)  # type: ignore[arg-type]

@@ -4879,9 +4879,9 @@ function Queue.names(most)
   return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
 end
 
-local MOST_COUNTED = 200
+local MOST_COUNTED = 500
 
--- queues.part offset count -> counts of so many queues in the order first seen, 200 at most
+-- queues.part offset count -> counts of so many queues in the order first seen, 500 at most
 function Queue.show_part(args, i)
   local first = modules.Arguments.whole('queues.part', 'offset', args[i], 0)
   local count = math.min(modules.Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)
@@ -12255,7 +12255,7 @@ local function ids(command, args, first, last)
   return found
 end
 
--- Those that are marked and stay for longer stay for the time of grace.
+-- Those that are marked stay for the time of grace yet. -> how many these are
 local function forget(marks)
   local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
   local some = {}
@@ -12272,9 +12272,7 @@ end
 local function tidy()
   local name = key.deliveries()
   local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
-  if #over > 0 then
-    modules.SortedSet.remove(name, over)
-  end
+  modules.SortedSet.remove(name, over)
   local many = Deliveries.too_many()
   if many > 0 then
     call('ZREMRANGEBYRANK', name, 0, many - 1)
@@ -12325,10 +12323,10 @@ function Deliveries.forget(args, i)
 end
 
 -- The mark that stays for longest if that is for longer than any is made for. (A clock that was set back by
--- hours makes marks stay for that much longer.)
+-- hours makes marks stay for that much longer. There is at least one.)
 function Deliveries.never_ending()
   local last = call('ZRANGE', key.deliveries(), -1, -1, 'WITHSCORES')
-  return last[2] and tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
+  return tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
 end
 
 -- How many marks there are beyond those that are kept.
@@ -12639,7 +12637,7 @@ local function insert(names, last, name)
   names[last] = name
 end
 
--- Puts the first ones to the front, in place.
+-- Puts the first ones to the front, in place; `unsorted` says that there are others.
 function InOrder.begin(names)
   if #names <= FEW then
     table.sort(names)
@@ -12658,15 +12656,13 @@ function InOrder.begin(names)
   names.unsorted = true
 end
 
--- Sorts them all, if that is not done.
+-- Sorts them all.
 function InOrder.finish(names)
-  if names.unsorted then
-    names.unsorted = nil
-    table.sort(names)
-  end
+  names.unsorted = nil
+  table.sort(names)
 end
 
--- The n-th name.
+-- The n-th name of those that are unsorted.
 function InOrder.at(names, n)
   if n > FIRST then
     InOrder.finish(names)
@@ -14147,14 +14143,16 @@ local function one_by_one(queues, count, take)
     if count <= 0 then
       return
     end
-    count = count - take(modules.InOrder.at(queues, n), count)
+    count = count - take(queues.unsorted and modules.InOrder.at(queues, n) or queues[n], count)
   end
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
 -- that has not shown to be empty.
 local function in_turns(queues, count, take)
-  modules.InOrder.finish(queues)
+  if queues.unsorted then
+    modules.InOrder.finish(queues)
+  end
   while count > 0 and #queues > 0 do
     local part, going_on = math.max(1, math.floor(count / #queues)), {}
     for n = 1, #queues do

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django_qless.core.arguments import MOST_QUEUES
+from django_qless.core.commands.pages import MOST_QUEUES
 from django_qless.core.states import IN_QUEUE
 from django_qless.operations.workers import is_alive
 
@@ -31,7 +31,7 @@ class QueueStatus(NamedTuple):
 
 
 def read_queues(client: Client, now: float) -> list[QueueStatus]:
-    """Return the status of all queues, with three calls for each 200 of them."""
+    """Return the status of all queues, with five calls for each thousand of them."""
     counts = client.queues()
     names = [queue.name for queue in counts]
     today = client.stats_counters(now, names) if names else []

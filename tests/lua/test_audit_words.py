@@ -35,7 +35,9 @@ def wide_scene(keyed: Keyed) -> None:
     keyed.call("workflow.put", "f", "w", "{}", *first, *second, now=3)
     keyed.call("workflow.stage", "g", 60, "jobs", "staged", "flow", "k", "{}", 0, 2,
                "absent", 1, "workflow", "g", now=3)  # fmt: skip
-    keyed.call("deliver", "delivered", 0, "put", "w", "side", "d", "k", "{}", 0, now=3)
+    for number in ("early", "delivered", "later"):
+        put = ("put", "w", "side", number, "k", "{}", 0)
+        keyed.call("deliver", number, 0, *put, now=3)
     for job in keyed.take(queue="deep", now=3):
         if job["jid"] == "failing":
             end = settlement("failing", job["token"], "fail", "deep", "message")
@@ -171,7 +173,7 @@ WORDS: dict[str, list[str]] = {
         "delivery delivered is remembered for more than a week",
     ],
     "too many deliveries": [
-        "2 deliveries more are remembered than is allowed",
+        "4 deliveries more are remembered than is allowed",
     ],
     "a waiting job in no place": [
         "job waiting is waiting but not in work of queue",

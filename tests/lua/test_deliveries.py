@@ -129,6 +129,22 @@ def test_what_cannot_be_delivered(
     assert marks(keyed) == []
 
 
+def test_a_hundred_ids_at_a_time(keyed: Keyed) -> None:
+    hundred = [f"d{number}" for number in range(100)]
+    deliver(keyed, "d7")
+    assert keyed.call("deliver.forget", *hundred, now=1) == 1
+    text = keyed.refusal("deliver.forget", *hundred, "one-more", now=1)
+    assert "at most 100" in text
+    deliver(keyed, "other", gone=hundred, now=1)
+
+
+def test_only_what_is_named_is_gone(keyed: Keyed) -> None:
+    deliver(keyed, "1")
+    deliver(keyed, "d2", gone=["d0"])
+    deliver(keyed, "d3", now=3600)
+    assert marks(keyed) == ["1", "d2", "d3"]
+
+
 def test_a_repeated_request_gets_the_same_reply(keyed: Keyed) -> None:
     request: Any = {"now": 1, "request": "client:1"}
     first = keyed.call("deliver", "d1", 0, *JOB, **request)

@@ -131,6 +131,6 @@ def test_counts_come_in_parts_in_the_order_first_seen(keyed: Keyed) -> None:
 
 
 def test_a_part_of_the_counts_is_bounded(keyed: Keyed) -> None:
-    keyed.put_many([{"jid": f"j{n}", "queue": f"q{n}"} for n in range(250)])
-    assert len(counts(keyed, 0, 1000)) == 200
-    assert len(counts(keyed, 200, 1000)) == 50
+    keyed.put_many([{"jid": f"j{n}", "queue": f"q{n}"} for n in range(550)])
+    assert len(counts(keyed, 0, 1000)) == 500
+    assert len(counts(keyed, 500, 1000)) == 50

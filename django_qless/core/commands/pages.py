@@ -32,6 +32,7 @@ from .schedules import read_schedules
 
 #: Limits of one command.
 MOST_GROUPS = 250
+MOST_QUEUES = 200
 MOST_LINKS = 250
 MOST_ENTRIES = 1_000
 
@@ -128,7 +129,7 @@ class PageCommands(JobReader[J]):
 
         Counted are those that failed on the days for which statistics are kept.
         """
-        names = arguments.existing_names("queues", queues, most=arguments.MOST_QUEUES)
+        names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
         return Command("failed.of", names, "read")
 
     @command
@@ -208,7 +209,7 @@ class PageCommands(JobReader[J]):
 
         Interval, cron and paused ones, as far as `schedules_in` sees them.
         """
-        names = arguments.existing_names("queues", queues, most=arguments.MOST_QUEUES)
+        names = arguments.existing_names("queues", queues, most=MOST_QUEUES)
         return Command("schedules.count", names, "read")
 
     @command

@@ -26,6 +26,8 @@ from ..states import QUEUE_STATES, QueueState
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
 
+#: Queues of which one call tells counts or lags: some 4 ms of the server's time.
+MOST_COUNTED = 500
 #: How long the reason of a pause may be.
 REASON_BYTES = 500
 
@@ -172,13 +174,13 @@ class QueueCommands(JobReader[J]):
 
     @command
     def queues_part(
-        self, offset: int = 0, count: int = arguments.MOST_QUEUES
+        self, offset: int = 0, count: int = MOST_COUNTED
     ) -> Command[list[QueueCounts]]:
-        """Return the counts of some known queues (at most 200), in the order they were
+        """Return the counts of some known queues (at most 500), in the order they were
         first seen."""
         args = (
             arguments.integer("offset", offset, 0),
-            min(arguments.integer("count", count, 0), arguments.MOST_QUEUES),
+            min(arguments.integer("count", count, 0), MOST_COUNTED),
         )
         return Command("queues.part", args, "read", _read_counts)
 
@@ -243,14 +245,13 @@ class QueueCommands(JobReader[J]):
     @command
     def lag(self, queues: Sequence[str]) -> CommandSequence[list[float]]:
         """Return the age of each queue's oldest ready job, in seconds; 0 without one."""
-        most = arguments.MOST_QUEUES
+        most = MOST_COUNTED
         return split("lag", "queues", queues, "read", _read_lag, most=most)
 
     @command
     def due(self, queues: Sequence[str]) -> CommandSequence[list[Due]]:
         """Return when the next scheduled and recurring jobs of each queue fall due."""
-        most = arguments.MOST_QUEUES
-        return split("due", "queues", queues, "read", _read_due, most=most)
+        return split("due", "queues", queues, "read", _read_due)
 
     @command
     def limits(self, queue: str) -> Command[QueueLimits]:
@@ -285,9 +286,8 @@ class QueueCommands(JobReader[J]):
     ) -> CommandSequence[list[DayCounters]]:
         """Return each queue's counters of the day (UTC) that contains `date`."""
         head = (arguments.number("date", date),)
-        name, most = "stats.counters", arguments.MOST_QUEUES
         read = _read_counters
-        return split(name, "queues", queues, "read", read, head=head, most=most)
+        return split("stats.counters", "queues", queues, "read", read, head=head)
 
     @command
     def minutes(self, queue: str, first: int, last: int) -> Command[Minutes]:
@@ -348,11 +348,11 @@ def _read_count(reply: str) -> QueueCounts:
 def count_all(client: Client | AsyncClient) -> Steps[list[QueueCounts]]:
     """Ask for the counts of all known queues, some at a time."""
     found: dict[str, QueueCounts] = {}
-    for offset in itertools.count(0, arguments.MOST_QUEUES):
+    for offset in itertools.count(0, MOST_COUNTED):
         call = QueueCommands.queues_part.build(None, offset)
         part = yield from client.steps(call)
         found.update((each.name, each) for each in part)
-        if len(part) < arguments.MOST_QUEUES:
+        if len(part) < MOST_COUNTED:
             break
     return list(found.values())
 
