@@ -10,16 +10,22 @@ from tests.lua.test_limits import START, held_back, jids, limit, sound
 TYPE = "klass-max-concurrency-of-type"
 
 
-def test_one_that_was_called_and_is_held_back_again_keeps_no_room(keyed: Keyed) -> None:
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_one_that_was_called_and_is_held_back_again_keeps_no_room(
+    keyed: Keyed, with_keys: bool
+) -> None:
     limit(keyed, TYPE, 2)
+    if with_keys:
+        limit(keyed, "klass-max-concurrency-per-key", 1)
     for n in range(3):
-        keyed.put(f"j{n}", START + n / 10)
+        keyed.put(f"j{n}", START + n / 10, limit_key=f"k{n}")
     assert jids(keyed.take(now=START + 1)) == ["j0", "j1"]
     keyed.call("cancel", "j0", now=START + 2)
     assert held_back(keyed, now=START + 2) == 0  # it was called
     limit(keyed, TYPE, 1, START + 2)
     assert keyed.take(now=START + 2) == []
     assert held_back(keyed, now=START + 2) == 1
+    sound(keyed, START + 2)
     limit(keyed, TYPE, 2, START + 3)
     assert jids(keyed.take(now=START + 3)) == ["j2"]
     sound(keyed, START + 3)
