@@ -24,7 +24,6 @@ from django_qless.core import (
     Settled,
     Settlement,
 )
-from django_qless.core.connection import NUDGE
 from django_qless.core.request import Request
 from tests.core.cutter import Cutter
 from tests.core.jobs import Make, in_loop
@@ -146,21 +145,6 @@ def test_a_core_that_is_gone_meanwhile_is_loaded_again(
 def test_a_wait_outlasts_the_socket_timeout(valkey: Make) -> None:
     client = valkey(options={"socket_timeout": 0.05})
     assert client.after(idle(client), 0.3, asking(client)).run().jobs == []
-
-
-def test_an_idle_server_is_reminded_that_time_is_up(
-    valkey: Make, server: Server, cutter: Cutter
-) -> None:
-    """Else it looks only ten times a second, so some of these waits end in time."""
-    client = valkey(cutter.path)
-
-    def is_reminded() -> bool:
-        assert client.blpop(["nothing"], 0.01) is None
-        return NUDGE in cutter.seen
-
-    poll(is_reminded, what="a reminder")
-    put(server)
-    assert [job.jid for job in client.run(asking(client)).jobs] == ["a"]
 
 
 @pytest.mark.parametrize("head", [0, 3, 40, 120])
@@ -344,19 +328,6 @@ def test_asyncio_asks_again_for_a_lost_reply(server: Server, cutter: Cutter) -> 
         after = client.after(settled.wait_keys, 30, asking(client))
         (job,) = (await after.run()).jobs
         assert (cutter.cuts, job.token) == (1, "1")
-
-    in_loop(server, body, cutter.path)
-
-
-def test_asyncio_reminds_an_idle_server_as_well(server: Server, cutter: Cutter) -> None:
-    async def body(client: AsyncClient) -> None:
-        deadline = time.monotonic() + 60
-        while NUDGE not in cutter.seen:
-            assert time.monotonic() < deadline
-            after = client.after(["nothing"], 0.01, asking(client))
-            assert (await after.run()).jobs == []
-        put(server)
-        assert [job.jid for job in (await client.run(asking(client))).jobs] == ["a"]
 
     in_loop(server, body, cutter.path)
 
