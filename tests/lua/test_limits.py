@@ -126,6 +126,7 @@ def test_a_lost_lock_under_a_rate_waits_its_time(keyed: Keyed) -> None:
     assert keyed.take(10, now=now + 200) == []
     job = keyed.job("a", now + 200)
     assert (job["state"], job["worker"], job["expires"]) == ("waiting", "", 0)
+    assert not keyed.server.hexists("ql:j:a", "token")
     sound(keyed, now + 200)
     assert jids(keyed.take(10, now=now + 603)) == ["a"]
 

@@ -127,7 +127,7 @@ def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
 
 def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) -> None:
     limit(keyed, "klass-max-concurrency-per-key", 1)
-    for n, limit_key in enumerate("abcaaccbd"):
+    for n, limit_key in enumerate("abcccaabd"):
         keyed.put(f"j{n}", START + n / 10, limit_key=limit_key)
     taken = keyed.take(now=START + 1)
     assert jids(taken) == ["j0", "j1", "j2", "j8"]
@@ -135,7 +135,7 @@ def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) 
     found = [
         (each["key"], each["held_back"], each["first"]) for each in shown["limits"]
     ]
-    assert found == [("a", 2, "j3"), ("c", 2, "j5"), ("b", 1, "j7")]
+    assert found == [("c", 2, "j3"), ("a", 2, "j5"), ("b", 1, "j7")]
     assert (shown["total"], shown["held_back"]) == (3, 5)
 
 
@@ -205,3 +205,44 @@ def test_a_number_of_jobs_that_is_none_is_refused(
     keyed: Keyed, option: str, value: str
 ) -> None:
     assert keyed.refusal("config.set", option, value, now=1).startswith("BADARG")
+
+
+def test_one_that_a_foreign_core_has_ended_is_not_called(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.server.hset("ql:j:j1", "state", "complete")
+    keyed.call("cancel", "j0", now=START + 2)
+    assert keyed.server.zrange("ql:q:queue-work", 0, -1) == []
+    assert jids(keyed.take(now=START + 63)) == ["j2"]
+
+
+def test_one_that_was_taken_from_its_worker_keeps_its_turn(keyed: Keyed) -> None:
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.call("timeout", "j0", now=START + 2)
+    assert jids(keyed.take(now=START + 63)) == ["j0"]
+    sound(keyed, START + 63)
+
+
+@pytest.mark.parametrize(("number", "run"), [("0.5", 1), ("1.5", 2), ("0", 4)])
+def test_parts_of_a_job_are_rounded_up(keyed: Keyed, number: str, run: int) -> None:
+    limit(keyed, TYPE, number)
+    for n in range(4):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == run
+
+
+@pytest.mark.parametrize("option", ["max-concurrency-per-key", "rate-per-key"])
+def test_keys_are_looked_at_when_their_option_is_raised(
+    keyed: Keyed, option: str
+) -> None:
+    few, more = ("1", "2") if option.startswith("max") else ("1/d", "2/d")
+    limit(keyed, f"klass-{option}", few)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k")
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    limit(keyed, f"klass-{option}", more, START + 2)
+    assert jids(keyed.take(now=START + 2)) == ["j1"]
