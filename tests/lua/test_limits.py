@@ -471,6 +471,7 @@ def test_many_come_back_in_bounded_steps(keyed: Keyed) -> None:
     keyed.call("config.unset", "klass-max-concurrency-of-type", now=START + 8)
     total = len(keyed.take(50, now=START + 8.5))
     assert held_back(keyed, now=START + 8.5) == 1199 - 250
+    assert keyed.server.zscore("ql:q:queue-openings", "type:klass") == START + 8.5
     for n in range(60):
         total += len(keyed.take(50, now=START + 9 + n / 100))
         sound(keyed, START + 9 + n / 100)

@@ -118,6 +118,11 @@ def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
     assert len(keyed.take(now=START)) == 2
     shown = keyed.json("limits", "queue", now=START)
     assert shown["queue"] == {"kind": "queue", "most": 2, "running": 2}
+    limit(keyed, "queue-max-concurrency", 1)
+    assert keyed.json("limits", "queue", now=START)["queue"]["most"] == 1
+    limit(keyed, "queue-max-concurrency", 0)
+    assert "queue" not in keyed.json("limits", "queue", now=START)
+    limit(keyed, "queue-max-concurrency", 2)
     limit(keyed, "queue-rate", "5/m")
     keyed.call("config.unset", "queue-max-concurrency", now=START)
     shown = keyed.json("limits", "queue", now=START)
@@ -151,6 +156,9 @@ def test_who_waits_for_the_type_is_the_next_of_its_key(keyed: Keyed) -> None:
           for jid in ("j1", "urgent")}  # fmt: skip
     assert by == {"j1": "type", "urgent": "key"}
     keyed.call("cancel", "j0", now=START + 3)
+    # Should nobody take the called one, the other is looked at.
+    openings = "ql:q:queue-openings"
+    assert keyed.server.zscore(openings, "key:klass:k") == START + 8
     assert jids(keyed.take(now=START + 3)) == ["j1"]
     sound(keyed, START + 3)
 
@@ -182,6 +190,9 @@ def test_a_page_shows_a_hundred_limits(keyed: Keyed) -> None:
         keyed.take(100, now=START)
     shown = keyed.json("limits", "queue", now=START)
     assert (len(shown["limits"]), shown["total"], shown["held_back"]) == (100, 101, 101)
+    limit(keyed, "klass-max-concurrency-per-key", 2, START + 1)
+    assert len(keyed.take(1, now=START + 1)) == 1
+    assert held_back(keyed, now=START + 1) == 101 - 50  # one call looks at so many
 
 
 @pytest.mark.parametrize("option", ["queue-rate", "queue-max-concurrency", TYPE])
@@ -246,3 +257,20 @@ def test_keys_are_looked_at_when_their_option_is_raised(
     assert jids(keyed.take(now=START + 1)) == ["j0"]
     limit(keyed, f"klass-{option}", more, START + 2)
     assert jids(keyed.take(now=START + 2)) == ["j1"]
+
+
+def test_holders_are_looked_at_when_their_locks_are_lost(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    keyed.call("config.set", "queue-heartbeat", 10, now=START)
+    for n in range(2):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START + 1)) == 1
+    assert keyed.server.zscore("ql:q:queue-openings", "type:klass") == START + 11
+
+
+def test_the_mark_that_there_are_limits_is_no_option(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    options = keyed.json("config.get", now=START)
+    assert options[TYPE] == "1"
+    assert "limits" not in options
+    assert keyed.server.hget("ql:config", "limits") == "1"
