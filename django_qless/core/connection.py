@@ -43,10 +43,6 @@ EMPTY = (Empty, asyncio.QueueEmpty)
 #: Seconds that the answer to a blocking command may come too late, at most.
 LATE_SECONDS = 5.0
 
-#: An idle server looks only ten times a second whose block is over, unless something comes
-#: in. This does: a line without a command, which servers skip. Sent so many seconds late.
-NUDGE, NUDGE_SECONDS = b"\r\n", 0.002
-
 
 class BaseConnection:
     """A connection of redis-py, opened when needed, with its client id."""
@@ -185,10 +181,7 @@ class Connection(BaseConnection):
 
     def _read(self, blocking: float | None) -> Any:
         raw = self._raw
-        if blocking is None or raw.can_read(timeout=blocking + NUDGE_SECONDS):
-            return raw.read_response()
-        raw.send_packed_command((NUDGE,), check_health=False)
-        if raw.can_read(timeout=self._late_seconds):
+        if blocking is None or raw.can_read(timeout=blocking + self._late_seconds):
             return raw.read_response()
         raise _late(self._late_seconds)
 
@@ -209,17 +202,12 @@ class AsyncConnection(BaseConnection):
         if blocking is None:
             return await self._raw.read_response()
         # redis-py's own limit would return None as if that were the reply.
-        limit = blocking + self._late_seconds + 2 * LATE_SECONDS
-        reading = asyncio.ensure_future(self._raw.read_response(timeout=limit))
+        limit = blocking + self._late_seconds
+        reading = self._raw.read_response(timeout=limit + LATE_SECONDS)
         try:
-            await asyncio.wait({reading}, timeout=blocking + NUDGE_SECONDS)
-            if not reading.done():
-                await self._raw.send_packed_command((NUDGE,), check_health=False)
-            return await asyncio.wait_for(reading, self._late_seconds)
+            return await asyncio.wait_for(reading, limit)
         except asyncio.TimeoutError as error:
             raise _late(self._late_seconds) from error
-        finally:
-            reading.cancel()
 
 
 def _late(seconds: float) -> RedisTimeoutError:

@@ -3769,11 +3769,11 @@ local function room_of(limit, holds)
   return room
 end
 
--- The same without those that are called already.
+-- The same without those that are called already. -> room, whether there is none whoever is called
 local function uncalled_room(limit, holds)
   local room = room_of(limit, holds)
   if room < 1 then
-    return 0
+    return 0, true
   end
   return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
 end
@@ -3911,8 +3911,11 @@ end
 
 -- Calls as many jobs as the limit has room for, a bounded number at a time.
 local function call_some(limit)
-  local room = uncalled_room(limit)
+  local room, full = uncalled_room(limit)
   if room < 1 then
+    if full and limit.rate then -- the last of the called has filled it: until then nobody knew when it opens
+      look_after(limit.name, next_look(limit) - scope.now)
+    end
     return
   end
   local most = math.min(room, CALLED - (scope.called or 0))

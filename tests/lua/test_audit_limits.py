@@ -139,8 +139,8 @@ BROKEN = {
         "jobs count under",
     ),
     "calls nobody when there is room": (
-        "if room < 1 then\n    return\n  end\n  local most = math.min(room, CALLED)",
-        "do\n    return\n  end\n  local most = math.min(room, CALLED)",
+        "local room, full = uncalled_room(limit)\n",
+        "local room, full = 0, false\n",
         "has room for 1",
     ),
     "forgets to look again": (
@@ -148,7 +148,7 @@ BROKEN = {
         "",
         "at which nobody of queue",
     ),
-    "counts no starts": (
+    "lets one start too many": (
         "if count < rate.count then\n    return rate.count - count",
         "if count < rate.count + 1 then\n    return rate.count + 1 - count",
         "within a window, which allowed",

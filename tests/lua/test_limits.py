@@ -126,6 +126,7 @@ def test_a_lost_lock_under_a_rate_waits_its_time(keyed: Keyed) -> None:
     assert keyed.take(10, now=now + 200) == []
     job = keyed.job("a", now + 200)
     assert (job["state"], job["worker"], job["expires"]) == ("waiting", "", 0)
+    assert not keyed.server.hexists("ql:j:a", "token")
     sound(keyed, now + 200)
     assert jids(keyed.take(10, now=now + 603)) == ["a"]
 
@@ -470,6 +471,7 @@ def test_many_come_back_in_bounded_steps(keyed: Keyed) -> None:
     keyed.call("config.unset", "klass-max-concurrency-of-type", now=START + 8)
     total = len(keyed.take(50, now=START + 8.5))
     assert held_back(keyed, now=START + 8.5) == 1199 - 250
+    assert keyed.server.zscore("ql:q:queue-openings", "type:klass") == START + 8.5
     for n in range(60):
         total += len(keyed.take(50, now=START + 9 + n / 100))
         sound(keyed, START + 9 + n / 100)

@@ -10,16 +10,22 @@ from tests.lua.test_limits import START, held_back, jids, limit, sound
 TYPE = "klass-max-concurrency-of-type"
 
 
-def test_one_that_was_called_and_is_held_back_again_keeps_no_room(keyed: Keyed) -> None:
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_one_that_was_called_and_is_held_back_again_keeps_no_room(
+    keyed: Keyed, with_keys: bool
+) -> None:
     limit(keyed, TYPE, 2)
+    if with_keys:
+        limit(keyed, "klass-max-concurrency-per-key", 1)
     for n in range(3):
-        keyed.put(f"j{n}", START + n / 10)
+        keyed.put(f"j{n}", START + n / 10, limit_key=f"k{n}")
     assert jids(keyed.take(now=START + 1)) == ["j0", "j1"]
     keyed.call("cancel", "j0", now=START + 2)
     assert held_back(keyed, now=START + 2) == 0  # it was called
     limit(keyed, TYPE, 1, START + 2)
     assert keyed.take(now=START + 2) == []
     assert held_back(keyed, now=START + 2) == 1
+    sound(keyed, START + 2)
     limit(keyed, TYPE, 2, START + 3)
     assert jids(keyed.take(now=START + 3)) == ["j2"]
     sound(keyed, START + 3)
@@ -112,6 +118,11 @@ def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
     assert len(keyed.take(now=START)) == 2
     shown = keyed.json("limits", "queue", now=START)
     assert shown["queue"] == {"kind": "queue", "most": 2, "running": 2}
+    limit(keyed, "queue-max-concurrency", 1)
+    assert keyed.json("limits", "queue", now=START)["queue"]["most"] == 1
+    limit(keyed, "queue-max-concurrency", 0)
+    assert "queue" not in keyed.json("limits", "queue", now=START)
+    limit(keyed, "queue-max-concurrency", 2)
     limit(keyed, "queue-rate", "5/m")
     keyed.call("config.unset", "queue-max-concurrency", now=START)
     shown = keyed.json("limits", "queue", now=START)
@@ -121,7 +132,7 @@ def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
 
 def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) -> None:
     limit(keyed, "klass-max-concurrency-per-key", 1)
-    for n, limit_key in enumerate("abcaaccbd"):
+    for n, limit_key in enumerate("abcccaabd"):
         keyed.put(f"j{n}", START + n / 10, limit_key=limit_key)
     taken = keyed.take(now=START + 1)
     assert jids(taken) == ["j0", "j1", "j2", "j8"]
@@ -129,7 +140,7 @@ def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) 
     found = [
         (each["key"], each["held_back"], each["first"]) for each in shown["limits"]
     ]
-    assert found == [("a", 2, "j3"), ("c", 2, "j5"), ("b", 1, "j7")]
+    assert found == [("c", 2, "j3"), ("a", 2, "j5"), ("b", 1, "j7")]
     assert (shown["total"], shown["held_back"]) == (3, 5)
 
 
@@ -145,6 +156,9 @@ def test_who_waits_for_the_type_is_the_next_of_its_key(keyed: Keyed) -> None:
           for jid in ("j1", "urgent")}  # fmt: skip
     assert by == {"j1": "type", "urgent": "key"}
     keyed.call("cancel", "j0", now=START + 3)
+    # Should nobody take the called one, the other is looked at.
+    openings = "ql:q:queue-openings"
+    assert keyed.server.zscore(openings, "key:klass:k") == START + 8
     assert jids(keyed.take(now=START + 3)) == ["j1"]
     sound(keyed, START + 3)
 
@@ -176,6 +190,9 @@ def test_a_page_shows_a_hundred_limits(keyed: Keyed) -> None:
         keyed.take(100, now=START)
     shown = keyed.json("limits", "queue", now=START)
     assert (len(shown["limits"]), shown["total"], shown["held_back"]) == (100, 101, 101)
+    limit(keyed, "klass-max-concurrency-per-key", 2, START + 1)
+    assert len(keyed.take(1, now=START + 1)) == 1
+    assert held_back(keyed, now=START + 1) == 101 - 50  # one call looks at so many
 
 
 @pytest.mark.parametrize("option", ["queue-rate", "queue-max-concurrency", TYPE])
@@ -199,3 +216,61 @@ def test_a_number_of_jobs_that_is_none_is_refused(
     keyed: Keyed, option: str, value: str
 ) -> None:
     assert keyed.refusal("config.set", option, value, now=1).startswith("BADARG")
+
+
+def test_one_that_a_foreign_core_has_ended_is_not_called(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.server.hset("ql:j:j1", "state", "complete")
+    keyed.call("cancel", "j0", now=START + 2)
+    assert keyed.server.zrange("ql:q:queue-work", 0, -1) == []
+    assert jids(keyed.take(now=START + 63)) == ["j2"]
+
+
+def test_one_that_was_taken_from_its_worker_keeps_its_turn(keyed: Keyed) -> None:
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.call("timeout", "j0", now=START + 2)
+    assert jids(keyed.take(now=START + 63)) == ["j0"]
+    sound(keyed, START + 63)
+
+
+@pytest.mark.parametrize(("number", "run"), [("0.5", 1), ("1.5", 2), ("0", 4)])
+def test_parts_of_a_job_are_rounded_up(keyed: Keyed, number: str, run: int) -> None:
+    limit(keyed, TYPE, number)
+    for n in range(4):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == run
+
+
+@pytest.mark.parametrize("option", ["max-concurrency-per-key", "rate-per-key"])
+def test_keys_are_looked_at_when_their_option_is_raised(
+    keyed: Keyed, option: str
+) -> None:
+    few, more = ("1", "2") if option.startswith("max") else ("1/d", "2/d")
+    limit(keyed, f"klass-{option}", few)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k")
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    limit(keyed, f"klass-{option}", more, START + 2)
+    assert jids(keyed.take(now=START + 2)) == ["j1"]
+
+
+def test_holders_are_looked_at_when_their_locks_are_lost(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    keyed.call("config.set", "queue-heartbeat", 10, now=START)
+    for n in range(2):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START + 1)) == 1
+    assert keyed.server.zscore("ql:q:queue-openings", "type:klass") == START + 11
+
+
+def test_the_mark_that_there_are_limits_is_no_option(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    options = keyed.json("config.get", now=START)
+    assert options[TYPE] == "1"
+    assert "limits" not in options
+    assert keyed.server.hget("ql:config", "limits") == "1"

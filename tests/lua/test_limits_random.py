@@ -41,8 +41,8 @@ class Limited(Generator):
         option, values = choose([
             ("klass-max-concurrency-of-type", [0, 1, 3]),
             ("klass-max-concurrency-per-key", [1, 1, 2]),
-            ("klass-rate-of-type", ["0", "3/m", "20/h"]),
-            ("klass-rate-per-key", ["2/30s", "1/m"]), ("k-max-concurrency-of-type", [1]),
+            ("klass-rate-of-type", ["0", "3/m", "20/h", "2/2s"]),
+            ("klass-rate-per-key", ["2/30s", "1/m", "1/s"]), ("k-max-concurrency-of-type", [1]),
             ("a-rate", ["5/m", "10001/h"]), ("b-rate", ["1/s"]),
         ])  # fmt: skip
         if self.random.random() < 0.3:

@@ -94,6 +94,35 @@ def test_a_rate_that_is_changed_counts_what_started_before(
     assert more == min(20, 26 - taken, count - taken)
 
 
+def test_a_window_that_the_called_have_filled_is_looked_at_when_it_opens(
+    keyed: Keyed,
+) -> None:
+    limit(keyed, "klass-rate-of-type", "10/s")
+    keyed.put_many([{"jid": f"j{n:02}"} for n in range(50)], START)
+    for burst in range(4):
+        # A little late, so that the window is empty when the next are called.
+        now = START + 1.05 * burst
+        assert len(keyed.take(now=now)) == 10
+        settled = keyed.settle([], 1, now=now + 0.01, wait=100)
+        assert settled.jobs == []
+        assert float(settled.rest[0]) == pytest.approx(0.99, abs=0.01)
+        sound(keyed, now + 1.02)
+
+
+@pytest.mark.parametrize("rate", ["100/m", "20000/m"])
+def test_starts_of_one_moment_are_all_counted_and_kept_as_long_as_needed(
+    keyed: Keyed, rate: str
+) -> None:
+    limit(keyed, "queue-rate", rate)
+    keyed.put_many([{"jid": f"j{n:02}"} for n in range(20)], START)
+    for count in (2, 3, 1, 4):
+        assert len(keyed.take(count, now=START)) == count
+    shown = keyed.json("limits", "queue", now=START)
+    assert shown["queue"]["started"] == 10
+    kind = "starts" if rate == "100/m" else "buckets"
+    assert 60_000 < keyed.server.pttl(f"ql:limit:queue:queue:{kind}") <= 120_000
+
+
 def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
     for option in ("klass-rate-of-type", "queue-rate"):
         limit(keyed, option, "1/30s")

@@ -165,4 +165,16 @@ EQUIVALENTS: list[Equivalent] = [
         "for _, jid in ipairs(call('ZREVRANGE', key.limit_called(name), 0, 0)) do",
         "Of a tenant one job stands in the work.",
     ),
+    Equivalent(
+        "lua/limits/limit_view.lua",
+        "for _, name in ipairs(call('ZRANGE', openings, 0, MOST - 1)) do",
+        "for _, name in ipairs(call('ZREVRANGE', openings, 0, MOST - 1)) do",
+        "Of more limits than a page has it shows some.",
+    ),
+    Equivalent(
+        "lua/limits/limits.lua",
+        "for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do",
+        "for _, name in ipairs(left > 0 and call('ZREVRANGE', openings, 0, left - 1) or {}) do",
+        "Of more limits than a call may look at it looks at some.",
+    ),
 ]
