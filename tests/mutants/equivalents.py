@@ -16,6 +16,12 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: list[Equivalent] = [
     Equivalent(
+        "lua/entities/entity_push.lua",
+        "delay = is_late and due - scope.now or 0,",
+        "delay = is_late and due + scope.now or 0,",
+        "Of a job with a time it only counts that it has a delay.",
+    ),
+    Equivalent(
         "lua/stats_buffer.lua",
         "if #texts > 0 then",
         "if #texts >= 0 then",
