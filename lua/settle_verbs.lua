@@ -58,7 +58,7 @@ SettleVerbs.complete = {
     Events.completed(jid, queue)
     local name = key.job(jid)
     Outcome.write_complete(name, Record.text('retries', retries, '0'), n > 2 and args[a + 2], returned)
-    if rare then
+    if rare and rare ~= '1' then -- of the others JobEnd knows whether there is anything to forget
       Outcome.forget_marks(name)
     end
     append(completed.queues, queue, jid)

@@ -16,6 +16,12 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: list[Equivalent] = [
     Equivalent(
+        "lua/entities/payloads.lua",
+        "local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')",
+        "local taken = call('ZREVRANGE', key.taken(jid), 0, -1, 'WITHSCORES')",
+        "They join a set that is in order by itself.",
+    ),
+    Equivalent(
         "lua/entities/entity_push.lua",
         "delay = is_late and due - scope.now or 0,",
         "delay = is_late and due + scope.now or 0,",
