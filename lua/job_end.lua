@@ -14,9 +14,21 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity =
-      Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity')
+    local unique, workflow, spawners, holds, turn, entity, grace, progress = Hash.values(
+      key.job(jid),
+      'unique',
+      'workflow',
+      'spawners',
+      'holds',
+      'turn',
+      'entity',
+      'grace',
+      'progress'
+    )
     Unique.free(jid, unique)
+    if grace or progress then
+      Outcome.forget_marks(key.job(jid))
+    end
     if workflow then
       Workflow.moved(workflow, 'running', 'complete')
     end

@@ -143,23 +143,19 @@ local FEW_HAVE = {
   'fair_by',
   'turn',
   'called',
-  'rare',
-  'state',
-  'priority',
   'holds',
   'entity',
   'batch',
-  'time',
 }
 
 -- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
 -- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work. If it may, the entity that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved)
+-- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
+-- that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds, entity, batch, time =
-    unpack(texts)
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
   if field or (deadline and Record.read('deadline', deadline) <= scope.now) then
     return false, { jid = jid, state = state, bad = field, text = text }
   end
@@ -319,11 +315,12 @@ local function hand_one(jid, queue, worker, expires, visit, reserved, score, lim
   local entity, batch
   if rare == '1' or limited then
     local may, to_fail
-    may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
+    may, to_fail, entity, batch =
+      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
     if not may then
       return false, to_fail
     end
-    data = entity and EntityRun.take(jid, queue, entity, data) or data
+    data = entity and EntityRun.take(jid, entity, data) or data
   end
   local token = start(jid, queue, worker, expires, since, reserved, put)
   local its = reserved
@@ -359,6 +356,9 @@ local function hand_over(queue, worker, jids, visit, reserved, popped)
   end
   SortedSet.add(key.held(worker), expires, taken)
   SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if scope.entities then
+    EntityRun.taken(queue)
+  end
   if #taken > 0 then
     Wake.locked(queue, heartbeat)
   end

@@ -133,8 +133,9 @@ end
 -- The first of these fields that cannot be read. -> its name and its text, or nil
 function Record.first_bad(fields, texts)
   for n = 1, #fields do
-    local text, reader = texts[n], reader_of(fields[n])
-    if text and reader and not reader(text) then
+    local text = texts[n]
+    local reader = text and reader_of(fields[n])
+    if reader and not reader(text) then
       return fields[n], text
     end
   end

@@ -67,7 +67,7 @@ SettleVerbs.complete = {
       returned,
       is_written
     )
-    if rare then
+    if rare and rare ~= '1' then -- of the others JobEnd knows whether there is anything to forget
       Outcome.forget_marks(name)
     end
     append(completed.queues, queue, jid)

@@ -743,8 +743,9 @@ end
 -- The first of these fields that cannot be read. -> its name and its text, or nil
 function Record.first_bad(fields, texts)
   for n = 1, #fields do
-    local text, reader = texts[n], reader_of(fields[n])
-    if text and reader and not reader(text) then
+    local text = texts[n]
+    local reader = text and reader_of(fields[n])
+    if reader and not reader(text) then
       return fields[n], text
     end
   end
@@ -4818,6 +4819,398 @@ function Clock.show()
   return cjson.encode(shown)
 end
 end
+elseif module_name == 'Outcome' then
+return function()
+local Outcome = {}
+modules.Outcome = Outcome
+-- outcome.lua
+-- How a run ends: complete, advance, fail, retry, give back.
+
+local floor = math.floor
+
+-- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
+function Outcome.write_complete(name, retries, data, returned, is_written)
+  if returned then
+    return Outcome.write_returned(name, retries, data, returned, is_written)
+  end
+  call(
+    'HSET',
+    name,
+    'state',
+    'complete',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    modules.NumberFormat.time(),
+    'remaining',
+    retries,
+    'queue',
+    '',
+    'failure',
+    '{}',
+    is_written and 'put' or 'failure', -- What is named twice is written once.
+    is_written and '' or '{}'
+  )
+  if data then
+    call('HSET', name, 'data', data)
+  end
+end
+
+-- The same in one command for a job that has returned something: a command more would cost more than a table.
+function Outcome.write_returned(name, retries, data, returned, is_written)
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
+  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
+  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
+  if data then
+    fields[17], fields[18] = 'data', data
+  end
+  if is_written then
+    fields[#fields + 1] = 'put'
+    fields[#fields + 1] = ''
+  end
+  call('HSET', name, unpack(fields))
+end
+
+-- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
+function Outcome.forget_run(job)
+  if job.marked then
+    Outcome.forget_marks(key.job(job.jid))
+  end
+end
+
+function Outcome.forget_marks(name)
+  call('HDEL', name, 'grace', 'progress')
+end
+
+-- The same for a run that was not. `unknown` stays only from one unknown name to the next.
+local function forget_all(job)
+  if job.unknown then
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
+  else
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
+  end
+end
+
+local function finish(job, data, returned)
+  Outcome.write_complete(job.key, job.retries, data, returned)
+  call('ZADD', key.completed(), scope.now, job.jid)
+  modules.JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
+  modules.Expiry.after(1)
+end
+
+-- Completes a job that goes on in another queue, where it waits for what is open of what it
+-- `needs`. -> its new state
+function Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  local jid = job.jid
+  modules.History.put(jid, to)
+  modules.Places.register(to)
+  local open = depends and #depends > 0
+  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'worker',
+    '',
+    'failure',
+    '{}',
+    'queue',
+    to,
+    'expires',
+    0,
+    'remaining',
+    job.retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Outcome.forget_run(job)
+  if state == 'depends' then
+    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    if beyond then
+      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
+    end
+    if delay > 0 then
+      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
+    end
+    modules.Places.depends(jid, to)
+  elseif state == 'scheduled' then
+    modules.Places.scheduled(jid, to, scope.now + delay)
+  else
+    modules.Places.work(jid, to, job.priority)
+  end
+  modules.DependencyResults.add(jid, needs)
+  modules.JobEnd.goes_on(job, state, true)
+  return state
+end
+
+local COMPLETE_OPTIONS =
+  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
+
+-- Seconds; the server refuses times to live that it cannot count in milliseconds.
+local LONGEST_TTL = 2 ^ 31
+
+-- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
+-- run returned it; nil if there is nothing
+function Outcome.keep_result(jid, token, result, ttl)
+  if not result or result == '' then
+    return nil
+  end
+  ttl = math.min(ttl, LONGEST_TTL)
+  call('SET', key.result(jid), result, 'EX', ttl)
+  local time = modules.Retention.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
+end
+
+-- For how many seconds the result that a completion brings is kept; nil if it brings none.
+local function ttl_of(options)
+  local result = options.result
+  if result and result ~= '' then
+    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
+    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
+end
+
+-- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
+-- was started, as settle is.
+
+-- complete jid worker queue data [pairs]
+function Outcome.complete(args, i)
+  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  modules.Arguments.proof('complete', proof)
+  modules.Arguments.json('complete', 'data', data)
+  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
+  local to, delay, depends = options.next, options.delay, options.depends
+  if not to and (delay or depends) then
+    modules.Errors.argument('complete', 'delay and depends can only be used with next')
+  end
+  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
+  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
+  local needs, beyond
+  local ttl = ttl_of(options)
+  local held = modules.Arguments.held('complete', options.held)
+  local job = modules.Lock.holder('complete', jid, proof)
+  if job.queue ~= queue then
+    modules.Errors.raise(
+      'STATE',
+      'complete(): Job %s is running in another queue: %s',
+      modules.Errors.name(jid),
+      modules.Errors.name(job.queue)
+    )
+  end
+  if to then
+    modules.Arguments.queue('complete', to)
+    modules.Entity.refuse_move('complete', job)
+    needs = depends
+    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
+    modules.CycleDetection.refuse('complete', jid, depends)
+    if job.bad then
+      modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+      return 'failed'
+    end
+  end
+
+  modules.Lock.count_start(job, held, true)
+  modules.History.ended(jid, 'done', job)
+  modules.Lock.release(job)
+  modules.Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('completed', jid)
+  end
+  if to then
+    modules.Events.advanced(jid, job.queue, to)
+    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  end
+  modules.Events.completed(jid, job.queue)
+  Outcome.forget_run(job)
+  finish(job, data, returned)
+  return 'complete'
+end
+
+-- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
+-- failed of an entity is kept with its queue's dead.)
+-- `failing` is the worker whose run failed it, or nil.
+function Outcome.end_failed(job, group, message, when, failing)
+  local to = not (job.bad or job.entity) and modules.FailedQueue.of(job.jid, job.queue)
+  if to then
+    modules.FailedQueue.move(job, to, group, message, when, failing)
+  else
+    Outcome.write_failed(job, group, message, when, failing)
+  end
+end
+
+-- Files a job as failed, which ran unless `job.state` says otherwise.
+function Outcome.write_failed(job, group, message, when, failing)
+  if job.entity and modules.EntityRun.failed(job, group, message) then
+    return
+  end
+  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
+  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  forget_all(job)
+  modules.Failures.add(job.jid, job.queue, group)
+  modules.JobEnd.failed(job.jid, job.state or 'running', job.rare)
+end
+
+function Outcome.fail_now(job, group, message)
+  local jid = job.jid
+  modules.Events.failed(jid, group, message, job.worker)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Lock.release(job)
+  modules.History.ended(jid, 'failed', job, group, message)
+  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
+end
+
+-- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
+function Outcome.fail(args, i)
+  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  modules.Arguments.proof('fail', proof)
+  local group = modules.Arguments.given('fail', 'group', args[i + 2])
+  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
+  local held = modules.Arguments.held('fail', args[i + 5])
+  if held and data == '' then
+    data = nil
+  end
+  if data then
+    modules.Arguments.json('fail', 'data', data)
+  end
+  local job = modules.Lock.holder('fail', jid, proof)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  modules.Lock.count_start(job, held, true)
+  Outcome.fail_now(job, group, message)
+  return jid
+end
+
+-- The fields of a job that has left its worker.
+function Outcome.unheld(fields)
+  local last = #fields
+  fields[last + 1], fields[last + 2] = 'time', modules.NumberFormat.time()
+  fields[last + 3], fields[last + 4] = 'worker', ''
+  fields[last + 5], fields[last + 6] = 'expires', 0
+end
+
+-- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
+-- its place before its equals.
+function Outcome.back(job, queue, delay, failure, again)
+  local jid = job.jid
+  local state = delay > 0 and 'scheduled' or 'waiting'
+  local fields = {
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'queue',
+    queue,
+    'remaining',
+    job.remaining,
+  }
+  Outcome.unheld(fields)
+  if failure then
+    fields[#fields + 1] = 'failure'
+    fields[#fields + 1] = failure
+  end
+  call(unpack(fields))
+  forget_all(job)
+  if state == 'scheduled' then
+    modules.Places.scheduled(jid, queue, scope.now + delay)
+  elseif again then
+    modules.Places.work_again(jid, queue, job.priority)
+  else
+    modules.Places.work(jid, queue, job.priority)
+  end
+  if queue ~= job.queue then
+    modules.Places.register(queue)
+  end
+  modules.JobEnd.goes_on(job, state)
+end
+
+function Outcome.count_retried(queue)
+  modules.Stats.count(queue, 'retried', 1)
+end
+
+-- One retry less: back into the queue, or failed when none is left. -> what remains
+function Outcome.retry_now(job, queue, delay, group, message)
+  local jid = job.jid
+  job.remaining = job.remaining - 1
+  modules.Lock.release(job)
+  if job.remaining >= 0 then
+    modules.History.ended(jid, 'retried', job, group, message, delay)
+    Outcome.count_retried(job.queue)
+    local failure = message
+      and cjson.encode({
+        group = group or '',
+        message = message,
+        when = floor(scope.now),
+        worker = job.worker,
+      })
+    Outcome.back(job, queue, delay, failure)
+    return job.remaining
+  end
+  call('HSET', key.job(jid), 'remaining', -1)
+  group = group or 'failed-retries-' .. queue
+  modules.History.exhausted(job, group, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  if message then
+    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
+  else
+    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
+  end
+  return -1
+end
+
+-- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
+-- both be ''
+function Outcome.retry(args, i)
+  local jid = modules.Arguments.name('retry', 'jid', args[i])
+  local queue = modules.Arguments.queue('retry', args[i + 1])
+  local proof = modules.Arguments.proof('retry', args[i + 2])
+  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
+  local group, message = args[i + 4], args[i + 5]
+  local held = modules.Arguments.held('retry', args[i + 6])
+  if held and group == '' and message == '' then
+    group, message = nil, nil
+  end
+  if message then
+    modules.Arguments.message('retry', message)
+  end
+  local job = modules.Lock.holder('retry', jid, proof)
+  if job.bad then
+    modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+    return -1
+  end
+  modules.Lock.count_start(job, held, true)
+  queue = job.entity and job.queue or queue -- an entity stays in its queue
+  return Outcome.retry_now(job, queue, delay, group, message)
+end
+
+-- release jid token [delay [held]]: back into its queue and its place there, no retry used up
+function Outcome.release(args, i)
+  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = modules.Arguments.held('release', args[i + 3])
+  local job = modules.Lock.holder('release', args[i], args[i + 1])
+  if job.bad then
+    modules.CorruptJobs.fail(job.jid, job.bad, job.bad_text)
+    return 1
+  end
+  modules.Lock.count_start(job, held)
+  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
+  modules.Lock.release(job)
+  Outcome.back(job, job.queue, delay, nil, true)
+  return 1
+end
+end
 elseif module_name == 'Queue' then
 return function()
 local Queue = {}
@@ -5842,9 +6235,21 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity =
-      modules.Hash.values(key.job(jid), 'unique', 'workflow', 'spawners', 'holds', 'turn', 'entity')
+    local unique, workflow, spawners, holds, turn, entity, grace, progress = modules.Hash.values(
+      key.job(jid),
+      'unique',
+      'workflow',
+      'spawners',
+      'holds',
+      'turn',
+      'entity',
+      'grace',
+      'progress'
+    )
     modules.Unique.free(jid, unique)
+    if grace or progress then
+      modules.Outcome.forget_marks(key.job(jid))
+    end
     if workflow then
       modules.Workflow.moved(workflow, 'running', 'complete')
     end
@@ -6080,398 +6485,6 @@ function Lock.extend(job, expires)
   call('HDEL', key.job(job.jid), 'grace')
   call('ZADD', key.held(job.worker), expires, job.jid)
   call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
-end
-end
-elseif module_name == 'Outcome' then
-return function()
-local Outcome = {}
-modules.Outcome = Outcome
--- outcome.lua
--- How a run ends: complete, advance, fail, retry, give back.
-
-local floor = math.floor
-
--- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
-function Outcome.write_complete(name, retries, data, returned, is_written)
-  if returned then
-    return Outcome.write_returned(name, retries, data, returned, is_written)
-  end
-  call(
-    'HSET',
-    name,
-    'state',
-    'complete',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    modules.NumberFormat.time(),
-    'remaining',
-    retries,
-    'queue',
-    '',
-    'failure',
-    '{}',
-    is_written and 'put' or 'failure', -- What is named twice is written once.
-    is_written and '' or '{}'
-  )
-  if data then
-    call('HSET', name, 'data', data)
-  end
-end
-
--- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned, is_written)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
-  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
-  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
-  if data then
-    fields[17], fields[18] = 'data', data
-  end
-  if is_written then
-    fields[#fields + 1] = 'put'
-    fields[#fields + 1] = ''
-  end
-  call('HSET', name, unpack(fields))
-end
-
--- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
-function Outcome.forget_run(job)
-  if job.marked then
-    Outcome.forget_marks(key.job(job.jid))
-  end
-end
-
-function Outcome.forget_marks(name)
-  call('HDEL', name, 'grace', 'progress')
-end
-
--- The same for a run that was not. `unknown` stays only from one unknown name to the next.
-local function forget_all(job)
-  if job.unknown then
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
-  else
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
-  end
-end
-
-local function finish(job, data, returned)
-  Outcome.write_complete(job.key, job.retries, data, returned)
-  call('ZADD', key.completed(), scope.now, job.jid)
-  modules.JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
-  modules.Expiry.after(1)
-end
-
--- Completes a job that goes on in another queue, where it waits for what is open of what it
--- `needs`. -> its new state
-function Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  local jid = job.jid
-  modules.History.put(jid, to)
-  modules.Places.register(to)
-  local open = depends and #depends > 0
-  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'worker',
-    '',
-    'failure',
-    '{}',
-    'queue',
-    to,
-    'expires',
-    0,
-    'remaining',
-    job.retries,
-    'time',
-    modules.NumberFormat.time()
-  )
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Outcome.forget_run(job)
-  if state == 'depends' then
-    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
-    if beyond then
-      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
-    end
-    if delay > 0 then
-      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
-    end
-    modules.Places.depends(jid, to)
-  elseif state == 'scheduled' then
-    modules.Places.scheduled(jid, to, scope.now + delay)
-  else
-    modules.Places.work(jid, to, job.priority)
-  end
-  modules.DependencyResults.add(jid, needs)
-  modules.JobEnd.goes_on(job, state, true)
-  return state
-end
-
-local COMPLETE_OPTIONS =
-  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
-
--- Seconds; the server refuses times to live that it cannot count in milliseconds.
-local LONGEST_TTL = 2 ^ 31
-
--- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
--- run returned it; nil if there is nothing
-function Outcome.keep_result(jid, token, result, ttl)
-  if not result or result == '' then
-    return nil
-  end
-  ttl = math.min(ttl, LONGEST_TTL)
-  call('SET', key.result(jid), result, 'EX', ttl)
-  local time = modules.Retention.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
-end
-
--- For how many seconds the result that a completion brings is kept; nil if it brings none.
-local function ttl_of(options)
-  local result = options.result
-  if result and result ~= '' then
-    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
-    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
-end
-
--- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
--- was started, as settle is.
-
--- complete jid worker queue data [pairs]
-function Outcome.complete(args, i)
-  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
-  modules.Arguments.proof('complete', proof)
-  modules.Arguments.json('complete', 'data', data)
-  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
-  local to, delay, depends = options.next, options.delay, options.depends
-  if not to and (delay or depends) then
-    modules.Errors.argument('complete', 'delay and depends can only be used with next')
-  end
-  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
-  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
-  local needs, beyond
-  local ttl = ttl_of(options)
-  local held = modules.Arguments.held('complete', options.held)
-  local job = modules.Lock.holder('complete', jid, proof)
-  if job.queue ~= queue then
-    modules.Errors.raise(
-      'STATE',
-      'complete(): Job %s is running in another queue: %s',
-      modules.Errors.name(jid),
-      modules.Errors.name(job.queue)
-    )
-  end
-  if to then
-    modules.Arguments.queue('complete', to)
-    modules.Entity.refuse_move('complete', job)
-    needs = depends
-    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
-    modules.CycleDetection.refuse('complete', jid, depends)
-    if job.bad then
-      modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-      return 'failed'
-    end
-  end
-
-  modules.Lock.count_start(job, held, true)
-  modules.History.ended(jid, 'done', job)
-  modules.Lock.release(job)
-  modules.Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('completed', jid)
-  end
-  if to then
-    modules.Events.advanced(jid, job.queue, to)
-    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  end
-  modules.Events.completed(jid, job.queue)
-  Outcome.forget_run(job)
-  finish(job, data, returned)
-  return 'complete'
-end
-
--- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
--- failed of an entity is kept with its queue's dead.)
--- `failing` is the worker whose run failed it, or nil.
-function Outcome.end_failed(job, group, message, when, failing)
-  local to = not (job.bad or job.entity) and modules.FailedQueue.of(job.jid, job.queue)
-  if to then
-    modules.FailedQueue.move(job, to, group, message, when, failing)
-  else
-    Outcome.write_failed(job, group, message, when, failing)
-  end
-end
-
--- Files a job as failed, which ran unless `job.state` says otherwise.
-function Outcome.write_failed(job, group, message, when, failing)
-  if job.entity and modules.EntityRun.failed(job, group, message) then
-    return
-  end
-  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  forget_all(job)
-  modules.Failures.add(job.jid, job.queue, group)
-  modules.JobEnd.failed(job.jid, job.state or 'running', job.rare)
-end
-
-function Outcome.fail_now(job, group, message)
-  local jid = job.jid
-  modules.Events.failed(jid, group, message, job.worker)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Lock.release(job)
-  modules.History.ended(jid, 'failed', job, group, message)
-  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
-end
-
--- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
-function Outcome.fail(args, i)
-  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
-  modules.Arguments.proof('fail', proof)
-  local group = modules.Arguments.given('fail', 'group', args[i + 2])
-  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
-  local held = modules.Arguments.held('fail', args[i + 5])
-  if held and data == '' then
-    data = nil
-  end
-  if data then
-    modules.Arguments.json('fail', 'data', data)
-  end
-  local job = modules.Lock.holder('fail', jid, proof)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  modules.Lock.count_start(job, held, true)
-  Outcome.fail_now(job, group, message)
-  return jid
-end
-
--- The fields of a job that has left its worker.
-function Outcome.unheld(fields)
-  local last = #fields
-  fields[last + 1], fields[last + 2] = 'time', modules.NumberFormat.time()
-  fields[last + 3], fields[last + 4] = 'worker', ''
-  fields[last + 5], fields[last + 6] = 'expires', 0
-end
-
--- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
--- its place before its equals.
-function Outcome.back(job, queue, delay, failure, again)
-  local jid = job.jid
-  local state = delay > 0 and 'scheduled' or 'waiting'
-  local fields = {
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'queue',
-    queue,
-    'remaining',
-    job.remaining,
-  }
-  Outcome.unheld(fields)
-  if failure then
-    fields[#fields + 1] = 'failure'
-    fields[#fields + 1] = failure
-  end
-  call(unpack(fields))
-  forget_all(job)
-  if state == 'scheduled' then
-    modules.Places.scheduled(jid, queue, scope.now + delay)
-  elseif again then
-    modules.Places.work_again(jid, queue, job.priority)
-  else
-    modules.Places.work(jid, queue, job.priority)
-  end
-  if queue ~= job.queue then
-    modules.Places.register(queue)
-  end
-  modules.JobEnd.goes_on(job, state)
-end
-
-function Outcome.count_retried(queue)
-  modules.Stats.count(queue, 'retried', 1)
-end
-
--- One retry less: back into the queue, or failed when none is left. -> what remains
-function Outcome.retry_now(job, queue, delay, group, message)
-  local jid = job.jid
-  job.remaining = job.remaining - 1
-  modules.Lock.release(job)
-  if job.remaining >= 0 then
-    modules.History.ended(jid, 'retried', job, group, message, delay)
-    Outcome.count_retried(job.queue)
-    local failure = message
-      and cjson.encode({
-        group = group or '',
-        message = message,
-        when = floor(scope.now),
-        worker = job.worker,
-      })
-    Outcome.back(job, queue, delay, failure)
-    return job.remaining
-  end
-  call('HSET', key.job(jid), 'remaining', -1)
-  group = group or 'failed-retries-' .. queue
-  modules.History.exhausted(job, group, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  if message then
-    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
-  else
-    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
-  end
-  return -1
-end
-
--- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
--- both be ''
-function Outcome.retry(args, i)
-  local jid = modules.Arguments.name('retry', 'jid', args[i])
-  local queue = modules.Arguments.queue('retry', args[i + 1])
-  local proof = modules.Arguments.proof('retry', args[i + 2])
-  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
-  local group, message = args[i + 4], args[i + 5]
-  local held = modules.Arguments.held('retry', args[i + 6])
-  if held and group == '' and message == '' then
-    group, message = nil, nil
-  end
-  if message then
-    modules.Arguments.message('retry', message)
-  end
-  local job = modules.Lock.holder('retry', jid, proof)
-  if job.bad then
-    modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-    return -1
-  end
-  modules.Lock.count_start(job, held, true)
-  queue = job.entity and job.queue or queue -- an entity stays in its queue
-  return Outcome.retry_now(job, queue, delay, group, message)
-end
-
--- release jid token [delay [held]]: back into its queue and its place there, no retry used up
-function Outcome.release(args, i)
-  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
-  local held = modules.Arguments.held('release', args[i + 3])
-  local job = modules.Lock.holder('release', args[i], args[i + 1])
-  if job.bad then
-    modules.CorruptJobs.fail(job.jid, job.bad, job.bad_text)
-    return 1
-  end
-  modules.Lock.count_start(job, held)
-  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
-  modules.Lock.release(job)
-  Outcome.back(job, job.queue, delay, nil, true)
-  return 1
 end
 end
 elseif module_name == 'CorruptJobs' then
@@ -8481,8 +8494,8 @@ function EntityRun.stays(jid, queue, state, priority, time, reserved)
 end
 
 -- Takes the payloads of an entity that is handed out. -> its data for the worker
-function EntityRun.take(jid, queue, entity, data)
-  local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0 }
+function EntityRun.take(jid, entity, data)
+  local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0, listed = {} }
   scope.entities = handed
   modules.Payloads.give_back(jid) -- of a run that was lost
   local flat, bytes = modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most, modules.Payloads.bytes)
@@ -8493,8 +8506,17 @@ function EntityRun.take(jid, queue, entity, data)
   end
   handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
-  modules.Entity.unlisted(jid, queue)
+  handed.listed[#handed.listed + 1] = jid
   return EntityRun.data(jid, entity, data, payloads)
+end
+
+-- Those that were handed out of the queue since the last time wait no longer.
+function EntityRun.taken(queue)
+  local jids = scope.entities.listed
+  if #jids > 0 and call('ZREM', key.fresh(queue), unpack(jids)) < #jids then
+    call('ZREM', key.retrying(queue), unpack(jids))
+  end
+  scope.entities.listed = {}
 end
 
 -- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up
@@ -12522,7 +12544,7 @@ local function read_items(args, i, count, queue)
   return order
 end
 
-local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true, depends = true }
+local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true }
 
 -- Looks at the entity's job: whether it is there, and is one.
 local function look(item)
@@ -13178,23 +13200,19 @@ local FEW_HAVE = {
   'fair_by',
   'turn',
   'called',
-  'rare',
-  'state',
-  'priority',
   'holds',
   'entity',
   'batch',
-  'time',
 }
 
 -- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
 -- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work. If it may, the entity that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved)
+-- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
+-- that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, rare, state, priority, holds, entity, batch, time =
-    unpack(texts)
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
   if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
     return false, { jid = jid, state = state, bad = field, text = text }
   end
@@ -13354,11 +13372,12 @@ local function hand_one(jid, queue, worker, expires, visit, reserved, score, lim
   local entity, batch
   if rare == '1' or limited then
     local may, to_fail
-    may, to_fail, entity, batch = may_start(jid, queue, klass, score, expires, reserved)
+    may, to_fail, entity, batch =
+      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
     if not may then
       return false, to_fail
     end
-    data = entity and modules.EntityRun.take(jid, queue, entity, data) or data
+    data = entity and modules.EntityRun.take(jid, entity, data) or data
   end
   local token = start(jid, queue, worker, expires, since, reserved, put)
   local its = reserved
@@ -13394,6 +13413,9 @@ local function hand_over(queue, worker, jids, visit, reserved, popped)
   end
   modules.SortedSet.add(key.held(worker), expires, taken)
   modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if scope.entities then
+    modules.EntityRun.taken(queue)
+  end
   if #taken > 0 then
     modules.Wake.locked(queue, heartbeat)
   end
@@ -14345,7 +14367,7 @@ SettleVerbs.complete = {
       returned,
       is_written
     )
-    if rare then
+    if rare and rare ~= '1' then -- of the others JobEnd knows whether there is anything to forget
       modules.Outcome.forget_marks(name)
     end
     append(completed.queues, queue, jid)

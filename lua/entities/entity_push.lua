@@ -77,7 +77,7 @@ local function read_items(args, i, count, queue)
   return order
 end
 
-local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true, depends = true }
+local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true }
 
 -- Looks at the entity's job: whether it is there, and is one.
 local function look(item)

@@ -55,8 +55,8 @@ function EntityRun.stays(jid, queue, state, priority, time, reserved)
 end
 
 -- Takes the payloads of an entity that is handed out. -> its data for the worker
-function EntityRun.take(jid, queue, entity, data)
-  local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0 }
+function EntityRun.take(jid, entity, data)
+  local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0, listed = {} }
   scope.entities = handed
   Payloads.give_back(jid) -- of a run that was lost
   local flat, bytes = Payloads.lowest(key.payloads(jid), Payloads.most, Payloads.bytes)
@@ -67,8 +67,17 @@ function EntityRun.take(jid, queue, entity, data)
   end
   handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
-  Entity.unlisted(jid, queue)
+  handed.listed[#handed.listed + 1] = jid
   return EntityRun.data(jid, entity, data, payloads)
+end
+
+-- Those that were handed out of the queue since the last time wait no longer.
+function EntityRun.taken(queue)
+  local jids = scope.entities.listed
+  if #jids > 0 and call('ZREM', key.fresh(queue), unpack(jids)) < #jids then
+    call('ZREM', key.retrying(queue), unpack(jids))
+  end
+  scope.entities.listed = {}
 end
 
 -- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up

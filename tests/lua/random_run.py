@@ -108,23 +108,39 @@ class RandomRun:
         command, args = operation.command, [self.resolve(p) for p in operation.args]
         before = digest(self.server) if curious else ""
         try:
-            if operation.keyed:
-                reply = self.core.ours(
-                    command, *args, now=operation.now, request=operation.request
-                )
-            else:
-                reply = self.core.old(command, operation.now, *args)
+            reply = self.call(operation, args)
         except redis.ResponseError as error:
             self.judge(operation, str(error))
             if curious and digest(self.server) != before:
-                raise Violation(
-                    f"a refused call has changed something: {error}"
-                ) from None
+                self.refuse_again(operation, args)
             return
         if wrong := self.deliveries.wrong(operation, args, reply):
             raise Violation(f"delivery: {wrong}")
         if operation.request and command not in READS:
             self.repeat(operation, args, reply)
+
+    def call(self, operation: Operation, args: list[object]) -> object:
+        """Make the call of an operation."""
+        command, now = operation.command, operation.now
+        if operation.keyed:
+            return self.core.ours(command, *args, now=now, request=operation.request)
+        return self.core.old(command, now, *args)
+
+    def refuse_again(self, operation: Operation, args: list[object]) -> None:
+        """Make a refused call again: it must not change anything.
+
+        Some keys end by themselves after some seconds, perhaps just when it was made.
+        """
+        now = snapshot(self.server)
+        try:
+            self.call(operation, args)
+        except redis.ResponseError as error:
+            if changed := difference(now, snapshot(self.server)):
+                raise Violation(
+                    f"a refused call has changed something: {changed}: {error}"
+                ) from None
+            return
+        raise Violation("a call was refused, and then was not")
 
     def judge(self, operation: Operation, text: str) -> None:
         """Only errors that are meant may come."""

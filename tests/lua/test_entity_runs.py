@@ -225,6 +225,8 @@ def test_one_that_was_lost_stays_where_its_loss_has_put_it(
     assert keyed.core.old("pop", orders.now, "orders", "old", 1) == "{}"
     assert orders.violations() == []
     assert orders.state("lost") == ("waiting", -1, [1], [], [])
+    record = keyed.job(jid_of("lost"), now=orders.now)
+    assert (record["worker"], record["expires"]) == ("", 0)
     assert [orders.take()[0]["entity"] for _ in range(2)] == ["early", "lost"]
 
 

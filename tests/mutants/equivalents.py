@@ -16,6 +16,18 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: list[Equivalent] = [
     Equivalent(
+        "lua/entities/payloads.lua",
+        "local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')",
+        "local taken = call('ZREVRANGE', key.taken(jid), 0, -1, 'WITHSCORES')",
+        "They join a set that is in order by itself.",
+    ),
+    Equivalent(
+        "lua/entities/entity_push.lua",
+        "delay = is_late and due - scope.now or 0,",
+        "delay = is_late and due + scope.now or 0,",
+        "Of a job with a time it only counts that it has a delay.",
+    ),
+    Equivalent(
         "lua/stats_buffer.lua",
         "if #texts > 0 then",
         "if #texts >= 0 then",
