@@ -23,7 +23,7 @@ from django_qless.core.commands.entities import (
 )
 from django_qless.core.request import Request, Steps, adrive, drive
 from django_qless.job_types.entity import EntityHandle
-from django_qless.operations.objects import OfAlias
+from django_qless.operations.of_alias import OfAlias
 
 if TYPE_CHECKING:
     from django_qless.operations.job_query import AnyClient

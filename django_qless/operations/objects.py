@@ -12,7 +12,6 @@ this module connects to no server.
 from __future__ import annotations
 
 from collections.abc import (
-    AsyncIterator,
     Callable,
     Coroutine,
     Iterator,
@@ -22,29 +21,23 @@ from collections.abc import (
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from django_qless import conf
 from django_qless.conf import DEFAULT_ALIAS, routing
 from django_qless.conf.connections import connections
 from django_qless.conf.each import aask_each, answers, ask_each
 from django_qless.core import AsyncClient, AsyncQueue, Client, JobNotFound, Queue
-from django_qless.core.request import Steps, adrive, command, drive
+from django_qless.core.request import adrive, command, drive
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types import lookup
 from django_qless.job_types.handle import JobHandle
 from django_qless.operations.job_query import SCANNED, JobQuery, QueryPage
-from django_qless.schedules.handle import RecurringHandle
+from django_qless.operations.of_alias import OfAlias
+from django_qless.operations.recurring_jobs import RecurringJobs
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from django_qless.core import Schedule, ScheduleListing
     from django_qless.core.commands.queues import QueueCounts
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-#: Recurring jobs that one call reads while all of them are iterated.
-CHUNK = 1000
 
 
 class blocking(command[P, T]):  # noqa: N801 (like the decorator `command`)
@@ -72,35 +65,6 @@ class awaitable(blocking[P, T]):  # noqa: N801
         def __get__(  # type: ignore[override]
             self, instance: Any, owner: type
         ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-
-
-class OfAlias:
-    """Objects of one alias; `using_alias()` returns the same objects of another."""
-
-    def __init__(self, alias: str = DEFAULT_ALIAS) -> None:
-        self.alias = alias
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self.alias!r}>"
-
-    def using_alias(self, alias: str) -> Self:
-        """Return these objects of another alias of QLESS."""
-        return type(self)(alias)
-
-    @property
-    def namespaces(self) -> Sequence[str]:
-        """The names of the namespaces of the alias: itself, without NAMESPACES."""
-        return conf.namespaces_of(self.alias)
-
-    @property
-    def client(self) -> Client:
-        """The client of the alias: of the first of its namespaces."""
-        return connections[self.namespaces[0]]
-
-    @property
-    def aclient(self) -> AsyncClient:
-        """The client of the alias for asynchronous code."""
-        return connections.aclient(self.namespaces[0])
 
 
 @dataclass(frozen=True)
@@ -261,99 +225,6 @@ def _joined(
     ]
     scanned = sum(part.scanned for part in parts)
     return JobPage(handles, scanned, sum(part.total for part in parts), following)
-
-
-class SchedulePage(NamedTuple):
-    """A page of recurring jobs, as `recurring.list()` returns it."""
-
-    handles: Sequence[RecurringHandle]
-    #: The number of all recurring jobs.
-    total: int
-    #: The offset of the next page, or None if this is the last.
-    following: int | None
-
-
-class RecurringJobs(OfAlias):
-    """Recurring jobs by id, declared in code or dynamic.
-
-    Their handles act on them: `recurring["shop.jobs.report"].pause()`.
-    """
-
-    def __getitem__(self, schedule: str) -> RecurringHandle:
-        return self.handle(schedule).refresh()
-
-    def __contains__(self, schedule: str) -> bool:
-        return self.get(schedule) is not None
-
-    def __iter__(self) -> Iterator[RecurringHandle]:
-        """Yield all of them, read a thousand at a time."""
-        following: int | None = 0
-        while following is not None:
-            page = self.list(offset=following, count=CHUNK)
-            yield from page.handles
-            following = page.following
-
-    async def __aiter__(self) -> AsyncIterator[RecurringHandle]:
-        following: int | None = 0
-        while following is not None:
-            page = await self.alist(offset=following, count=CHUNK)
-            for handle in page.handles:
-                yield handle
-            following = page.following
-
-    def handle(self, schedule: str) -> RecurringHandle:
-        """Return a handle without checking that the recurring job exists.
-
-        (Where there are several namespaces they are asked which one has it.)
-        """
-        if len(self.namespaces) > 1 and (found := self.get(schedule)) is not None:
-            return found
-        return RecurringHandle(self.alias, schedule)
-
-    def get(self, schedule: str) -> RecurringHandle | None:
-        """Return the handle of a recurring job, or None if it does not exist."""
-        names = self.namespaces
-        found = ask_each(names, lambda client: client.schedule_get(schedule))
-        return self._first(names, answers(found))
-
-    async def aget(self, schedule: str) -> RecurringHandle | None:
-        """Return the handle of a recurring job, or None, from asynchronous code."""
-        names = self.namespaces
-        found = await aask_each(names, lambda client: client.schedule_get(schedule))
-        return self._first(names, answers(found))
-
-    def list(self, *, offset: int = 0, count: int = 25) -> SchedulePage:
-        """Return a page of the recurring jobs, namespace by namespace."""
-        clients = [connections[name] for name in self.namespaces]
-        return drive(self._listing(clients, offset, count))
-
-    async def alist(self, *, offset: int = 0, count: int = 25) -> SchedulePage:
-        """Return a page of the recurring jobs, from asynchronous code."""
-        clients = [connections.aclient(name) for name in self.namespaces]
-        return await adrive(self._listing(clients, offset, count))
-
-    def _first(
-        self, names: Sequence[str], found: Sequence[Schedule | None]
-    ) -> RecurringHandle | None:
-        for name, schedule in zip(names, found, strict=True):
-            if schedule is not None:
-                return RecurringHandle(name, schedule.id, schedule)
-        return None
-
-    def _listing(
-        self, clients: Sequence[Any], offset: int, count: int
-    ) -> Steps[SchedulePage]:
-        handles: list[RecurringHandle] = []
-        total = 0
-        for name, client in zip(self.namespaces, clients, strict=True):
-            start = max(0, offset - total)
-            listing: ScheduleListing = yield client.schedule_list(start, count)
-            total += listing.total
-            some = listing.schedules[: count - len(handles)]
-            handles += [RecurringHandle(name, found.id, found) for found in some]
-        end = offset + len(handles)
-        following = end if handles and end < total else None
-        return SchedulePage(handles, total, following)
 
 
 class Workers(OfAlias):

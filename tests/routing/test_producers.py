@@ -20,12 +20,8 @@ from django_qless.schedules.declared import declared_on, sync_schedules
 from django_qless.testing import run_jobs
 from tests.jobs_app.jobs import add, send_welcome
 from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS, Places
+from tests.schedules.declaring import declaring
 from tests.tasks import work
-
-
-@job("report.week", every=3600)
-def weekly() -> None:
-    """Recurs in a namespace of its own."""
 
 
 @job("report.week", unique=True)
@@ -134,19 +130,32 @@ def test_tasks_go_to_the_namespace_of_their_queue_and_are_found(places: Places) 
     assert found.return_value == 2
 
 
+def test_declared_schedules_are_where_their_queue_is(places: Places) -> None:
+    with declaring() as declare:
+        name = declare(once.name, every=3600).name
+        assert name in declared_on(REPORTS)
+        assert name not in declared_on(DEFAULT)
+        assert name in sync_schedules(REPORTS).added
+        assert name not in sync_schedules(DEFAULT).added
+        assert recurring[name].alias == REPORTS
+        # Its queue gets a namespace of its own, and the schedule follows.
+        aliases = {"default": {"LOCATION": places.here.url}}
+        with override_settings(QLESS=aliases):
+            assert name in sync_schedules(DEFAULT, anyway=True).added
+        assert name in sync_schedules(DEFAULT, anyway=True).removed
+
+
 def test_schedules_are_where_their_queue_is(places: Places) -> None:
-    assert weekly.name in declared_on(REPORTS)
-    assert weekly.name not in declared_on(DEFAULT)
-    assert weekly.name in sync_schedules(REPORTS).added
     handle = send_welcome.recur(7, every=60, key="k")
-    assert handle.alias == MAIL
+    other = add.recur(1, every=60)
+    assert (handle.alias, other.alias) == (MAIL, DEFAULT)
     assert places[MAIL].schedule_get(handle.id) is not None
     assert recurring[handle.id].alias == MAIL
-    assert recurring[weekly.name].alias == REPORTS
-    assert {handle.id, weekly.name} <= {each.id for each in recurring}
+    assert [each.id for each in recurring] == [other.id, handle.id]
     page = recurring.list(count=1, offset=1)
-    assert len(page.handles) == 1
-    assert page.total == len(list(recurring))
+    assert [each.id for each in page.handles] == [handle.id]
+    assert (page.total, page.following) == (2, None)
+    assert recurring.list(count=1).following == 1
     with pytest.raises(InvalidOption, match="'default/mail', and the queue 'other'"):
         handle.update(queue="other")
     with pytest.raises(InvalidOption, match="its schedules are where its own queue"):

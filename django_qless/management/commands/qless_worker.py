@@ -340,7 +340,7 @@ class Command(BaseCommand):
         with startup_errors():
             for alias in queues:
                 conf.alias(alias)
-            DjangoEnvironment().before_fork()
+            DjangoEnvironment(options.alias).before_fork()
             return WorkerGroup(options, queues, run).run()
 
     def queues(self, options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -377,6 +377,7 @@ class Command(BaseCommand):
         return WorkerOptions(
             queues=tuple(options["queues"]) or ("*",),
             exclude=tuple(options["exclude"]),
+            alias=next(iter(self.queues(options))),
             name=options["name"] or new_name(),
             reload=self.wants_reload(options),
             **given,
