@@ -137,3 +137,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was not tested because this machine lacks it."""
     for words in [*machinery.missing(), *postgres.missing()]:
         terminalreporter.write_line(f"Left out: {words}", yellow=True)
+
+
+#: What takes longest, and waits for most of it. Begun first: at the end it would run alone.
+LONG = (
+    "acceptance/test_demo.py",
+    "core/test_partition.py",
+    "docs/test_tutorial.py",
+    "outbox/test_shown.py",
+    "worker/test_cluster.py",
+    "worker/test_sentinel.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests in front; the others keep their order."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
