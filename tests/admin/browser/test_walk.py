@@ -38,12 +38,17 @@ FILLED = """
     (cell.querySelector('a') || cell).textContent = text;
   }
   for (const time of document.querySelectorAll('td time')) time.textContent = '23 h 59 min';
+  for (const name of document.querySelectorAll('tbody th.qless-long')) {
+    const badge = name.appendChild(document.createElement('span'));
+    badge.className = 'qless-badge';
+    badge.textContent = 'kein Worker nimmt ihre Jobs an';
+  }
   return [...document.querySelectorAll('.qless-scroll')]
     .filter((each) => each.scrollWidth > each.clientWidth)
     .map((each) => each.textContent.trim().slice(0, 40));
 })()
 """
-"""Puts long numbers and times into all cells; which tables have to be moved sideways?"""
+"""Puts long numbers and times into all cells, long badges behind names; which tables have to be moved sideways?"""
 
 TURNED = """
 [...document.querySelectorAll('pre, textarea.qless-code, .qless-member')]
