@@ -269,7 +269,7 @@ def test_history(admin_browser: Browser, qless: Client) -> None:
     story = (
         "Enqueued mail",
         "Taken by a worker worker-1",
-        'Log asked the gateway answer ={"code": 12}',
+        'Log asked the gateway answer = {"code": 12}',
         "Failed boom by worker-1",
         "Enqueued mail",
     )
