@@ -143,7 +143,7 @@ MUTATING: dict[str, Calling] = {
 READING: dict[str, Calling] = {
     "get": lambda client: client.get("held"),
     "multiget": lambda client: client.multiget(["held", "waiting"]),
-    "queues": lambda client: client.queues(),
+    "queues.part": lambda client: client.queues(),
     "length": lambda client: client.length("q"),
     "result": lambda client: client.result("held"),
     "results": lambda client: client.results(["held", "waiting"]),

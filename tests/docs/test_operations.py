@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -233,13 +234,15 @@ class Kind(NamedTuple):
 
 
 LEVELS = {"hint": "hint", "problem": "PROBLEM"}
-SOURCE = PACKAGE / "management" / "doctor.py"
+SOURCES = [
+    PACKAGE / "management" / f"{name}.py" for name in ("doctor", "server_findings")
+]
 
 
 def findings() -> Iterator[Kind]:
     """Return the kinds of findings that need something, as the code has them."""
-    tree = ast.parse(SOURCE.read_text())
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    found = [ast.walk(ast.parse(source.read_text())) for source in SOURCES]
+    calls = [node for node in chain(*found) if isinstance(node, ast.Call)]
     for call in calls:
         function = ast.unparse(call.func)
         if function in LEVELS:
@@ -250,7 +253,7 @@ def findings() -> Iterator[Kind]:
             # Its level is that of the message.
             for level in LEVELS.values():
                 yield Kind(text_of(call.args[1]) or "", level, None)
-        elif function == "_if_permitted":
+        elif function == "if_permitted":
             # (client, missing, permissions, about, what is not checked)
             yield Kind(text_of(call.args[3]) or "", "hint", f"not checked: {ANY}")
     for _, other in trees("worker/server_checks.py"):
