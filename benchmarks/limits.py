@@ -137,7 +137,7 @@ def held_back(server: Server, size: float) -> bool:
     server.empty()
     client = Client(redis.Redis.from_url(server.url))
     client.config_set(f"{NOOP}-max-concurrency-of-type", 1)
-    client.config_set("default-heartbeat", 86400)  # nobody renews these locks
+    client.config_set("default-heartbeat", 86400)  # these locks are not renewed
     put_each(client, int(MANY * size), lambda n: Put(f"j{n:07}", "default", NOOP, DATA))
     [running] = client.settle("w", [], 1, ["default"]).jobs
     limit = f"ql:limit:type:{NOOP}:aside"

@@ -101,7 +101,7 @@ local function more_patterns()
     -- Schedules.
     schedules = 'schedules', --           zset   cron schedule -> its next tick
     schedule = 'schedule:<>', --          hash   a cron schedule: what its jobs are, cron, timezone, count, last;
-    --                                           `since` when the ticks after that time count, as nobody has looked
+    --                                           `since` when the ticks after that time count, as none was looked at
     paused_schedules = 'paused_schedules', --      zset   schedule of either kind -> when it was paused
     declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied

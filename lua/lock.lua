@@ -127,7 +127,7 @@ function Lock.heartbeat(args, i)
   return expires
 end
 
--- Renews a lock. The next loss of it gets a notice of its own.
+-- Renews a lock. The next loss of it gets another notice.
 function Lock.extend(job, expires)
   call('HSET', key.job(job.jid), 'expires', expires)
   call('HDEL', key.job(job.jid), 'grace')

@@ -52,7 +52,7 @@ function ResultWaiters.finish()
     for n = first, last do
       names[#names + 1] = key.awaiting(scope.ended[n])
     end
-    if call('EXISTS', unpack(names)) > 0 then -- mostly nobody waits
+    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
       for n = first, last do
         tell(scope.ended[n])
       end

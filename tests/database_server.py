@@ -9,14 +9,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.real_servers import GUARD, LAUNCH, short_folder
+from tests.real_servers import LAUNCH, guard, short_folder
 
 # Database servers refuse to be run by root.
 NOBODY = "nobody" if os.geteuid() == 0 else None
 
 
 class DatabaseServer:
-    """One server with its data in a folder of its own; both go with `close()`."""
+    """One server with its data in a separate folder; both go with `close()`."""
 
     #: The signal that ends it at once, without waiting for its clients.
     stop = signal.SIGKILL
@@ -26,14 +26,7 @@ class DatabaseServer:
         if NOBODY:
             shutil.chown(self.folder, NOBODY)
         self._process: subprocess.Popen[bytes] | None = None
-        # Ends the server and clears the folder away should the tests be killed.
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, "guard", str(self.folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._guard = guard(self.folder)
 
     @property
     def database(self) -> dict[str, Any]:

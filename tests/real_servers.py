@@ -42,6 +42,18 @@ exec "$@" </dev/null
 """
 
 
+def guard(folder: Path) -> subprocess.Popen[bytes]:
+    """Start the guard of a server with this folder."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "guard", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Ctrl-C is for the tests, which then stop their servers in order.
+        start_new_session=True,
+    )
+
+
 def poll(condition: Callable[[], T], *, what: str, seconds: float = 60) -> T:
     """Return the first true result of `condition`; fail when time is up.
 
@@ -129,14 +141,7 @@ class Server:
             self._config = [str(self.folder / "server.conf")]
         self._process: subprocess.Popen[bytes] | None = None
         self._clients: dict[Hashable, redis.Redis] = {}
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, "guard", str(self.folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # Ctrl-C is for the tests, which then stop their servers in order.
-            start_new_session=True,
-        )
+        self._guard = guard(self.folder)
 
     def __repr__(self) -> str:
         return f"<Server {self.kind} pid={self.pid} {self.socket}>"

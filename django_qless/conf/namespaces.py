@@ -1,4 +1,4 @@
-"""The key NAMESPACES: each namespace of an alias is an alias with a name of its own.
+"""The key NAMESPACES: each namespace of an alias is an alias with its own name.
 
     "default": {"LOCATION": "redis://a", "NAMESPACES": {"": "ql:", "mail": "ql-mail:"}}
 
@@ -33,7 +33,7 @@ SERVER_KEYS = (
     *("REPLICAS", "REPLICAS_TIMEOUT"),
 )
 
-#: What a namespace may have of its own; the rest is that of its alias.
+#: The keys that a namespace may set itself; the rest is that of its alias.
 OWN_KEYS = ("PREFIX", *SERVER_KEYS, "ENGINE", "PATIENCE", "WORKER_PATIENCE")
 
 # As long as the column of the outbox that has it.
@@ -225,7 +225,7 @@ def _wrong(
     for name in own:
         if name not in OWN_KEYS:
             hint = near_miss(str(name).upper(), OWN_KEYS) or listed(OWN_KEYS)
-            yield _problem(f": {key!r} cannot have {name!r} of its own.", hint)
+            yield _problem(f": {key!r} cannot set {name!r}.", hint)
 
 
 def _shared(options: Mapping[str, Any]) -> Iterator[Problem]:

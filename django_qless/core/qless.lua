@@ -104,7 +104,7 @@ local function more_patterns()
     -- Schedules.
     schedules = 'schedules', --           zset   cron schedule -> its next tick
     schedule = 'schedule:<>', --          hash   a cron schedule: what its jobs are, cron, timezone, count, last;
-    --                                           `since` when the ticks after that time count, as nobody has looked
+    --                                           `since` when the ticks after that time count, as none was looked at
     paused_schedules = 'paused_schedules', --      zset   schedule of either kind -> when it was paused
     declared_schedules = 'declared_schedules', --  hash   schedule of either kind -> what its declaration says
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
@@ -2614,7 +2614,7 @@ function Entity.id(command, value)
   return value
 end
 
--- Is there a job of this id that carries no entity? Somebody has put it.
+-- Is there a job of this id that carries no entity? It was put by other means.
 function Entity.is_in_the_way(jid)
   local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
   return state and not entity
@@ -3750,7 +3750,7 @@ local CALLED, LOOKED = 250, 50
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
 
--- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
+-- Seconds: after which a called job that is not taken counts no longer (its queue may be paused), and between
 -- two looks at a limit that holds something back, whatever happens.
 local LATE, EVERY = 5, 60
 
@@ -3770,7 +3770,7 @@ local function room_of(limit, holds)
   return room
 end
 
--- The same without those that are called already. -> room, whether there is none whoever is called
+-- The same without those that are called already. -> room, whether there is none, whatever is called
 local function uncalled_room(limit, holds)
   local room = room_of(limit, holds)
   if room < 1 then
@@ -3914,7 +3914,7 @@ end
 local function call_some(limit)
   local room, full = uncalled_room(limit)
   if room < 1 then
-    if full and limit.rate then -- the last of the called has filled it: until then nobody knew when it opens
+    if full and limit.rate then -- the last of the called has filled it: until then it was not known when it opens
       look_after(limit.name, next_look(limit) - scope.now)
     end
     return
@@ -6479,7 +6479,7 @@ function Lock.heartbeat(args, i)
   return expires
 end
 
--- Renews a lock. The next loss of it gets a notice of its own.
+-- Renews a lock. The next loss of it gets another notice.
 function Lock.extend(job, expires)
   call('HSET', key.job(job.jid), 'expires', expires)
   call('HDEL', key.job(job.jid), 'grace')
@@ -7930,13 +7930,13 @@ modules.Rates = Rates
 -- at: never too many, and at most two hundredths too few. What a rate kept in the other way before it was changed
 -- counts as well.
 -- The clock may be set back. Who asks next finds starts that are yet to come: they count as started now. So there are
--- never too many, and nobody waits longer than a window from then on.
+-- never too many, and no job waits longer than a window from then on.
 
 local format, floor = string.format, math.floor
 
 local EXACT, BUCKETS = 10000, 100
 
--- Beside the window itself: what is kept goes by itself when nobody has started for so long.
+-- Beside the window itself: what is kept goes by itself when no job has started for so long.
 local KEPT = 60
 
 -- Starts are as exact as this.
@@ -9313,7 +9313,7 @@ function ResultWaiters.finish()
     for n = first, last do
       names[#names + 1] = key.awaiting(scope.ended[n])
     end
-    if call('EXISTS', unpack(names)) > 0 then -- mostly nobody waits
+    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
       for n = first, last do
         tell(scope.ended[n])
       end
@@ -9953,7 +9953,7 @@ local function heal_tenant(name)
   end
 end
 
--- Somebody waits for a turn for long: does it come?
+-- A job waits long for its turn: does it come?
 function Turns.look(name)
   if Turns.is_order(name) then
     heal_order(name)
@@ -10124,7 +10124,7 @@ local complain = modules.AuditJobs.complain
 -- Seconds by which a look may be later than it has to be.
 local CLOSE = 0.001
 
--- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
+-- A job that a limit holds back: its record says so, it stands in the place of its queue, and a step is due.
 local function check_aside(report, name, jid, score)
   local aside, queue, state = modules.Hash.values(key.job(jid), 'aside', 'queue', 'state')
   if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
@@ -10132,7 +10132,7 @@ local function check_aside(report, name, jid, score)
   elseif call('ZSCORE', key.place(queue, 'aside'), jid) ~= score then
     complain(report, 'job %s is held back by %s, and not in aside of %s with this score', jid, name, queue)
   elseif not call('ZSCORE', key.place(queue, 'openings'), name) then
-    complain(report, 'job %s is held back by %s, at which nobody of queue %s looks', jid, name, queue)
+    complain(report, 'job %s is held back by %s, which queue %s does not look at', jid, name, queue)
   end
   return queue
 end

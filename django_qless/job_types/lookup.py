@@ -59,7 +59,7 @@ def home_of(
     jid: str,
     client_of: Callable[[str], Client] = connections.__getitem__,
 ) -> str:
-    """Return the name of the namespace of a job; of one that nobody knows, the first.
+    """Return the name of the namespace of a job; of an unknown job, the first.
 
     Asks nothing where there is one namespace only.
     """
@@ -78,7 +78,7 @@ async def ahome_of(alias: str, jid: str) -> str:
 
 
 def homes_of(alias: str, jids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the ids that each namespace has, with those that nobody knows in the first.
+    """Return the ids that each namespace has, with unknown ones in the first.
 
     One call to each namespace for each thousand.
     """

@@ -1,7 +1,7 @@
 """What this process could not deliver: it comes before what the process enqueues later.
 
-While the server is away nobody waits for it a second time: entries are left to the sweep.
-When it is back the process delivers what is left of its own, a little with each call, until
+While the server is away, no call waits for it a second time: entries are left to the sweep.
+When it is back the process delivers what it has left, a little with each call, until
 nothing of it waits any more.
 """
 

@@ -128,7 +128,7 @@ class Announcements:
             databases.close_all()
 
     def _apart(self, send: Callable[[], object], otherwise: str, name: str) -> None:
-        """Send as a job of its own runs: in its own context, and cleaned up after it.
+        """Send as if a separate job ran: in its own context, and cleaned up after it.
 
         Logs what it raises with this text of a name; SystemExit changes nothing, either.
         """

@@ -80,12 +80,12 @@ class ShopWork:
     def _archive(self) -> Iterator[str]:
         handle, run = self.archive.refresh(), self.archive.detached_run()
         if run is None or run.ended is None or handle.state != "complete":
-            yield f"archive, a process of its own: {handle.state}"
+            yield f"archive, a detached process: {handle.state}"
             return
         size = Path(handle.result()).stat().st_size
         shown = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
         yield (
-            f"archive, a process of its own: {shown} in "
+            f"archive, a detached process: {shown} in "
             f"{run.ended - run.started:.1f} s, by process {run.pid} on {run.host}"
         )
 

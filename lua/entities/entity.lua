@@ -14,7 +14,7 @@ function Entity.id(command, value)
   return value
 end
 
--- Is there a job of this id that carries no entity? Somebody has put it.
+-- Is there a job of this id that carries no entity? It was put by other means.
 function Entity.is_in_the_way(jid)
   local state, entity = Hash.values(key.job(jid), 'state', 'entity')
   return state and not entity

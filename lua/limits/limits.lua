@@ -11,7 +11,7 @@ local CALLED, LOOKED = 250, 50
 -- How many of those that are next have their queues look whether the called are late.
 local NEXT = 5
 
--- Seconds: after which a called job that nobody takes counts no longer (its queue may be paused), and between
+-- Seconds: after which a called job that is not taken counts no longer (its queue may be paused), and between
 -- two looks at a limit that holds something back, whatever happens.
 local LATE, EVERY = 5, 60
 
@@ -31,7 +31,7 @@ local function room_of(limit, holds)
   return room
 end
 
--- The same without those that are called already. -> room, whether there is none whoever is called
+-- The same without those that are called already. -> room, whether there is none, whatever is called
 local function uncalled_room(limit, holds)
   local room = room_of(limit, holds)
   if room < 1 then
@@ -175,7 +175,7 @@ end
 local function call_some(limit)
   local room, full = uncalled_room(limit)
   if room < 1 then
-    if full and limit.rate then -- the last of the called has filled it: until then nobody knew when it opens
+    if full and limit.rate then -- the last of the called has filled it: until then it was not known when it opens
       look_after(limit.name, next_look(limit) - scope.now)
     end
     return

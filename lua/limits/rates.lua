@@ -4,13 +4,13 @@
 -- at: never too many, and at most two hundredths too few. What a rate kept in the other way before it was changed
 -- counts as well.
 -- The clock may be set back. Who asks next finds starts that are yet to come: they count as started now. So there are
--- never too many, and nobody waits longer than a window from then on.
+-- never too many, and no job waits longer than a window from then on.
 
 local format, floor = string.format, math.floor
 
 local EXACT, BUCKETS = 10000, 100
 
--- Beside the window itself: what is kept goes by itself when nobody has started for so long.
+-- Beside the window itself: what is kept goes by itself when no job has started for so long.
 local KEPT = 60
 
 -- Starts are as exact as this.

@@ -120,7 +120,7 @@ local function heal_tenant(name)
   end
 end
 
--- Somebody waits for a turn for long: does it come?
+-- A job waits long for its turn: does it come?
 function Turns.look(name)
   if Turns.is_order(name) then
     heal_order(name)

@@ -7,7 +7,7 @@ local complain = AuditJobs.complain
 -- Seconds by which a look may be later than it has to be.
 local CLOSE = 0.001
 
--- A job that a limit holds back: its record says so, it stands in the place of its queue, and somebody looks.
+-- A job that a limit holds back: its record says so, it stands in the place of its queue, and a step is due.
 local function check_aside(report, name, jid, score)
   local aside, queue, state = Hash.values(key.job(jid), 'aside', 'queue', 'state')
   if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
@@ -15,7 +15,7 @@ local function check_aside(report, name, jid, score)
   elseif call('ZSCORE', key.place(queue, 'aside'), jid) ~= score then
     complain(report, 'job %s is held back by %s, and not in aside of %s with this score', jid, name, queue)
   elseif not call('ZSCORE', key.place(queue, 'openings'), name) then
-    complain(report, 'job %s is held back by %s, at which nobody of queue %s looks', jid, name, queue)
+    complain(report, 'job %s is held back by %s, which queue %s does not look at', jid, name, queue)
   end
   return queue
 end

@@ -203,7 +203,7 @@ def the_report_tells_of_the_shop(lines: list[str]) -> None:
     found = figures_in(lines, "exports, tenants in turns")
     # Of 4 tenants in turns the small ones have had 10 each after about 40.
     assert (found[0], 30 <= found[1] <= 80, found[2]) == (30, True, 230)
-    archived = figures_in(lines, "archive, a process of its own")
+    archived = figures_in(lines, "archive, a detached process")
     assert archived[0] > 0
 
 

@@ -1,4 +1,4 @@
-"""The walk of a job stays short: nobody follows it through more files than this."""
+"""The walk of a job stays short: a reader follows it through no more files than this."""
 
 from __future__ import annotations
 

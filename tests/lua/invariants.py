@@ -512,7 +512,7 @@ def limits(space: Namespace) -> Iterator[str]:
             if score is None or score != place.get(jid):
                 yield f"{jid} is held back by {by}, and does not stand there"
             if by not in space.scores(f"q:{job['queue']}-openings"):
-                yield f"{jid} is held back by {by}, at which nobody looks"
+                yield f"{jid} is held back by {by}, which it does not look at"
 
 
 def rates(space: Namespace) -> Iterator[str]:

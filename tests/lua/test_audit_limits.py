@@ -62,7 +62,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "one that has ended counts": (
         lambda r: r.hset("ql:j:k1", "holds", "{}"), "k1 counts under {}"),
     "a limit that nobody looks at": (
-        lambda r: r.delete("ql:q:queue-openings"), "at which nobody of queue queue looks"),
+        lambda r: r.delete("ql:q:queue-openings"), "which queue queue does not look at"),
     "held back while there is room": (
         lambda r: (r.zrem(f"ql:{KEY}:holders", "k0"), r.hset("ql:j:k0", "holds", '{"type:klass":2}'),
                    r.zadd("ql:q:queue-openings", {"key:klass:k": NOW + 30})),
@@ -146,7 +146,7 @@ BROKEN = {
     "forgets to look again": (
         "  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))\n",
         "",
-        "at which nobody of queue",
+        "does not look at",
     ),
     "lets one start too many": (
         "if count < rate.count then\n    return rate.count - count",

@@ -138,7 +138,7 @@ def test_declared_schedules_are_where_their_queue_is(places: Places) -> None:
         assert name in sync_schedules(REPORTS).added
         assert name not in sync_schedules(DEFAULT).added
         assert recurring[name].alias == REPORTS
-        # Its queue gets a namespace of its own, and the schedule follows.
+        # Its queue gets a separate namespace, and the schedule follows.
         aliases = {"default": {"LOCATION": places.here.url}}
         with override_settings(QLESS=aliases):
             assert name in sync_schedules(DEFAULT, anyway=True).added

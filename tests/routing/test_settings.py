@@ -170,7 +170,7 @@ CLUSTER = {"CLUSTER": ["redis://10.0.0.1:7000"], "LOCATION": None}
         ({"NAMESPACES": {"": "a:", "b": ""}}, "E008", "1 to 100 characters"),
         (
             {"NAMESPACES": {"": "a:", "b": {"PREFIX": "b:", "QUEUES": {}}}},
-            *("E047", "'QUEUES' of its own"),
+            *("E047", "cannot set 'QUEUES'"),
         ),
         ({"TEST": {"NAMESPACES": NAMESPACES}}, "E047", "cannot be others in TEST"),
         ({"NAMESPACES": SAME}, "E048", "'' and 'mail' have one prefix"),

@@ -244,7 +244,7 @@ UNIT = "0::/system.slice/qless-worker.service\n"
         ({"INVOCATION_ID": "1"}, [], "process", ""),
         ({"INVOCATION_ID": "1"}, [], "none", ""),
         ({}, [], "mixed", ""),
-        # A container that has a systemd of its own.
+        # A container that runs a systemd.
         ({"INVOCATION_ID": "1", "container": "lxc"}, [], "process", ""),
         ({"INVOCATION_ID": "1", "container": "lxc"}, [], "mixed", "KillMode=mixed"),
     ],

@@ -58,7 +58,7 @@ class JobAction(Action):
     held_note: _StrOrPromise = ""
     """Said as well if a worker has the job."""
     is_of_entities = True
-    """False if a job that carries an entity is refused: it has a page of its own."""
+    """False if a job that carries an entity is refused: the entity has its own page."""
 
     def check(self) -> None:
         """Raise Missing for a job that carries an entity, if it is refused."""

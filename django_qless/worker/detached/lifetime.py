@@ -19,7 +19,7 @@ def ends_with_worker(
 ) -> str:
     """Return why runs end when the worker is stopped, as a phrase; "" if they go on.
 
-    A container with a systemd of its own does not end with a unit of it.
+    A container that runs a systemd does not end with one of its units.
     """
     mode = kill_mode(environment, root)
     if mode in GENTLE_MODES:

@@ -174,7 +174,7 @@ def judge(
     figures: Counter[str] = Counter()
     for what, entity, pid, _, numbers, parent in written:
         payloads = [(entity, n) for n in numbers]
-        # A run in a process of its own may have ended, and its worker be killed before the
+        # A run in a separate process may have ended, and its worker be killed before the
         # server heard of it.
         is_killed = bool({pid, parent} & killed)
         before = open_runs.pop(entity, None)
