@@ -211,9 +211,9 @@ end
 --                              times were set back last) and `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
---                              counted when it was handed out) and `put` (when it was put and, after a
---                              space, handed out, in milliseconds: the first entries of its history,
---                              which are not written yet; '' if they are);
+--                              counted when it was handed out) and `put` (when it was put, in milliseconds,
+--                              and, after a space, when it was handed out, as an entry has it: the first
+--                              entries of its history, which are not written yet; '' if they are);
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which

@@ -214,9 +214,9 @@ end
 --                              times were set back last) and `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
---                              counted when it was handed out) and `put` (when it was put and, after a
---                              space, handed out, in milliseconds: the first entries of its history,
---                              which are not written yet; '' if they are);
+--                              counted when it was handed out) and `put` (when it was put, in milliseconds,
+--                              and, after a space, when it was handed out, as an entry has it: the first
+--                              entries of its history, which are not written yet; '' if they are);
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
@@ -1563,7 +1563,7 @@ modules.History = History
 -- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
 -- Until then the record's field `put` has their times.
 
-local quote, format = cjson.encode, string.format
+local quote, format, find, sub = cjson.encode, string.format, string.find, string.sub
 
 -- A time as an entry has it; defaults to now.
 function History.time(when)
@@ -1616,24 +1616,21 @@ local function popped_entry(time, worker)
   return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
 end
 
-local function time_of(milliseconds)
-  return modules.NumberFormat.thousandths(tonumber(milliseconds) / 1000)
-end
-
 -- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
 -- put, that it was handed out. -> the first or nil, the second or nil
 function History.unwritten(put, queue, worker)
-  local first, second = string.match(put or '', '^(%-?%d+) ?(%-?%d*)$')
-  if first then
-    return put_entry(time_of(first), queue or ''),
-      second ~= '' and popped_entry(time_of(second), worker or '') or nil
+  local space = put and find(put, ' ', 1, true)
+  local milliseconds = put and tonumber(space and sub(put, 1, space - 1) or put)
+  if milliseconds then
+    return put_entry(modules.NumberFormat.thousandths(milliseconds / 1000), queue or ''),
+      space and popped_entry(sub(put, space + 1), worker or '') or nil
   end
 end
 
 -- A worker has a job, with this field `put`. -> what its record says in place of entries
 function History.popped(jid, worker, put)
-  if put and string.find(put, '^%-?%d+$') then
-    return put .. ' ' .. modules.NumberFormat.milliseconds()
+  if put and put ~= '' and not find(put, ' ', 1, true) then
+    return put .. ' ' .. History.time()
   end
   History.add_popped(jid, worker, put)
   return ''

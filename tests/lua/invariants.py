@@ -171,7 +171,7 @@ def records(space: Namespace) -> Iterator[str]:
             isinstance(json.loads(h), list) for h in history
         ):
             yield f"{jid} has no history"
-        if first and not re.fullmatch(r"-?\d+( -?\d+)?", first):
+        if first and not re.fullmatch(r"-?\d+( -?\d+(\.\d+)?)?", first):
             yield f"{jid} was put at {first}"
         if " " in (first or "") and job.get("state") != "running":
             yield f"{jid} does not run, and its record has the start of its history"
