@@ -41,7 +41,7 @@ from django_qless.operations.durations import duration_text
 from django_qless.operations.job_query import JobQuery
 from django_qless.operations.status import lags_of
 from django_qless.operations.workers import ServedQueues, is_alive
-from django_qless.outbox.waiting import waiting
+from django_qless.outbox.waiting import unclaimed, waiting
 from django_qless.schedules.declared import declarations_lost
 from django_qless.tasks import known_tasks
 
@@ -136,6 +136,12 @@ def _outboxes(alias: str) -> Iterator[Finding]:
             )
         else:
             yield fine("outbox", f"database {found.database}: nothing waits")
+    for database, name, count in unclaimed():
+        yield problem(
+            "outbox",
+            f"database {database}: {count} waiting for {name!r}, which QLESS does not "
+            "have: put it back until they are swept up",
+        )
 
 
 def _config(alias: str) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from django.db import DatabaseError
 from django.db import connections as databases
 from django.db.models import Count, Max, Min, Sum
 
+from django_qless import conf
 from django_qless.outbox import tables
 
 #: Seconds after which entries should have been swept up long ago.
@@ -46,6 +47,25 @@ def waiting(alias: str) -> Iterator[Waiting]:
                 yield _of(name, alias)
         except DatabaseError as error:
             yield Waiting(name, error=error)
+
+
+def unclaimed() -> Iterator[tuple[str, str, int]]:
+    """Yield database, alias and number of the entries whose alias QLESS does not have.
+
+    No worker sweeps them up. A database that does not answer is left out.
+    """
+    if not tables.is_installed():
+        return
+    known = conf.alias_names()
+    for name in databases:
+        try:
+            if tables.is_known_migrated(name):
+                others = tables.entries(name).exclude(alias__in=known)
+                counts = others.values_list("alias").annotate(Count("id"))
+                for alias, count in counts.order_by("alias"):
+                    yield name, alias, count
+        except DatabaseError:
+            continue
 
 
 def _of(database: str, alias: str) -> Waiting:

@@ -69,6 +69,15 @@ def test_the_doctor_says_so_while_the_server_is_away(three_wait, away) -> None:
         assert findings()[0][0] == "hint"
 
 
+def test_the_doctor_names_an_alias_that_is_gone(three_wait) -> None:
+    Entry.objects.update(alias="former")
+    words = (
+        "database default: 2 waiting for 'former', which QLESS does not have: put it back "
+        "until they are swept up"
+    )
+    assert ("PROBLEM", words) in findings()
+
+
 def test_a_database_that_is_away_is_named(qless, monkeypatch) -> None:
     def fail(database: str, alias: str) -> None:
         raise DatabaseError("away")
