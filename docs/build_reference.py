@@ -6,7 +6,6 @@ python docs/build_reference.py --check    exit with 1 if one is not as it would 
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import os
 import re
@@ -16,10 +15,21 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from reference_parts import code, comments, field_docs, prose, table
+from reference_parts import code, comments, field_docs, prose, sentence, table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+
+import django  # noqa: E402
+
+django.setup()
+
+import reference_api  # noqa: E402
+import reference_commands  # noqa: E402
+import reference_keys  # noqa: E402
 
 HEAD = """\
 <!-- Written by docs/build_reference.py from the code: change it there. -->
@@ -171,66 +181,6 @@ def settings() -> Iterator[str]:
     yield from table(("option", "default", "meaning"), core_rows)
 
 
-def is_shared(action: argparse.Action) -> bool:
-    """Return whether this is an option that all commands of operators have."""
-    if action.option_strings == ["--json"]:
-        return True
-    return action.option_strings == ["--alias"] and action.default == "default"
-
-
-def parser_rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
-    """Yield the options of a command that are not every command's."""
-    from django.core.management.base import BaseCommand
-
-    usual = {
-        name
-        for action in BaseCommand().create_parser("", "")._actions
-        for name in action.option_strings
-    } | {"--force-color"}
-    for action in parser._actions:
-        if set(action.option_strings) & usual or is_shared(action):
-            continue
-        if (
-            isinstance(action, argparse._SubParsersAction)
-            or action.help == "==SUPPRESS=="
-        ):
-            continue
-        names = ", ".join(action.option_strings) or action.metavar or action.dest
-        if not action.option_strings:
-            names = {"+": f"{names} …", "*": f"[{names} …]", "?": f"[{names}]"}.get(
-                str(action.nargs), names
-            )
-        value = "" if action.nargs == 0 or not action.option_strings else action.metavar
-        shown = (
-            f"{names} {value or action.dest.upper()}"
-            if action.option_strings and (action.nargs != 0)
-            else str(names)
-        )
-        values = {**vars(action), "prog": parser.prog}
-        choices = ", ".join(map(code, action.choices or ()))
-        yield (
-            code(shown),
-            ": ".join(filter(None, [(action.help or "") % values, choices])),
-            ""
-            if action.nargs == 0
-            or action.default in (None, False, [], "", argparse.SUPPRESS)
-            else code(action.default),
-        )
-
-
-def sentence(text: str) -> str:
-    """Return a line of help as a sentence."""
-    text = text.strip()
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
-
-
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """Return the parser of one of our commands."""
-    from django.core.management import load_command_class
-
-    return load_command_class("django_qless", name).create_parser("manage.py", name)
-
-
 @page(
     "worker",
     "`manage.py qless_worker`",
@@ -240,16 +190,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     """,
 )
 def worker() -> Iterator[str]:
-    parser = parser_of("qless_worker")
-    yield from table(("option", "meaning", "default"), parser_rows(parser))
-    yield "## Pools, reservers, signals, exit codes"
-    yield ""
-    yield "As `manage.py qless_worker --help` says it:"
-    yield ""
-    yield "```text"
-    yield str(parser.epilog).rstrip()
-    yield "```"
-    yield ""
+    return reference_commands.worker()
 
 
 @page(
@@ -266,31 +207,7 @@ def worker() -> Iterator[str]:
     """,
 )
 def commands() -> Iterator[str]:
-    for path in sorted((ROOT / "django_qless/management/commands").glob("qless_*.py")):
-        if path.stem == "qless_worker":
-            continue
-        parser = parser_of(path.stem)
-        yield f"## `{path.stem}`"
-        yield ""
-        yield str(parser.description or "")
-        yield ""
-        if rows := list(parser_rows(parser)):
-            yield from table(("option", "meaning", "default"), rows)
-        for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                helps = {each.dest: each.help for each in action._choices_actions}
-                others = list(action.choices.items())
-                for verb, below in others:
-                    # Another name for one that has a section.
-                    if verb not in helps:
-                        continue
-                    verbs = [name for name, each in others if each is below]
-                    yield f"### {', '.join(f'`{path.stem} {each}`' for each in verbs)}"
-                    yield ""
-                    yield sentence(str(below.description or helps.get(verb) or ""))
-                    yield ""
-                    if rows := list(parser_rows(below)):
-                        yield from table(("option", "meaning", "default"), rows)
+    return reference_commands.commands()
 
 
 @page(
@@ -319,7 +236,8 @@ def signals() -> Iterator[str]:
     """
     Those that a project handles are in `django_qless.exceptions`, the most common ones in
     `django_qless` as well; those of the client for the Lua core in
-    `django_qless.core.exceptions`.
+    `django_qless.core.exceptions`. The last column is also the end of
+    the message of a QlessError.
     """,
 )
 def exceptions() -> Iterator[str]:
@@ -329,14 +247,42 @@ def exceptions() -> Iterator[str]:
         yield ""
         yield prose(module.__doc__)
         yield ""
+        # The tree says of each when it is raised; those of the core say it themselves.
+        with_when = path == "django_qless.exceptions"
+        when = dict(re.findall(r"(\w+) {2,}(\S.*)", module.__doc__ or ""))
         rows = [
-            (code(name), inspect.cleandoc(value.__doc__ or ""))
+            (
+                code(raised_as(name, value)),
+                *([sentence(when.get(name, ""))] if with_when else []),
+                explained(value),
+            )
             for name, value in vars(module).items()
             if inspect.isclass(value)
             and issubclass(value, BaseException)
             and value.__module__ == path
         ]
-        yield from table(("exception", "meaning"), rows)
+        when_column = ["when"] if with_when else []
+        yield from table(
+            ("exception", *when_column, "what it means, and what to do"), rows
+        )
+
+
+def raised_as(name: str, cls: type[BaseException]) -> str:
+    """Return an exception's name, with the parameters of those that jobs raise."""
+    if name not in ("Retry", "Fail", "RowGone", "BatchFailure"):
+        return name
+    return f"{name}{reference_api.typed(cls, '')}"
+
+
+def explained(cls: type[BaseException]) -> str:
+    """Return the docstring of an exception, and of its attributes."""
+    source = inspect.getsource(cls)
+    found = re.findall(r"((?: +#: .*\n)+) +self\.(\w+)", source)
+    attributes = [
+        f"`{name}`: {' '.join(line.strip(' #:') for line in text.splitlines())}"
+        for text, name in found
+    ]
+    return " ".join([inspect.cleandoc(cls.__doc__ or ""), *attributes])
 
 
 @page(
@@ -367,8 +313,6 @@ def failure_groups() -> Iterator[str]:
     """,
 )
 def python_api() -> Iterator[str]:
-    import reference_api
-
     return reference_api.python_api()
 
 
@@ -385,8 +329,6 @@ def python_api() -> Iterator[str]:
     """,
 )
 def keys() -> Iterator[str]:
-    import reference_keys
-
     return reference_keys.keys(ROOT / "lua" / "head.lua")
 
 
@@ -400,11 +342,6 @@ def text_of(name: str) -> str:
 
 def main() -> int:
     """Write the pages, or compare them; return the exit code."""
-    sys.path.insert(0, str(ROOT))
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
-    import django
-
-    django.setup()
     stale = []
     (HERE / "reference").mkdir(exist_ok=True)
     for name in PAGES:

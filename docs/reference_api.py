@@ -32,7 +32,10 @@ JOB_FUNCTION = {"@job": "django_qless.declare.function.JobFunction"}
 #: Names that have no underscore because modules of the package call them.
 INTERNAL = {
     *("bound_to", "of_put", "read", "steps", "steps_instead", "waits_for"),
-    *("declaration", "job_type", "original_function"),
+    *("declaration", "job_type", "options", "original_function"),
+    # What Django asks of the backend of Tasks.
+    *("supports_async_task", "supports_defer", "supports_get_result"),
+    "supports_priority",
 }
 
 #: What all objects of operators have: said once, of the first of them.
@@ -100,6 +103,14 @@ COMMON = {
     "workers": "The workers of this page.",
 }
 
+#: What is said of values, which have no docstring.
+VALUES = {
+    "ListKind": "The kinds of lists of jobs: the states, and what else jobs are listed by.",
+    "ORDERS": "The orders that a worker takes: quiet, resume, stop and dump.",
+    "Order": "The type of one of them.",
+    "__version__": "The version of django_qless, as text.",
+}
+
 #: Asynchronous forms that are not named after their blocking form with an `a` in front.
 OTHER_NAMES = {"wait": "await_", "delay": "adelay"}
 
@@ -120,7 +131,7 @@ def python_api() -> Iterator[str]:
                 continue
             cls = value if inspect.isclass(value) else type(value)
             if inspect.isroutine(value) or not of_ours(cls):
-                plain.append((entry(name, value), told(value)))
+                plain.append((entry(name, value), told(value) or VALUES.get(name, "")))
             elif f"Async{name}" in names:
                 yield from of_pair(name, cls, getattr(module, f"Async{name}"))
             elif not (name.startswith("Async") and name[5:] in names):

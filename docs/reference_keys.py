@@ -12,10 +12,13 @@ from reference_parts import code, table
 HEAD = ("key", "type", "what it holds; of a sorted set (zset), member → score")
 TYPES = "hash|zset|list|set|string"
 
-#: What is said of a key, or of those that follow, refers a reader of Lua to its code.
+#: What refers readers of the Lua code to other parts of it.
 REFERENCES = re.compile(
-    r"[:;] see [\w.]+(?: and [\w.]+)?(?=[.)]|$)|\s*\(Those of [^)]*\)"
+    r"[:;] see [\w.]+(?= and|[.)]|$)|\s*\((?:Those of|A job's record) .*\)"
 )
+
+#: What is code in the text of a comment: names in angle brackets, with what they stand in.
+NAMES = re.compile(r"(?:\w+:)*<\w*>(?:[:-]<\w+>)*|''")
 
 Row = list[str]
 
@@ -28,8 +31,6 @@ def keys(source: Path) -> Iterator[str]:
     rows: list[Row] = []
     for line, below in pairwise(read(text[begin:end])):
         if isinstance(line, list):
-            if not line[2] and isinstance(rows[-1:], str):
-                continue
             rows.append(line)
         elif isinstance(below, list) and not below[2]:
             # The key had no room for it.
@@ -37,7 +38,8 @@ def keys(source: Path) -> Iterator[str]:
         else:
             yield from tabled(rows)
             rows = []
-            yield line
+            # Keys of the wire protocol follow the others without a heading.
+            yield marked(line) and marked(line).rstrip(".:") + "."
             yield ""
     yield from tabled(rows)
     yield "Records and figures:"
@@ -54,8 +56,13 @@ def tabled(rows: list[Row]) -> Iterator[str]:
 def shown(row: Row) -> Row:
     """Return a row of the glossary as a row of Markdown."""
     key, its_type, text = row
-    text = REFERENCES.sub("", text).replace("->", "→").replace("<>", "`<>`")
-    return [code(key), its_type, text[:1].upper() + text[1:]]
+    return [code(key), its_type, marked(text)]
+
+
+def marked(text: str) -> str:
+    """Return a comment as Markdown."""
+    text = REFERENCES.sub("", text).replace("->", "→")
+    return NAMES.sub(lambda match: code(match[0]), text)
 
 
 def read(glossary: str) -> Iterator[Row | str]:
@@ -83,21 +90,19 @@ def read(glossary: str) -> Iterator[Row | str]:
             said = []
     if row:
         yield row
+    # What is behind the last one: nothing.
     yield ""
 
 
 def section(said: list[str]) -> str:
-    """Return a comment as Markdown: a list is indented."""
+    """Return a comment as Markdown; what is indented in it is a list."""
     lines = [
-        f"- `{line.split()[0]}`: {' '.join(line.split()[1:])}"
+        f"; `{line.split()[0]}`: {' '.join(line.split()[1:])}"
         if line[:1] == " "
-        else line
+        else f" {line}"
         for line in said
     ]
-    breaks = "\n" if any(line.startswith("- ") for line in lines) else " "
-    return (
-        REFERENCES.sub("", breaks.join(lines)).replace("<>", "`<>`").replace("->", "→")
-    )
+    return "".join(lines).replace(":;", ":", 1).strip()
 
 
 def of_functions(text: str) -> Iterator[Row]:

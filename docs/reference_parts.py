@@ -29,6 +29,12 @@ def code(text: object) -> str:
     return f"`{text}`" if str(text) else ""
 
 
+def sentence(text: str) -> str:
+    """Return a line of help as a sentence."""
+    text = text.strip()
+    return text and f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def prose(docstring: str | None) -> str:
     """Return a docstring as Markdown: its roles and indented blocks are ours."""
     lines = inspect.cleandoc(docstring or "").splitlines()
