@@ -181,7 +181,7 @@ def shown(cls: type) -> set[str]:
     names = attributes(cls) - INTERNAL
     if issubclass(cls, QlessTask):
         # They are options of a job, and have a page.
-        names -= KNOWN
+        names -= KNOWN | {"aliases", "enqueue_on_commit"}
     if cls.__module__ != OF_EACH.rpartition(".")[0]:
         names -= attributes(import_string(OF_EACH)) if is_of_alias(cls) else set()
     return names
