@@ -58,10 +58,10 @@ ENDS = """
     range.setEnd(each.firstChild, from + 1);
     return range.getBoundingClientRect().left;
   };
-  return [place(0), place(each.firstChild.length - 1)];
+  return [place(0), place(each.firstChild.textContent.search(/\\w\\W*$/))];
 }
 """
-"""Where an element's first and its last character are, in pixels from the left."""
+"""Where an element's first character is, and its last letter or digit: pixels from the left."""
 
 TURNED = """
 [...document.querySelectorAll('pre, textarea.qless-code, .qless-member')]
