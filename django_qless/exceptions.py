@@ -7,14 +7,14 @@
     ├── UnserialisableArgument        an argument that JSON cannot carry
     ├── NotPut                        what the handle stands for waits for a commit
     ├── CannotRunInline               ON_OUTAGE "inline", and the job needs the server
-    └── NoResult                      result() or wait() without a result
-        ├── ResultNotReady            not yet
-        ├── JobFailed                 never: the job failed
-        ├── ResultGone                not any more: it was kept for a while
+    └── NoResult                      there is no result to return
+        ├── ResultNotReady            the job has not ended yet
+        ├── JobFailed                 the job has failed
+        ├── ResultGone                it was kept for a while only
         └── JobGone                   nothing is known of the job
 
     Retry, Fail                       raised inside a job: how this run ends
-    └── RowGone                       (of Fail) the row that the job needs is gone
+    └── RowGone                       the row that the job needs is gone
     BatchFailure                      raised inside a job: some of its entities failed
     Interrupted                       raised inside a job from outside: stop now
     ├── JobTimeout                    it ran longer than its timeout
@@ -61,7 +61,7 @@ __all__ = [
 
 
 class InvalidJob(QlessError, TypeError):
-    """A worker could not run such a job."""
+    """A worker could not run such a job. Raised where the code declares it, at import."""
 
 
 class InvalidOption(QlessError, ValueError):
@@ -122,7 +122,8 @@ class Retry(Exception):
     """Raised inside a job: run it again, after `delay` seconds or a timedelta.
 
     Uses up one of the job's retries; without a delay the job's backoff decides. When
-    none is left the job fails in `group`.
+    none is left the job fails in the failure group `group` (default:
+    `failed-retries-<queue>`), with `message`.
     """
 
     def __init__(
@@ -148,7 +149,8 @@ class Retry(Exception):
 
 
 class Fail(Exception):
-    """Raised inside a job: it fails for good in `group`, retries or not."""
+    """Raised inside a job: it fails for good in the failure group `group`, whatever retries
+    are left. `message` is kept with it, for people."""
 
     def __init__(self, group: str, message: str = "") -> None:
         super().__init__(group, message)

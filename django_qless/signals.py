@@ -1,9 +1,10 @@
 """Signals of jobs and workers. Without a receiver they are not sent and cost nothing.
 
-Those of jobs have the job's type (`django_qless.job_types.registry.JobType`) as their sender. They
-are sent in the process that runs the job, beside the run: what a receiver raises is
-logged and changes nothing, and its database connections are looked after as a job's are.
-Receivers may be coroutine functions; each call of one runs in a separate event loop.
+Those of jobs have the job's type (`django_qless.job_types.registry.JobType`) as their
+sender: connect a receiver to all jobs, and look at `job.name`. They are sent in the process
+that runs the job: what a receiver raises is logged and changes nothing, and its database
+connections are looked after as a job's are. Receivers may be coroutine functions; each call
+of one runs in a separate event loop. A receiver gets these, by name:
 
     job        the CurrentJob: jid, queue, name, attempt, tags, data …
     exception  what the job raised, or None if its process was killed
@@ -15,21 +16,21 @@ from __future__ import annotations
 
 from django.dispatch import Signal
 
-#: A job has been put, after the commit if it waited for one. Sender is the job's type
-#: (`django_qless.job_types.registry.JobType`), `handle` its JobHandle.
+#: A job has been enqueued, after the commit if it waited for one. Sent in the process that
+#: enqueued it, with `handle`: its JobHandle.
 job_enqueued = Signal()
 
-#: A run is about to begin. `job`.
+#: A run is about to begin. With `job`.
 job_started = Signal()
 
-#: A run has ended well, a moment before it is reported to the server. `job`, and
+#: A run has ended well, a moment before it is reported to the server. With `job`, and
 #: `result`: the return value.
 job_completed = Signal()
 
-#: A run has failed, and there will be no other. `job`, `exception`, `group`, `message`.
+#: A run has failed, and there will be no other. With `job`, `exception`, `group`, `message`.
 job_failed = Signal()
 
-#: A run has failed, and there will be another. `job`, `exception`, `group`, `message`,
+#: A run has failed, and there will be another. With `job`, `exception`, `group`, `message`,
 #: and `delay`: the seconds until then.
 job_retried = Signal()
 
@@ -39,23 +40,26 @@ job_retried = Signal()
 retries_exhausted = Signal()
 
 #: The job was taken away while it ran, or the server refused to take note of its end: it
-#: was cancelled, or its lock was lost and another worker may run it. `job`.
+#: was cancelled, or its lock was lost and another worker may run it. With `job`.
 job_lost = Signal()
 
-#: A run took longer than the job's `target_time`; sent when it has ended. `job`, and in
+#: A run took longer than the job's `target_time`; sent when it has ended. With `job`, and in
 #: seconds `took` and `target_time`.
 job_over_target = Signal()
 
-#: A process of a worker has reserved jobs and is about to run the first, or has done with
-#: all of them: they have ended, or were handed back. They are one answer of the server,
-#: from one job to `--batch`. Sent in that process; if it is killed, the second is not
-#: sent. Receivers must be connected before the worker starts. Sender is the class of its
-#: environment; `jobs` (CurrentJobs, in the order in which they run), `worker`, `alias`,
-#: and in the second one `ran`: how many of them have run.
+#: A process of a worker has reserved jobs, from one to `--batch`, and is about to run the
+#: first of them. Sent in that process. Receivers must be connected before the worker starts.
+#: Sender is a class of the worker; `jobs` (CurrentJobs, in the order in which they run),
+#: `worker` (its name) and `alias`.
 batch_started = Signal()
+
+#: The process has done with all of these jobs: they have ended, or were handed back. Not sent
+#: if the process was killed. As batch_started, and `ran`: how many of them have run.
 batch_finished = Signal()
 
-#: A worker begins, or has ended; sent in its parent process. Sender is the class of its
-#: environment; `worker` is its name, `alias` that of its namespace.
+#: A worker begins; sent in its parent process. Sender is a class of the worker; `worker` is
+#: its name, `alias` that of its namespace.
 worker_started = Signal()
+
+#: A worker has ended; as worker_started.
 worker_stopped = Signal()

@@ -6,7 +6,6 @@ python docs/build_reference.py --check    exit with 1 if one is not as it would 
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import os
 import re
@@ -15,12 +14,22 @@ import textwrap
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from reference_parts import code, comments, field_docs, prose, table
+from reference_parts import code, comments, field_docs, prose, sentence, table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
+
+import django  # noqa: E402
+
+django.setup()
+
+import reference_api  # noqa: E402
+import reference_commands  # noqa: E402
+import reference_keys  # noqa: E402
 
 HEAD = """\
 <!-- Written by docs/build_reference.py from the code: change it there. -->
@@ -51,16 +60,32 @@ def page(
     "Options of a job",
     """
     `@job(…)` takes them in the code, `.using(…)` for one call. `@task(…)` of Django's
-    Tasks takes those marked so where Django lets them through, and `OPTIONS` of a Tasks
+    Tasks takes those marked so (on Django 6.1 and newer, and with the backport; on 6.0 the
+    Task's `.using(…)` does: see [Tasks](../guides/tasks.md)), and `OPTIONS` of a Tasks
     backend makes some the default of all its Tasks. [Jobs](../guides/jobs.md) shows them in
     use.
+
+    A span of time is a number of seconds or a timedelta. A value that an option does not
+    take raises InvalidOption, which says what it takes; for `@job` that is at import.
     """,
 )
 def job_options() -> Iterator[str]:
+    from django_qless.job_types import option_types
+    from django_qless.job_types.option_types import (
+        CallOptions,
+        CommonOptions,
+        DeclaredOptions,
+    )
     from django_qless.job_types.options import DEFAULTS, TABLE, In, Options
     from django_qless.schedules.timetable import Timetable
 
     docs = field_docs(Options)
+    types = {"queue": "str"} | {
+        # A call may be given more than the code: a moment, a handle.
+        name: " ".join(hint.split())
+        for taken in (CommonOptions, DeclaredOptions, CallOptions)
+        for name, (hint, _) in field_docs(taken).items()
+    }
     places = {
         In.JOB: "`@job`",
         In.USING: "`.using`",
@@ -71,20 +96,28 @@ def job_options() -> Iterator[str]:
         (
             code(name),
             ", ".join(words for place, words in places.items() if place in row.given),
+            code(types[name]),
             code(repr(getattr(DEFAULTS, name))),
             docs[name][1],
         )
         for name, row in sorted(TABLE.items())
     ]
-    yield from table(("option", "where", "default", "meaning"), rows)
+    yield from table(("option", "where", "takes", "default", "meaning"), rows)
+    yield "Of the names in the column *takes*:"
+    yield ""
+    for name, text in comments(option_types).items():
+        yield f"- `{name}`: {text[:1].lower()}{text[1:]}"
+    yield ""
     yield "## Of `@job` alone: its name, and when it recurs"
     yield ""
     rest = {
         "name": "The name that workers find the job by, instead of that of its module and function.",
-        "aliases": "Names that it had: jobs that were enqueued under them are found.",
-        "cron": "Five fields, or `@daily` and the like.",
-        "rows": "On a method of rows: the name of a manager's method, or a function of the "
-        "model that returns a queryset; each tick enqueues a job for each row.",
+        "aliases": "Names that the job had before: jobs that were enqueued under them run, too.",
+        "cron": "When it recurs: five fields, minute to day of the week, or `@hourly`, `@daily`, "
+        "`@weekly`, `@monthly`, `@yearly`.",
+        "rows": "On a method of a model that recurs: the name of a method of the default manager, "
+        "or a function of the model class; what it returns is a queryset, and a job is enqueued "
+        "for each of its rows, each time.",
     } | {
         name: text
         for name, (_, text) in field_docs(Timetable).items()
@@ -148,55 +181,6 @@ def settings() -> Iterator[str]:
     yield from table(("option", "default", "meaning"), core_rows)
 
 
-def parser_rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
-    """Yield the options of a command that are not every command's."""
-    from django.core.management.base import BaseCommand
-
-    usual = {
-        name
-        for action in BaseCommand().create_parser("", "")._actions
-        for name in action.option_strings
-    } | {"--force-color"}
-    for action in parser._actions:
-        if set(action.option_strings) & usual:
-            continue
-        if (
-            isinstance(action, argparse._SubParsersAction)
-            or action.help == "==SUPPRESS=="
-        ):
-            continue
-        names = ", ".join(action.option_strings) or action.metavar or action.dest
-        value = "" if action.nargs == 0 or not action.option_strings else action.metavar
-        shown = (
-            f"{names} {value or action.dest.upper()}"
-            if action.option_strings and (action.nargs != 0)
-            else str(names)
-        )
-        values = {**vars(action), "prog": parser.prog}
-        choices = ", ".join(map(code, action.choices or ()))
-        yield (
-            code(shown),
-            ": ".join(filter(None, [(action.help or "") % values, choices])),
-            ""
-            if action.nargs == 0
-            or action.default in (None, False, [], "", argparse.SUPPRESS)
-            else code(action.default),
-        )
-
-
-def sentence(text: str) -> str:
-    """Return a line of help as a sentence."""
-    text = text.strip()
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
-
-
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """Return the parser of one of our commands."""
-    from django.core.management import load_command_class
-
-    return load_command_class("django_qless", name).create_parser("manage.py", name)
-
-
 @page(
     "worker",
     "`manage.py qless_worker`",
@@ -206,47 +190,24 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     """,
 )
 def worker() -> Iterator[str]:
-    parser = parser_of("qless_worker")
-    yield from table(("option", "meaning", "default"), parser_rows(parser))
-    yield "## Pools, reservers, signals, exit codes"
-    yield ""
-    yield "As `manage.py qless_worker --help` says it:"
-    yield ""
-    yield "```text"
-    yield str(parser.epilog).rstrip()
-    yield "```"
-    yield ""
+    return reference_commands.worker()
 
 
 @page(
     "commands",
     "Commands",
     """
-    What `manage.py` can do for operators. All but `qless_embedded` take `--alias`, and most
-    `--json`. [The worker](worker.md) has a page.
+    What `manage.py` can do for operators. [The worker](worker.md) has a page.
+
+    These options are not repeated below. `--alias ALIAS` is taken by all commands but
+    `qless_health`: the alias of the setting QLESS (default: `default`), with all of its
+    NAMESPACES; `alias/key` is one of these, `alias/` that of all other queues. `--json`
+    prints JSON, for programs; all take it but `qless_embedded`, `qless_health` and
+    `qless_metrics`. The exit code is 0, or 1 after an error, or as a command says.
     """,
 )
 def commands() -> Iterator[str]:
-    for path in sorted((ROOT / "django_qless/management/commands").glob("qless_*.py")):
-        if path.stem == "qless_worker":
-            continue
-        parser = parser_of(path.stem)
-        yield f"## `{path.stem}`"
-        yield ""
-        yield str(parser.description or "")
-        yield ""
-        if rows := list(parser_rows(parser)):
-            yield from table(("option", "meaning", "default"), rows)
-        for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                helps = {each.dest: each.help for each in action._choices_actions}
-                for verb, below in action.choices.items():
-                    yield f"### `{path.stem} {verb}`"
-                    yield ""
-                    yield sentence(str(below.description or helps.get(verb) or ""))
-                    yield ""
-                    if rows := list(parser_rows(below)):
-                        yield from table(("option", "meaning", "default"), rows)
+    return reference_commands.commands()
 
 
 @page(
@@ -275,7 +236,8 @@ def signals() -> Iterator[str]:
     """
     Those that a project handles are in `django_qless.exceptions`, the most common ones in
     `django_qless` as well; those of the client for the Lua core in
-    `django_qless.core.exceptions`.
+    `django_qless.core.exceptions`. The last column is also the end of
+    the message of a QlessError.
     """,
 )
 def exceptions() -> Iterator[str]:
@@ -285,14 +247,42 @@ def exceptions() -> Iterator[str]:
         yield ""
         yield prose(module.__doc__)
         yield ""
+        # The tree says of each when it is raised; those of the core say it themselves.
+        with_when = path == "django_qless.exceptions"
+        when = dict(re.findall(r"(\w+) {2,}(\S.*)", module.__doc__ or ""))
         rows = [
-            (code(name), inspect.cleandoc(value.__doc__ or ""))
+            (
+                code(raised_as(name, value)),
+                *([sentence(when.get(name, ""))] if with_when else []),
+                explained(value),
+            )
             for name, value in vars(module).items()
             if inspect.isclass(value)
             and issubclass(value, BaseException)
             and value.__module__ == path
         ]
-        yield from table(("exception", "meaning"), rows)
+        when_column = ["when"] if with_when else []
+        yield from table(
+            ("exception", *when_column, "what it means, and what to do"), rows
+        )
+
+
+def raised_as(name: str, cls: type[BaseException]) -> str:
+    """Return an exception's name, with the parameters of those that jobs raise."""
+    if name not in ("Retry", "Fail", "RowGone", "BatchFailure"):
+        return name
+    return f"{name}{reference_api.typed(cls, '')}"
+
+
+def explained(cls: type[BaseException]) -> str:
+    """Return the docstring of an exception, and of its attributes."""
+    source = inspect.getsource(cls)
+    found = re.findall(r"((?: +#: .*\n)+) +self\.(\w+)", source)
+    attributes = [
+        f"`{name}`: {' '.join(line.strip(' #:') for line in text.splitlines())}"
+        for text, name in found
+    ]
+    return " ".join([inspect.cleandoc(cls.__doc__ or ""), *attributes])
 
 
 @page(
@@ -311,139 +301,35 @@ def failure_groups() -> Iterator[str]:
     yield from table(("group", "what happened", "what to do"), rows)
 
 
-#: What users import, or are handed, by heading.
-PYTHON = (
-    "django_qless",
-    "django_qless.admin",
-    "django_qless.signals",
-    "django_qless.tasks",
-    "django_qless.testing",
-    "django_qless.core",
-)
-
-
 @page(
     "python-api",
     "Python API",
     """
-    What can be imported, with the parameters and what they do. Exceptions and signals have
-    [pages](exceptions.md) of [their own](signals.md). Coroutine functions are marked with
-    `await`.
+    What can be imported, or is handed to your code, with its parameters, types and
+    defaults. Exceptions and signals have [pages](exceptions.md) of
+    [their own](signals.md). What ends in `await name(…)` has an asynchronous form of that
+    name, which takes and returns the same. Times are in seconds since 1970 where nothing
+    else is said.
     """,
 )
 def python_api() -> Iterator[str]:
-    from django.utils.module_loading import import_string
-
-    from django_qless.core.request import ClientMethod
-    from tests.public_api.python import (
-        HANDED_OUT,
-        attributes,
-        defined_in,
-        kind,
-        signature,
-    )
-
-    def entry(name: str, value: Any, owner: type | None = None) -> tuple[str, str]:
-        is_client = owner is not None and owner.__name__.startswith("Async")
-        waits = kind(value) == "async function" or (
-            is_client and isinstance(value, ClientMethod)
-        )
-        wait = "await " if waits else ""
-        shown = f"{wait}{name}{signature(value, owner, name)}"
-        return code(shown), first_paragraph(value, owner, name)
-
-    def of_class(name: str, cls: type) -> Iterator[str]:
-        yield f"### `{name}`"
-        yield ""
-        yield prose(cls.__doc__)
-        yield ""
-        rows = [
-            entry(each, inspect.getattr_static(cls, each, None), cls)
-            for each in sorted(attributes(cls))
-        ]
-        if rows:
-            yield from table(("name", "what it does"), rows)
-
-    for path in PYTHON:
-        module = import_module(path)
-        yield f"## `{path}`"
-        yield ""
-        yield prose((module.__doc__ or "").split("\n\n")[0])
-        yield ""
-        plain = []
-        for name in sorted(getattr(module, "__all__", None) or defined_in(module)):
-            value = getattr(module, name)
-            if inspect.isclass(value) and issubclass(value, BaseException):
-                continue
-            cls = value if inspect.isclass(value) else type(value)
-            if inspect.isroutine(value) or not cls.__module__.startswith(
-                "django_qless"
-            ):
-                plain.append(entry(name, value))
-                continue
-            yield from of_class(name, cls)
-        if path == "django_qless":
-            for name, its_path in HANDED_OUT.items():
-                yield from of_class(name, import_string(its_path))
-        if plain:
-            yield f"### Functions and values of `{path}`"
-            yield ""
-            yield from table(("name", "what it does"), plain)
-
-
-def first_paragraph(value: Any, owner: type | None, name: str) -> str:
-    """Return the first paragraph of what is said of a name."""
-    text = inspect.getdoc(value) or ""
-    # The docstring of a plain value is that of its type.
-    if not callable(value) and type(value).__doc__ == getattr(value, "__doc__", None):
-        text = ""
-    if not text and owner is not None:
-        text = documented_fields(owner).get(name, "")
-    return text.split("\n\n")[0]
-
-
-def documented_fields(cls: type) -> dict[str, str]:
-    """Return the docstrings of the fields of a class and its parents."""
-    found: dict[str, str] = {}
-    for each in reversed(cls.__mro__):
-        if each.__module__.startswith("django_qless"):
-            found |= {
-                name: text for name, (_, text) in field_docs(each).items() if text
-            }
-    return found
+    return reference_api.python_api()
 
 
 @page(
     "keys",
     "Keys in Redis",
     """
-    Each stands behind the `PREFIX` of its alias (`ql:` by default). They are the core's:
-    read them when you look for a fault, and change them only by its calls. `<>` stands for
-    a name.
+    For those who look for a fault with `redis-cli`. Each key stands behind the `PREFIX` of
+    its alias (`ql:` by default); `<>` stands for a name or an id. Read them, and change
+    them only by calls: they depend on each other. The words of the core are older than
+    those of the pages: `work` has the waiting jobs, `klass` is the name of a job type, a
+    job that is put is enqueued, and one that is popped has been given to a worker. A time
+    is in seconds since 1970.
     """,
 )
 def keys() -> Iterator[str]:
-    text = (ROOT / "lua" / "head.lua").read_text()
-    begin = text.index("local PATTERNS = {")
-    glossary = text[begin : text.index("local function maker", begin)].rstrip()
-    yield "```text"
-    for line in glossary.splitlines():
-        # Lines without an indent are those of the tables that the keys stand in.
-        if line[:1].strip() or line.strip() in ("return {", "}"):
-            continue
-        bare = line.strip()
-        if bare.startswith("--"):
-            yield (
-                bare.removeprefix("--").strip()
-                if not bare.startswith("--  ")
-                else (f"{'':41}{bare.removeprefix('--').strip()}")
-            )
-        elif match := re.match(r"\w+ = '([^']*)',\s*--\s*(.*)", bare):
-            yield f"{match[1]:<32} {match[2]}"
-        else:
-            yield bare
-    yield "```"
-    yield ""
+    return reference_keys.keys(ROOT / "lua" / "head.lua")
 
 
 def text_of(name: str) -> str:
@@ -456,11 +342,6 @@ def text_of(name: str) -> str:
 
 def main() -> int:
     """Write the pages, or compare them; return the exit code."""
-    sys.path.insert(0, str(ROOT))
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
-    import django
-
-    django.setup()
     stale = []
     (HERE / "reference").mkdir(exist_ok=True)
     for name in PAGES:

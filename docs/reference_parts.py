@@ -29,6 +29,12 @@ def code(text: object) -> str:
     return f"`{text}`" if str(text) else ""
 
 
+def sentence(text: str) -> str:
+    """Return a line of help as a sentence."""
+    text = text.strip()
+    return text and f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def prose(docstring: str | None) -> str:
     """Return a docstring as Markdown: its roles and indented blocks are ours."""
     lines = inspect.cleandoc(docstring or "").splitlines()
@@ -49,15 +55,20 @@ def prose(docstring: str | None) -> str:
 
 
 def field_docs(cls: type) -> dict[str, tuple[str, str]]:
-    """Return the type and the docstring of each field that a class annotates."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    """Return the type of each field that a class annotates, and what is said of it.
+
+    That is the docstring below it, or the `#:` comment above.
+    """
+    source = textwrap.dedent(inspect.getsource(cls))
+    tree = ast.parse(source).body[0]
     assert isinstance(tree, ast.ClassDef)
+    lines = source.splitlines()
     found: dict[str, tuple[str, str]] = {}
     last = ""
     for node in tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             last = node.target.id
-            found[last] = (ast.unparse(node.annotation), "")
+            found[last] = (ast.unparse(node.annotation), above(lines, node.lineno))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             if last:
                 found[last] = (found[last][0], inspect.cleandoc(str(node.value.value)))
@@ -65,6 +76,16 @@ def field_docs(cls: type) -> dict[str, tuple[str, str]]:
         else:
             last = ""
     return found
+
+
+def above(lines: list[str], number: int) -> str:
+    """Return the `#:` comment that ends above a line."""
+    said: list[str] = []
+    for line in reversed(lines[: number - 1]):
+        if not line.strip().startswith("#:"):
+            break
+        said.insert(0, line.strip().removeprefix("#:").strip())
+    return " ".join(said)
 
 
 def comments(module: Any) -> dict[str, str]:

@@ -66,7 +66,7 @@ local PATTERNS = {
   group = 'f:<>', --                    list   jids failed in the group, newest first
   tag = 't:<>', --                      zset   jids that carry the tag -> when it was given
 
-  -- What follows is ours: it exists only where calls with KEYS are made.
+  -- What follows exists only where calls with KEYS are made: clients of qless-core know nothing of it.
 
   -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
   -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
@@ -88,10 +88,10 @@ local PATTERNS = {
   --                                           its next look
   wake = 'wake', --                     list   one element for each such client to be woken
   idle_at = 'idle:<>', --               zset   the same, waiting for a job of this queue
-  wake_at = 'wake:<>', --               list
+  wake_at = 'wake:<>', --               list   one element for each client in idle:<> to be woken
   timer = 'timer:<>', --                string '<due> <client>': who wakes by itself for what falls due next
 
-  -- Figures. (Those of days and minutes: see key.stat and key.minutes.)
+  -- Statistics. (Those of days and minutes: see key.stat and key.minutes.)
   journal = 'journal', --               list   samples that the statistics do not have yet
 }
 

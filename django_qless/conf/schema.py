@@ -22,7 +22,9 @@ from django_qless.conf.namespaces import CONNECTION_KEYS as CONNECTION_KEYS
 from django_qless.conf.setting_checks import Check, Problem, must_be
 from django_qless.core.script import Engine
 
-_PATIENCE_HINT = "For so long a call is tried again while the server cannot be reached."
+_PATIENCE_HINT = (
+    "Calls are tried again for that long while the server cannot be reached."
+)
 
 REMEDY = 'Set QLESS = {"default": {"LOCATION": "redis://localhost:6379/0"}}.'
 
@@ -100,7 +102,8 @@ class Alias:
         "E006",
         "Write DB: 1.",
     )
-    """The number of the database, beside CACHE (without it, the cache's) or SENTINELS."""
+    """The number of the database on the server of CACHE or SENTINELS. Default: that of the
+    cache; 0 with SENTINELS. With LOCATION it is part of the URL."""
     embedded: Path | None = key(
         "EMBEDDED",
         None,
@@ -109,8 +112,8 @@ class Alias:
         "True keeps the data in BASE_DIR/.qless.",
         embedded_directory,
     )
-    """A private server for development: True, or the folder of its data. Without a
-    server named it is what DEBUG gives you."""
+    """A private server for development: True (its data are in BASE_DIR/.qless), or the folder
+    of its data. It is the default with DEBUG if the alias names no server."""
     sentinels: tuple[tuple[str, int], ...] = key(
         "SENTINELS",
         (),
@@ -119,8 +122,8 @@ class Alias:
         'For example [("10.0.0.1", 26379), ("10.0.0.2", 26379), ("10.0.0.3", 26379)].',
         tuple,
     )
-    """Addresses of Sentinels, as pairs of host and port, beside SERVICE_NAME: they name the
-    server."""
+    """Addresses of Sentinels, as pairs of host and port. They say which server is the primary;
+    SERVICE_NAME is needed, too."""
     service_name: str = key(
         "SERVICE_NAME",
         "",
@@ -128,7 +131,7 @@ class Alias:
         "E042",
         "It is the name that the Sentinels watch the server under.",
     )
-    """The name that the Sentinels watch the server under."""
+    """The name under which the Sentinels watch the server, such as "mymaster"."""
     sentinel_options: Mapping[str, Any] = key(
         "SENTINEL_OPTIONS", {}, checks.sentinel_options, "E042", "They go to redis-py."
     )
@@ -141,7 +144,8 @@ class Alias:
         'For example ["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"].',
         tuple,
     )
-    """URLs of some nodes of a Cluster, which name the others. PREFIX needs a hash tag."""
+    """URLs of some nodes of a Redis or Valkey Cluster; the others are found through them. PREFIX
+    needs a hash tag, such as "{ql}:"."""
     prefix: str = key(
         "PREFIX",
         "ql:",
@@ -149,7 +153,8 @@ class Alias:
         "E008",
         'The usual one is "ql:".',
     )
-    """Text before all keys: aliases on one database need different ones. Default: ql:"""
+    """The text that all keys begin with. Aliases on one database need different ones.
+    Default: `"ql:"`"""
     namespaces: Mapping[str, Any] = key(
         "NAMESPACES",
         {},
@@ -157,12 +162,13 @@ class Alias:
         "E047",
         'For example {"": "ql:", "mail": "ql-mail:"}.',
     )
-    """Namespaces for queues, by name or glob: prefixes, or dicts of a prefix and a server;
-    "" is that of all other queues."""
+    """Splits the alias: a dict from the name, or a glob, of queues to the PREFIX of their
+    keys, or to a dict of PREFIX and a server. "" stands for all other queues."""
     options: Mapping[str, Any] = key(
         "OPTIONS", {}, checks.options, "E010", "Its values go to redis-py."
     )
-    """Options of redis-py's connections and pools: timeouts, TLS, credentials."""
+    """Options of redis-py's connections and pools: timeouts, TLS, credentials. They are passed
+    on as they are."""
     engine: Engine = key(
         "ENGINE",
         "auto",
@@ -173,8 +179,8 @@ class Alias:
         "E009",
         '"auto" uses functions where the server has them.',
     )
-    """How the core is loaded: "function", "script", or "auto" (the default): functions
-    where the server has them."""
+    """How the Lua core is called: "function" (FUNCTION LOAD, FCALL), "script" (EVALSHA), or
+    "auto", the default: functions where the server has them."""
     project: str = key(
         "PROJECT",
         "",
@@ -182,17 +188,17 @@ class Alias:
         "E034",
         "It tells this project from others with recurring jobs in the namespace.",
     )
-    """A name for this code, where several projects share a namespace: each applies only
-    the recurring jobs that it declares. Default: the package of ROOT_URLCONF."""
+    """A name for this code where several projects share an alias's keys: each adds and removes
+    only the recurring jobs of its own code. Default: the package of ROOT_URLCONF."""
     patience: float | None = key(
         "PATIENCE", None, checks.within_an_hour, "E033", _PATIENCE_HINT
     )
-    """Seconds for which a call is tried again while the server cannot be reached; 10
-    unless given."""
+    """Seconds for which a call is tried again while the server cannot be reached: 0 to 3600.
+    Default: 10"""
     worker_patience: float | None = key(
         "WORKER_PATIENCE", None, checks.within_an_hour, "E033", _PATIENCE_HINT
     )
-    """The PATIENCE of a worker's processes."""
+    """The same of the processes of workers, in place of PATIENCE. Default: 10"""
     replicas: int = key(
         "REPLICAS",
         0,
@@ -201,7 +207,7 @@ class Alias:
             lambda value: type(value) is int and 0 <= value <= 100,
         ),
         "E043",
-        "So many replicas have a job before enqueueing it returns.",
+        "That many replicas have a job before enqueueing it returns.",
     )
     """Replicas that must have a job before enqueueing it returns; otherwise NotReplicated
     is raised. Default: 0"""
@@ -213,7 +219,7 @@ class Alias:
             lambda value: checks.is_number(value) and 0.001 <= value <= 60,
         ),
         "E043",
-        "For so long enqueueing waits for REPLICAS.",
+        "Enqueueing waits that long for REPLICAS.",
     )
     """Seconds for which enqueueing waits for REPLICAS. Default: 0.2"""
     queues: Mapping[str, Mapping[str, Any]] = key(
@@ -223,7 +229,7 @@ class Alias:
         "E011",
         'For example {"mail": {"max_concurrency": 4}}.',
     )
-    """Options of queues, by name: see below."""
+    """A dict from the names of queues to dicts of their options: see below."""
     detached_directory: str | None = key(
         "DETACHED_DIRECTORY",
         None,
@@ -236,12 +242,12 @@ class Alias:
         'For example "/var/lib/shop/detached", on a disk of this host.',
         lambda value: value and str(value),
     )
-    """The folder for the records of detached jobs, on a disk of the host; without it,
-    the user's folder for such state."""
+    """The folder for the records of detached jobs, an absolute path on a disk of the host.
+    Default: `django_qless` in $STATE_DIRECTORY, in $XDG_STATE_HOME or in ~/.local/state"""
     config: Mapping[str, Any] = key(
         "CONFIG", {}, checks.config, "E012", 'For example {"jobs-history": 86400}.'
     )
-    """Options of the core: see below."""
+    """A dict of options of the core: see below."""
     middleware: tuple[str, ...] = key(
         "MIDDLEWARE",
         (),
@@ -250,7 +256,8 @@ class Alias:
         'A list of dotted names: ["shop.middleware.trace"].',
         tuple,
     )
-    """Dotted names of callables around each execution of a job, like Django's."""
+    """Dotted names of middleware factories whose calls surround each run of a job, as Django's
+    surround a request. The first is the outermost."""
     encryption_keys: tuple[str, ...] = key(
         "ENCRYPTION_KEYS",
         (),
@@ -277,8 +284,8 @@ class Alias:
         "E054",
         'For example "zlib".',
     )
-    """Compresses long data and results: "zlib", or "zstd", which Python 3.14 has and the
-    extra `zstd` brings."""
+    """Compresses long data and results: "zlib" or "zstd" (built into Python 3.14; before, it
+    needs the extra `zstd`). Default: None, no compression"""
     compression_min_bytes: int = key(
         "COMPRESSION_MIN_BYTES",
         1024,
@@ -288,7 +295,8 @@ class Alias:
         "E054",
         "Shorter texts are not compressed.",
     )
-    """Bytes from which texts are compressed, if that makes them shorter. Default: 1024"""
+    """The length in bytes from which data and results are compressed, if that makes them
+    shorter. Default: 1024"""
     should_run: str | None = key(
         "SHOULD_RUN",
         None,
@@ -296,8 +304,8 @@ class Alias:
         "E050",
         'The dotted name of a function of the job: "shop.jobs.may_run".',
     )
-    """Dotted name of a function of the job that is asked before each run of any job,
-    before the option `should_run` of the job itself."""
+    """The dotted name of a function that is asked before each run of any job, before the option
+    `should_run` of the job itself, and like that."""
     propagators: tuple[str, ...] = key(
         "CONTEXT",
         (),
@@ -306,8 +314,8 @@ class Alias:
         'A list of dotted names of context propagators: ["shop.context.Tenant"].',
         tuple,
     )
-    """Dotted names of what captures context where a job is enqueued and restores it
-    around its run. Language and time zone always travel."""
+    """Dotted names of context propagators, classes that capture something where a job is
+    enqueued and restore it around its run. Language and time zone always travel."""
     on_commit: str | None = key(
         "ON_COMMIT",
         None,
@@ -315,8 +323,8 @@ class Alias:
         "E062",
         'Without it jobs are enqueued right after the commit; see "on_commit" of @job.',
     )
-    """"outbox": what waits for a commit is written into the outbox, unless `on_commit` of
-    the job says otherwise."""
+    """"outbox": jobs that wait for a commit are written into the outbox, unless `on_commit` of
+    the job says otherwise. Default: None, they are enqueued right after the commit"""
     on_outage: str = key(
         "ON_OUTAGE",
         "raise",

@@ -24,14 +24,14 @@ CORE_QUEUE_OPTIONS = {
     option.name.replace("-", "_"): option.meaning for option in OF_A_QUEUE
 }
 QUEUE_LIMITS = {
-    "timeout": "seconds until an exception is raised in a job of this queue",
-    "hard_timeout": "seconds until the process of a job of this queue is killed",
+    "timeout": "seconds until JobTimeout is raised in one of its jobs",
+    "hard_timeout": "seconds until the process of one of its jobs is killed",
 }
 DETACHED_LIMIT = "detached_limit"
 QUEUE_OPTIONS = {
     **CORE_QUEUE_OPTIONS,
     **QUEUE_LIMITS,
-    DETACHED_LIMIT: "how many detached jobs of this queue run at once on a host",
+    DETACHED_LIMIT: "how many of its detached jobs may run at once on a host",
 }
 
 

@@ -15,28 +15,42 @@ class Option(NamedTuple):
 
 OPTIONS = (
     Option("heartbeat", 60, "seconds that a lock lasts unless it is renewed"),
-    Option("grace-period", 10, "seconds between the loss of a lock and the next run"),
+    Option(
+        "grace-period",
+        10,
+        "seconds from the notice that a lock is lost to the next run",
+    ),
     Option("jobs-history", 604800, "seconds for which completed jobs are kept"),
     Option("jobs-history-count", 50000, "how many completed jobs are kept"),
-    Option("results-count", 50_000, "how many results are kept beyond five minutes"),
-    Option("results-bytes", 67108864, "bytes of results kept beyond five minutes"),
+    Option(
+        "results-count", 50_000, "how many results are kept longer than five minutes"
+    ),
+    Option(
+        "results-bytes",
+        67108864,
+        "bytes that results kept longer than five minutes may take",
+    ),
     Option("canceled-history", 86400, "seconds for which canceled jobs are remembered"),
     Option("canceled-history-count", 5000, "how many canceled jobs are remembered"),
-    Option("max-job-history", 100, "entries that the history of a job keeps"),
+    Option("max-job-history", 100, "how many entries the history of a job keeps"),
     Option("stats-history", 30, "days for which statistics are kept"),
-    Option("histogram-history", 7, "days for which histograms are kept"),
+    Option(
+        "histogram-history", 7, "days for which histograms of waits and runs are kept"
+    ),
     Option("max-worker-age", 86400, "seconds after which a silent worker is forgotten"),
-    Option("application", "qless", "a name for this namespace"),
+    Option("application", "qless", "a name for this namespace, for people"),
 )
 
 #: What may stand behind a queue's name and a hyphen.
 OF_A_QUEUE = (
-    Option("heartbeat", "", "seconds that a lock of the queue lasts"),
+    Option("heartbeat", "", "seconds that a lock of one of its jobs lasts"),
     Option("max-concurrency", 0, "how many of its jobs may run at once; 0: any number"),
-    Option("rate", "0", "how often its jobs may start, as 100/m; 0: any number"),
-    Option("weight", 1, "how often a lottery draws the queue; 0: never"),
+    Option("rate", "0", "how often its jobs may start, such as 100/m; 0: any number"),
+    Option("weight", 1, "its share of the draws of the lottery reservers; 0: none"),
     Option(
-        "failed-queue", "", "the queue in which jobs go on that have failed for good"
+        "failed-queue",
+        "",
+        "the queue that its jobs go to when they have failed for good",
     ),
 )
 

@@ -84,7 +84,9 @@ class Settlement(NamedTuple):
 
     jid: str
     token: str
+    #: What to do with the job: one of the words above.
     verb: str
+    #: The arguments of the verb.
     args: tuple[str | bytes | int | float, ...] = ()
     #: Seconds from the job's hand-out to the start of its run; None if it did not run, or if
     #: the time is unknown. An outcome that only a run can have counts from the hand-out then.
@@ -111,8 +113,9 @@ class Settled(NamedTuple):
     refused: list[Refused]
     #: The jobs handed out.
     jobs: list[Reserved]
-    #: If nothing was handed out and `wait` was given: how long to block, and on which keys.
+    #: If nothing was handed out and `wait` was given: how many seconds to wait, by blpop.
     wait_seconds: float | None = None
+    #: The keys for that.
     wait_keys: Sequence[str] = ()
     #: The server's time, which `expires` refers to; 0.0 if no jobs were asked for.
     now: float = 0.0

@@ -41,13 +41,13 @@ class Options:
     """The options of a job, as `changed()` made them of the user's values."""
 
     queue: str = option("default", checks.queue, NO_TASK, aka="queue_name routing_key")
-    """The queue; also the first argument of `@job`."""
+    """The queue that it waits in; also the first argument of `@job`."""
     alias: str = option("default", checks.name, NO_TASK)
-    """The alias of QLESS where the job is kept."""
+    """The alias of the setting QLESS where the job is kept."""
     priority: int = option(
         0, checks.whole(-checks.MOST_PRIORITY, checks.MOST_PRIORITY), NO_TASK
     )
-    """Higher goes first."""
+    """Jobs of a higher priority leave their queue first; negative ones are allowed."""
     delay: float = option(
         0, checks.seconds, NO_TASK, aka="countdown schedule_in", hint="(seconds)"
     )
@@ -59,19 +59,21 @@ class Options:
         aka="eta run_after schedule_at",
         hint="(a moment)",
     )
-    """When the job may start, instead of a delay."""
+    """The moment from which the job may start, instead of a delay: an aware datetime."""
     jid: str | None = option(None, checks.jid, In.USING, aka="job_id task_id")
-    """The job's id; a job of the same id is enqueued again. None: a new id."""
+    """The job's id; None: a new one. A job that has this id already is replaced by this one."""
     missing: str = option(
         "fail", checks.one_of("fail", "ignore"), NO_TASK, travels=True
     )
-    """The outcome when the row is gone: "fail" in row-gone, or "ignore"."""
+    """What happens if the row that the job runs on is gone: "fail" (in the group `row-gone`) or
+    "ignore" (the job is complete without a run)."""
     app_data: str = option("", checks.app_data, In.USING, aka="meta", hint="(a dict)")
-    """A JSON object that travels beside the arguments: `current_job().app_data`."""
+    """A dict of JSON values, at most 32 KiB, that travels beside the arguments; the job reads
+    it as `current_job().app_data`."""
     retries: int = option(
         3, checks.whole(0, checks.MOST_RETRIES), ANY | In.BACKEND, aka="max_retries"
     )
-    """The number of runs after failures."""
+    """How often the job may run again after a failure, besides its first run."""
     backoff: Any = option(
         None,
         checks.backoff,
@@ -80,16 +82,19 @@ class Options:
         aka="default_retry_delay retry_delay",
         hint="(seconds)",
     )
-    """Seconds between failure and retry: a number, a list, exponential(…), a function
-    of (attempt, exception), or None for exponential()."""
+    """Seconds between a failure and the next run: a number, a list with one for each retry,
+    `exponential(…)`, or a function of (attempt, exception). None: `exponential()`, 2 s, 4 s,
+    8 s … to an hour, each 25 % more or less by chance."""
     retry_on: tuple[type[BaseException] | str, ...] = option(
         (), checks.exceptions, CODE, aka="autoretry_for"
     )
-    """If given, only these exceptions (and their children) are worth a retry."""
+    """The exceptions, or their dotted names, after which the job is retried; subclasses count.
+    Empty: all."""
     fail_on: tuple[type[BaseException] | str, ...] = option(
         (), checks.exceptions, CODE, aka="throws"
     )
-    """These exceptions fail the job at once, whatever retries are left."""
+    """The exceptions, or their dotted names, that fail the job at once, whatever retries are
+    left."""
     timeout: float | None = option(
         None,
         checks.timeout,
@@ -98,7 +103,8 @@ class Options:
         aka="job_timeout soft_time_limit",
         hint="(seconds)",
     )
-    """Seconds until JobTimeout is raised in the job; None: as its queue has it."""
+    """Seconds until JobTimeout is raised in the job. None: the `timeout` of its queue in QUEUES;
+    without that, no limit."""
     hard_timeout: float | None = option(
         None,
         checks.timeout,
@@ -107,13 +113,15 @@ class Options:
         aka="time_limit",
         hint="(seconds)",
     )
-    """Seconds until the job's process is killed; None: as its queue has it."""
+    """Seconds until the job's process is killed. None: the `hard_timeout` of its queue in QUEUES;
+    without that, no limit."""
     middleware: tuple[Any, ...] = option((), checks.middleware, CODE)
-    """Factories, or their dotted names, of what is called around the job's function,
-    inside of the alias's MIDDLEWARE; the first is the outermost."""
+    """Middleware factories, or their dotted names, for this job, inside of the alias's
+    MIDDLEWARE; the first is the outermost. A factory takes the call that runs a job, and
+    returns one that is made instead."""
     should_run: Any = option(None, checks.should_run, CODE)
-    """A function of the job, or its dotted name, that is asked before each run: True lets
-    it run; False, or the reason as text, fails it in the group `refused`."""
+    """A function, or its dotted name, that gets the job (as `current_job()`) before each run:
+    True lets it run; False, or the reason as text, fails it in the group `refused`."""
     target_time: float | None = option(
         None, checks.timeout, CODE, aka="target_runtime", hint="(seconds)"
     )
@@ -136,20 +144,26 @@ class Options:
     )
     """Seconds for which the result is kept; 0: it is not kept."""
     unique: Any = option(None, checks.unique, aka="queueing_lock", hint="(a text)")
-    """The key that makes two jobs the same: see `Unique`. Keys count per job type."""
+    """What makes two jobs the same: True (the same arguments), a text (one job of this type at
+    a time), or a function of the arguments that returns such a text, or None for a job that
+    is not unique. Keys count per job type."""
     unique_for: str | float = option("running", checks.unique_for)
-    """The time for which it keeps others out: "waiting" (until it starts), "running" (until it
+    """How long a unique job keeps others out: "waiting" (until it starts), "running" (until it
     has ended), or seconds from its enqueueing."""
     on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
-    """The outcome of a second one: keep the first, replace it, or refuse (DuplicateJob)."""
+    """What becomes of a second unique job: "keep" (the first stays; the handle is that of the
+    first), "replace" (the second takes its place) or "refuse" (raises DuplicateJob)."""
     debounce: float | None = option(None, checks.span)
-    """Seconds for which the job waits for another one, which starts the wait again."""
+    """Seconds that the job waits before it may start. Another one with the same `unique` key
+    (default: the same arguments) takes its place and starts the wait again."""
     debounce_max: float | None = option(None, checks.span)
-    """Seconds after the first one at which it starts all the same."""
+    """Seconds after the first one at which a debounced job starts, whatever follows. None: no
+    limit."""
     after: tuple[Any, ...] = option(
         (), checks.after, aka="depends_on", hint="(handles of other jobs)"
     )
-    """Handles of the jobs that must be complete first."""
+    """The jobs that must be complete first: their handles, or the names of other jobs of the
+    same row."""
     after_names: tuple[str, ...] = ()
     """Jobs of the same row, by name, that must be complete first: given as `after`,
     alone or beside handles."""
@@ -158,7 +172,9 @@ class Options:
     )
     """Ids of the jobs that must be complete first."""
     on_failure: str = option("block", checks.one_of("block", "cancel", "run"))
-    """The effect of a dependency that fails: block, cancel or run this job."""
+    """What happens if a job that this one waits for fails: "block" (this one waits on, until
+    that is retried and complete), "cancel" (this one is cancelled) or "run" (it waits no
+    longer). The last two also apply if that job is cancelled."""
     max_concurrency: int | None = option(
         None, checks.most_at_once, DECLARED, aka="concurrency"
     )
@@ -166,7 +182,8 @@ class Options:
     rate: str | None = option(
         None, checks.rate, DECLARED, aka="rate_limit", hint='("100/m")'
     )
-    """How often jobs of this type may start: "100/m" within any minute."""
+    """How often jobs of this type may start: "100/m" is 100 within any minute; the units are s,
+    m, h and d."""
     concurrency_key: Any = option(
         None, checks.key, DECLARED, hint="(a parameter's name)"
     )
@@ -175,32 +192,33 @@ class Options:
     max_concurrency_per_key: int | None = option(None, checks.most_at_once, DECLARED)
     """The number of jobs of one key that may run at once."""
     rate_per_key: str | None = option(None, checks.rate, DECLARED)
-    """How often jobs of one key may start."""
+    """How often jobs of one key may start, as in `rate`."""
     ordered: bool = option(False, checks.boolean, DECLARED)
     """Jobs of one key run in the order in which they were enqueued; a retry holds back
     those behind it."""
     fair_by: Any = option(None, checks.key, DECLARED)
-    """The tenant of each job, as `concurrency_key` names keys: tenants of a queue take
-    turns, whatever number of jobs each has."""
+    """The tenant of each job: a parameter's name, or a function of the arguments. Tenants of a
+    queue take turns, however many jobs each has."""
     sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
-    """Parameters whose arguments are hidden from people, "return" for the result; True:
-    all of them."""
+    """Parameters whose arguments the admin, commands, logs and tracebacks hide; "return" stands
+    for the result; True: all of them."""
     encrypt: bool | None = option(None, checks.encrypt, ANY | In.BACKEND, travels=True)
-    """True to encrypt its data, result and context with ENCRYPTION_KEYS of the alias,
-    False not to; None: as the alias has it."""
+    """True to encrypt the job's data, result and context with the ENCRYPTION_KEYS of the alias,
+    False not to; None: as ENCRYPT of the alias says."""
     detached: bool = option(False, checks.flag, In.JOB | In.TASK)
     """Run it in a separate process, which outlives the worker: for work of hours."""
     entity: bool = option(False, checks.flag, In.JOB)
-    """The job is of entities, and gets what was pushed for them: `.push(…)`."""
+    """True for a job that runs once for an entity with all that was pushed onto it by
+    `.push(entity, payload)`, not once for each call."""
     batch_size: int = option(1, checks.whole(1, 100), In.JOB)
-    """The number of entities that one run may have, with `entity=True`."""
+    """How many entities one run may get at most, with `entity=True`: 1 to 100."""
     retries_exhausted: Any = option(None, checks.hook, In.JOB)
-    """A function, or its dotted name, that is called with the entities of a run whose
-    retries are used up: {entity: payloads}, the dead payload first."""
+    """With `entity=True`: a function, or its dotted name, that is called with the entities of a
+    run whose retries are used up, {entity: payloads}, the dead payload first."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
-    """The database whose commit is awaited; None and True: the default one; False:
-    enqueue at once; "outbox": as None, and by way of the outbox of the database, or of
-    another one: "outbox:archive"."""
+    """The database alias whose commit the enqueueing waits for, if a transaction is open there.
+    None or True: the default database. False: enqueue at once. "outbox": write the job into
+    the outbox in the default database, "outbox:archive": in the database `archive`."""
 
     def changed(self, whose: str, **given: Any) -> Options:
         """Return a copy with these options, each checked, and together.

@@ -72,6 +72,7 @@ class QueueHandle(Queue):
     """A queue: `counts()`, `jobs(state)`, `peek()`, `pause()`, `stats(date)`, …"""
 
     alias: str = DEFAULT_ALIAS
+    """The alias of QLESS where it is."""
 
     @property
     def aclient(self) -> AsyncQueue:

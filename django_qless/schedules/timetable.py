@@ -31,14 +31,15 @@ class Timetable:
     """When a job recurs: every so many seconds, or as a cron text says."""
 
     every: float | None = None
-    """Seconds from tick to tick; None: as `cron` says."""
+    """Seconds from one run to the next, at least 1; None: as `cron` says."""
     cron: str = ""
     timezone: str = ""
-    """The time zone of `cron`; "": the setting TIME_ZONE."""
+    """The time zone of `cron`, such as "Europe/Berlin"; default: the setting TIME_ZONE."""
     offset: float = 0
-    """Seconds until the first tick; of intervals only."""
+    """Seconds until the first run, with `every` only; default: 0."""
     missed: str = "last"
-    """The ticks made up for after a time without workers: all, last or none."""
+    """Which runs are made up for after a time without workers: "all", the "last" one (the
+    default) or "none"."""
 
     @classmethod
     def of(cls, whose: str, given: Mapping[str, Any]) -> Timetable | None:

@@ -50,7 +50,9 @@ def _with_options(cls: type[Task]) -> type[Task]:  # type: ignore[type-arg]
 class QlessTask(Task):  # type: ignore[type-arg]
     """A Task with the options that `@job` has, too. None: as in the backend's OPTIONS.
 
-    `after` may name results of Tasks as well as handles of jobs.
+    They are given to `@task(…)` or to `using(…)`, and are attributes of the Task.
+    `after` may name results of Tasks as well as handles of jobs; `enqueue_on_commit` is
+    False (the default), True or a database.
     """
 
     def __post_init__(self) -> None:

@@ -173,7 +173,10 @@ class Run:
     """One run of a job, and its outcome."""
 
     job: CapturedJob
+    """The job that ran."""
     outcome: Outcome
+    """How it ended: `complete`, `failed`, `retried` (it will run again), `moved` (it goes on in
+    another queue), `lost`, `released` or `unknown` (no job of its name)."""
     attempt: int = 1
     """1 for the first run of the job, one more after each retry."""
     result: Any = field(default=None, repr=False)

@@ -33,7 +33,7 @@ GROUPS = (
     FailureGroup(
         "worker-crash",
         (
-            "The process that ran the job died under it for the fourth time: a "
+            "The process that ran the job died for the fourth time: a "
             "signal, `os._exit`, out of memory, a blocked event loop. Three deaths "
             "are forgiven, apart from the retries."
         ),
@@ -63,17 +63,39 @@ GROUPS = (
     ),
     FailureGroup(
         "bad-arguments",
-        ("The data of the job is no envelope of arguments, or one of a newer version."),
+        (
+            "The data of the job are not in the form in which django_qless writes "
+            "arguments, or in that of a newer version."
+        ),
         (
             "Another program wrote it, or a newer django_qless: upgrade the workers, "
             "then retry."
         ),
     ),
     FailureGroup(
+        "refused",
+        (
+            "`SHOULD_RUN` of the alias, or `should_run` of the job, did not let it run. "
+            "No retries are used."
+        ),
+        (
+            "The message is the reason that the function gave, or its name. A retry "
+            "asks it again."
+        ),
+    ),
+    FailureGroup(
+        "cannot-decrypt",
+        (
+            "No key in `ENCRYPTION_KEYS` opens the data of the job, or they are "
+            "damaged. It did not run."
+        ),
+        ("Add the key with which it was enqueued, then retry."),
+    ),
+    FailureGroup(
         "bad-result",
         (
             "The job did its work, but returned what JSON cannot carry, or more than "
-            "64 KiB. It is not run again."
+            "64 KiB of JSON. It is not run again."
         ),
         (
             "Return less, or a reference; or set `result_ttl=0`. A retry does the "

@@ -6,6 +6,10 @@ import re
 
 from django_qless.conf.schema import KNOWN as SETTINGS
 from django_qless.job_types.options import KNOWN, ONLY_DECLARED
+from django_qless.runtime.hooks import REFUSED
+from django_qless.serialization.sealing import CANNOT_DECRYPT
+from django_qless.worker.failure_groups import GROUPS
+from django_qless.worker.failure_report import BAD_RESULT
 from tests.docs.pages import DOCS, ROOT
 
 STATUS = DOCS / "reference" / "status.md"
@@ -32,6 +36,48 @@ def test_each_key_of_the_setting_has_a_meaning() -> None:
     assert rows.keys() >= SETTINGS
     for name, cells in rows.items():
         assert len(cells) > 3, name
+
+
+def test_each_name_of_the_python_api_has_a_meaning() -> None:
+    assert empty_cells("python-api", 1) == []
+
+
+def test_each_option_and_argument_of_a_command_has_a_meaning() -> None:
+    assert empty_cells("commands", 1) == []
+    assert empty_cells("worker", 1) == []
+
+
+def test_each_key_in_redis_has_a_meaning() -> None:
+    assert empty_cells("keys", 2) == []
+
+
+def test_asynchronous_methods_are_marked_as_such() -> None:
+    """Also those that are made of a command of the client, and are no functions."""
+    text = (DOCS / "reference" / "python-api.md").read_text()
+    assert "`get(option: str)`, `await aget(…)`" in text
+    assert "`async for … in adead_ids(…)`" in text
+    assert not re.search(r"^\| `a(?:get|jobs|counts)\(", text, re.MULTILINE)
+
+
+def test_failure_groups_that_code_sets_have_a_line() -> None:
+    """Those of the texts `Fail("group", …)`, and of constants."""
+    groups = {row.name for row in GROUPS}
+    found = set()
+    for path in (ROOT / "django_qless").rglob("*.py"):
+        found |= set(re.findall(r"\bFail\(\s*\"([\w-]+)\"", path.read_text()))
+    # An example in a comment.
+    found -= {"group"}
+    found |= {REFUSED, CANNOT_DECRYPT, BAD_RESULT}
+    assert len(found) > 4
+    assert found - groups == set()
+
+
+def empty_cells(page: str, column: int) -> list[str]:
+    """Return the rows of a page that have nothing in this column."""
+    lines = (DOCS / "reference" / f"{page}.md").read_text().splitlines()
+    rows = [re.split(r" ?(?<!\\)\| ?", line) for line in lines if line[:1] == "|"]
+    assert len(rows) > 20
+    return [row[1] for row in rows if not row[column + 1].strip()]
 
 
 def test_each_member_of_the_status_has_a_meaning() -> None:

@@ -19,21 +19,24 @@ from django_qless.core.options import OPTIONS, known
 from django_qless.management.base import SubcommandsCommand
 from django_qless.management.output import table
 
+#: The help of arguments that are options.
+OPTION = "such as jobs-history; that of a queue is mail-heartbeat"
+
 
 class Command(SubcommandsCommand):
     help = "Shows and sets the options of a namespace."
 
     def add_subcommands(self) -> None:
         self.add("list", self.list, "all options: value, default, who set it, meaning")
-        self.add("get", self.get, "print an option").add_argument("option")
+        self.add("get", self.get, "print an option").add_argument("option", help=OPTION)
         change = self.add("set", self.set, "set an option; it overrides the settings")
-        change.add_argument("option")
-        change.add_argument("value")
+        change.add_argument("option", help=OPTION)
+        change.add_argument("value", help="its new value")
         change.add_argument("--new", action="store_true", help="allow unknown options")
         unset = self.add("unset", self.unset, "return options to the core's defaults")
-        unset.add_argument("options", nargs="+", metavar="option")
+        unset.add_argument("options", nargs="+", metavar="option", help=OPTION)
         reset = self.add("reset", self.reset, "return options to the setting QLESS")
-        reset.add_argument("options", nargs="*", metavar="option")
+        reset.add_argument("options", nargs="*", metavar="option", help=OPTION)
         reset.add_argument("--all", action="store_true", help="all that operators set")
 
     def list(self, **options: Any) -> None:

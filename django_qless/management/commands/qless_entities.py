@@ -30,6 +30,9 @@ COLUMNS = (
     "dead",
 )
 
+QUEUE = "the queue of the entities"
+ENTITY = "the id of an entity"
+
 
 class Command(SubcommandsCommand):
     names_queue = True
@@ -38,23 +41,39 @@ class Command(SubcommandsCommand):
     def add_subcommands(self) -> None:
         self.add("queues", self.queues, "the queues with their figures")
         rows = self.add("list", self.list, "the entities of a queue")
-        rows.add_argument("queue")
-        rows.add_argument("which", nargs="?", choices=LISTS, default="fresh")
-        rows.add_argument("--offset", type=integer(least=0), default=0)
-        rows.add_argument("--count", type=integer(least=1), default=25)
+        rows.add_argument("queue", help=QUEUE)
+        rows.add_argument(
+            "which",
+            nargs="?",
+            choices=LISTS,
+            default="fresh",
+            help="which of them (default: fresh, those whose last run has not failed)",
+        )
+        rows.add_argument(
+            "--offset", type=integer(least=0), default=0, help="leave out so many"
+        )
+        rows.add_argument(
+            "--count",
+            type=integer(least=1),
+            default=25,
+            help="print so many (default: 25)",
+        )
         show = self.add("show", self.show, "an entity with its payloads in order")
-        show.add_argument("queue")
-        show.add_argument("entity")
+        show.add_argument("queue", help=QUEUE)
+        show.add_argument("entity", help=ENTITY)
         for name, what in (
-            ("run", "let entities run now; without names all that are delayed"),
-            ("kill", "move entities to the dead; without names all that have failed"),
-            ("delete", "delete entities; without names all that have failed"),
-            ("revive", "bring dead entities back; without names all of them"),
-            ("delete-dead", "delete dead entities; without names all of them"),
+            ("run", "let entities run now; without ids all that are delayed"),
+            (
+                "kill",
+                "move entities to the dead; without ids all whose last run has failed",
+            ),
+            ("delete", "delete entities; without ids all whose last run has failed"),
+            ("revive", "bring dead entities back; without ids all of them"),
+            ("delete-dead", "delete dead entities; without ids all of them"),
         ):
             change = self.add(name, self.change(name), what)
-            change.add_argument("queue")
-            change.add_argument("entities", nargs="*", metavar="entity")
+            change.add_argument("queue", help=QUEUE)
+            change.add_argument("entities", nargs="*", metavar="entity", help=ENTITY)
             if name in ("kill", "delete", "delete-dead"):
                 add_no_input(change)
 

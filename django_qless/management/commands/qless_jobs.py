@@ -43,6 +43,8 @@ OUTPUT_HIDDEN = f"{HIDDEN} The job has, or may have, sensitive values.\n"
 
 FILTERS = ("queue", "state", "tag", "group", "klass", "worker")
 
+JID = "the id of a job"
+
 
 class Command(SubcommandsCommand):
     help = "Lists, shows, follows, retries, cancels and moves jobs."
@@ -50,27 +52,41 @@ class Command(SubcommandsCommand):
     def add_subcommands(self) -> None:
         page = self.add("list", self.list, "a page of the jobs that match")
         add_filters(page, SEARCHED_STATES)
-        page.add_argument("--count", type=integer(), default=25)
-        page.add_argument("--offset", type=integer(least=0))
+        page.add_argument(
+            "--count", type=integer(), default=25, help="print so many (default: 25)"
+        )
+        page.add_argument(
+            "--offset", type=integer(least=0), help="go on where the last page ended"
+        )
         show = self.add("show", self.show, "all details of a job")
-        show.add_argument("jid")
+        show.add_argument("jid", help=JID)
         tail = self.add("tail", self.tail, "the end of a detached job's output")
-        tail.add_argument("jid")
+        tail.add_argument("jid", help=JID)
         tail.add_argument(
             "-f", "--follow", action="store_true", help="go on until the run has ended"
         )
         for name, run, text in (
-            ("retry", self.retry, "restart failed jobs, each in its own queue"),
+            ("retry", self.retry, "enqueue failed jobs again, each in its own queue"),
             ("cancel", self.cancel, "remove jobs, also running ones"),
         ):
             parser = self.add(name, run, text)
-            parser.add_argument("jids", nargs="*", metavar="jid")
+            parser.add_argument(
+                "jids", nargs="*", metavar="jid", help=f"{JID}; or say which by options"
+            )
             add_filters(parser)
             add_no_input(parser)
-        move = self.add("move", self.move, "restart jobs in another queue")
-        move.add_argument("to", metavar="queue")
-        move.add_argument("jids", nargs="+", metavar="jid")
-        move.add_argument("--delay", type=seconds, default=0.0)
+        move = self.add(
+            "move", self.move, "move jobs to a queue, where they start again"
+        )
+        move.add_argument("to", metavar="queue", help="the queue to move them to")
+        move.add_argument("jids", nargs="+", metavar="jid", help=JID)
+        move.add_argument(
+            "--delay",
+            type=seconds,
+            default=0.0,
+            metavar="SECONDS",
+            help="let them start after so many seconds (default: 0)",
+        )
 
     def parts(
         self, names: Sequence[str], options: dict[str, Any]
@@ -212,12 +228,15 @@ def output_after(known: str, output: str) -> str:
 
 def add_filters(parser: CommandParser, states: Sequence[str] = ALL_STATES) -> None:
     """Add the options that filter jobs."""
-    parser.add_argument("--queue")
-    parser.add_argument("--state", choices=states)
-    parser.add_argument("--tag")
-    parser.add_argument("--group", help="a failure group")
+    parser.add_argument("--queue", help="the queue that the job is in")
+    parser.add_argument("--state", choices=states, help="the state of the job")
+    parser.add_argument("--tag", help="a tag of the job")
+    parser.add_argument("--group", help="the failure group of the job")
     parser.add_argument("--worker", help="the worker that holds the job")
-    parser.add_argument("--klass", help="the name of the job; * and ? stand for any")
+    parser.add_argument(
+        "--klass",
+        help="the name of its type, such as shop.jobs.send; * and ? stand for any",
+    )
 
 
 def filters(options: dict[str, Any]) -> dict[str, Any]:

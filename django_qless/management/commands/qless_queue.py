@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
@@ -27,7 +27,12 @@ from django_qless.operations.bulk import change_jobs
 from django_qless.operations.job_query import JobQuery
 from django_qless.operations.status import NamespaceStatus, queue_data
 
+if TYPE_CHECKING:
+    from django.core.management.base import CommandParser
+
 LIMITS = ("heartbeat", "max_concurrency", "rate", "weight")
+
+QUEUE = "the name of a queue"
 
 
 class Command(SubcommandsCommand):
@@ -37,7 +42,7 @@ class Command(SubcommandsCommand):
     def add_subcommands(self) -> None:
         self.add("list", self.list, "the queues with their counts, lag and limits")
         pause = self.add("pause", self.pause, "stop handing out their jobs")
-        pause.add_argument("queues", nargs="+", metavar="queue")
+        add_queues(pause)
         pause.add_argument(
             "--reason",
             default="",
@@ -46,13 +51,17 @@ class Command(SubcommandsCommand):
         resume = self.add(
             "resume", self.resume, "hand out their jobs again", aliases=["unpause"]
         )
-        resume.add_argument("queues", nargs="+", metavar="queue")
+        add_queues(resume)
         forget = self.add("forget", self.forget, "remove empty queues from the list")
-        forget.add_argument("queues", nargs="+", metavar="queue")
-        limit = self.add("limit", self.limit, "set how a queue is served")
-        limit.add_argument("queue")
+        add_queues(forget)
+        limit = self.add(
+            "limit", self.limit, "set how a queue is served; it overrides the settings"
+        )
+        limit.add_argument("queue", help=QUEUE)
         limit.add_argument(
-            "--heartbeat", type=positive_seconds, help="seconds that a lock lasts"
+            "--heartbeat",
+            type=positive_seconds,
+            help="seconds that a lock of one of its jobs lasts",
         )
         limit.add_argument(
             "--max-concurrency",
@@ -60,18 +69,22 @@ class Command(SubcommandsCommand):
             help="how many of its jobs may run at the same time; 0: any number",
         )
         limit.add_argument(
-            "--rate", type=rate, help="how often its jobs may start: 100/m"
+            "--rate",
+            type=rate,
+            help="how often its jobs may start, such as 100/m; 0: any number",
         )
         limit.add_argument(
             "--weight",
             type=seconds,
-            help="its share in the lottery reserver; 0: none",
+            help="its share of the draws of the lottery reservers; 0: none",
         )
         held = self.add("held", self.held, "the limits that hold back its jobs")
-        held.add_argument("queue")
+        held.add_argument("queue", help=QUEUE)
         empty = self.add("empty", self.empty, "cancel its jobs in a state")
-        empty.add_argument("queue")
-        empty.add_argument("--state", choices=IN_QUEUE, required=True)
+        empty.add_argument("queue", help=QUEUE)
+        empty.add_argument(
+            "--state", choices=IN_QUEUE, required=True, help="those in this state"
+        )
         add_no_input(empty)
 
     def list(self, **options: Any) -> None:
@@ -177,3 +190,8 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):
         return ""  # a container whose user has no name
+
+
+def add_queues(parser: CommandParser) -> None:
+    """Add the names of queues."""
+    parser.add_argument("queues", nargs="+", metavar="queue", help=QUEUE)

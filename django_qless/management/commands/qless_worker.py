@@ -126,7 +126,9 @@ class Command(BaseCommand):
         self.add_pool_options(parser.add_argument_group("how they are run"))
         self.add_detached_options(parser.add_argument_group("detached jobs"))
         self.add_recycling_options(
-            parser.add_argument_group("when a child is replaced")
+            parser.add_argument_group(
+                "when a child is replaced, once it has finished its jobs"
+            )
         )
         self.add_lifetime_options(parser.add_argument_group("start and end"))
 
@@ -161,7 +163,7 @@ class Command(BaseCommand):
             choices=[*RESERVERS, *FORMER_NAMES],
             default="ordered",
             metavar="NAME",
-            help="which queue is next: see below (default: %(default)s)",
+            help="how the next queue is chosen: see below (default: %(default)s)",
         )
         add(
             "--batch",
@@ -200,7 +202,7 @@ class Command(BaseCommand):
             "--sandbox",
             type=folder,
             metavar="PATH",
-            help="the folder for the jobs' sandboxes (default: the system's temporary "
+            help="the folder for the jobs' temporary files (default: the system's temporary "
             "folder)",
         )
 
@@ -210,33 +212,36 @@ class Command(BaseCommand):
             "--detached-limit",
             type=integer(),
             metavar="N",
-            help="how many of a queue run at once on this host (default: detached_limit "
+            help="how many of a queue may run at once on this host (default: detached_limit "
             "of the queue in QUEUES, or 1)",
         )
         add(
             "--keep-detached",
             action=argparse.BooleanOptionalAction,
-            help="let them run on when the worker is stopped; without it they are handed "
-            "back then, as other jobs are (default: unless this is a container, or a "
-            "systemd unit without KillMode=process)",
+            help="let them run on when the worker is stopped, or hand them back as other "
+            "jobs (default: let them run on, except in a container and in a systemd unit "
+            "without KillMode=process)",
         )
 
     def add_recycling_options(self, group: Any) -> None:
         add = group.add_argument
         add(
-            "--max-jobs", type=integer(), metavar="N", help="after about this many jobs"
+            "--max-jobs",
+            type=integer(),
+            metavar="N",
+            help="after about this many jobs (default: never)",
         )
         add(
             "--max-memory",
             type=megabytes,
             metavar="MB",
-            help="when it uses more than this many megabytes",
+            help="when it uses more than this many megabytes (default: never)",
         )
         add(
             "--max-age",
             type=positive_seconds,
             metavar="SECONDS",
-            help="when it is about this old; it always finishes its jobs first",
+            help="when it is about this old (default: never)",
         )
 
     def add_lifetime_options(self, group: Any) -> None:
@@ -255,7 +260,7 @@ class Command(BaseCommand):
             "--max-idle",
             type=positive_seconds,
             metavar="SECONDS",
-            help="end when no job has run for this long",
+            help="end when no job has run for this long (default: never)",
         )
         add(
             "--shutdown-timeout",
@@ -273,7 +278,7 @@ class Command(BaseCommand):
         add(
             "--health-file",
             metavar="PATH",
-            help="report there that the worker is alive: see qless_health",
+            help="write there that the worker is alive, for qless_health",
         )
         add("--pidfile", metavar="PATH", help="write the process id there")
         add(TRIAL, action="store_true", dest="trial", help=argparse.SUPPRESS)

@@ -50,6 +50,19 @@ FILLED = """
 """
 """Puts long numbers and times into all cells, long badges behind names; which tables have to be moved sideways?"""
 
+ENDS = """
+(each) => {
+  const place = (from) => {
+    const range = document.createRange();
+    range.setStart(each.firstChild, from);
+    range.setEnd(each.firstChild, from + 1);
+    return range.getBoundingClientRect().left;
+  };
+  return [place(0), place(each.firstChild.textContent.search(/\\w\\W*$/))];
+}
+"""
+"""Where an element's first character is, and its last letter or digit: pixels from the left."""
+
 TURNED = """
 [...document.querySelectorAll('pre, textarea.qless-code, .qless-member')]
   .some((each) => getComputedStyle(each).direction == 'rtl')
@@ -105,6 +118,25 @@ def test_shapes(visit: Visit, pages: list[str], look: str) -> None:
         if visitor.value(TURNED):
             visitor.fault("shows code from right to left")
     assert not visitor.faults, "\n".join(visitor.faults)
+
+
+@pytest.mark.parametrize(
+    ("page", "selector"),
+    [
+        ("recurring/nightly-report.cron/change/", ".qless-main code"),
+        ("job/4f1c2e.running/change/", ".qless-gap"),
+    ],
+)
+def test_code_and_signs_are_read_from_left_to_right(
+    visit: Visit, page: str, selector: str
+) -> None:
+    """Also where the page runs from right to left: "0 3 * * 1" and "+26 ms"."""
+    visitor = visit("rtl")
+    visitor.go(f"/admin/django_qless/{page}")
+    found = visitor.page.locator(selector).first
+    assert found.evaluate("(each) => each.textContent")[:1] in "0+"
+    first, last = found.evaluate(ENDS)
+    assert first < last
 
 
 @pytest.mark.parametrize(
