@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codeop import compile_command
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -74,6 +75,26 @@ def test_blocks_are_run_or_say_why_not(block: Block) -> None:
         assert block.follows_code, "it is not below what prints it"
     elif block.language == "text" and block.follows_code:
         assert block.mark.startswith("not compared"), "output is compared"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        block
+        for page in pages()
+        for block in page.blocks
+        if block.language == "python" and block.is_run and not block.file
+    ],
+    ids=lambda block: f"{block.page}:{block.line}",
+)
+def test_blocks_can_be_pasted_into_a_shell(block: Block) -> None:
+    """Python's plain prompt wants an empty line behind an indented block, none inside."""
+    entered: list[str] = []
+    for line in [*block.code.splitlines(), ""]:
+        entered.append(line)
+        if compile_command("\n".join(entered)) is not None:
+            entered = []
+    assert not "".join(entered)
 
 
 def test_output_of_what_is_not_run_is_not_passed_off_as_compared() -> None:
