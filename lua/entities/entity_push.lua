@@ -66,7 +66,7 @@ local function read_items(args, i, count, queue)
       items[entity], order[#order + 1] = item, item
       Arguments.object('push', 'data', item.data)
       if not string.find(item.data, '^{.+}$') then
-        Errors.argument('push', 'data must be an object with members, not ' .. Errors.name(item.data))
+        Errors.argument('push', 'data must be an object with members, not ' .. Errors.value(item.data))
       end
       item.due = args[at + 4] ~= '' and Arguments.number('push', 'due', args[at + 4]) or nil
     end

@@ -210,12 +210,31 @@ def test_who_waits_is_woken_when_an_option_is_changed(
     assert len(keyed.take(now=START + 2)) == 2
 
 
-@pytest.mark.parametrize("option", [TYPE, "klass-max-concurrency-per-key"])
-@pytest.mark.parametrize("value", ["many", "nan", ""])
+NUMBERS = [TYPE, "klass-max-concurrency-per-key", "queue-max-concurrency"]
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+@pytest.mark.parametrize(("value", "words"), [
+    ("many", "a finite decimal number, not many"), ("nan", "a finite decimal number, not nan"),
+    ("", "a finite decimal number, not an empty text"),
+    ("-1", "a whole number of jobs, or 0 for any number, not -1"),
+    ("1.5", "a whole number of jobs, or 0 for any number, not 1.5"),
+])  # fmt: skip
 def test_a_number_of_jobs_that_is_none_is_refused(
+    keyed: Keyed, option: str, value: str, words: str
+) -> None:
+    refusal = keyed.refusal("config.set", option, value, now=1)
+    assert refusal == f"BADARG config.set(): {option} must be {words}"
+    assert keyed.server.exists("ql:config") == 0
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+@pytest.mark.parametrize("value", ["-1", "1.5"])
+def test_clients_of_the_protocol_may_set_any_number(
     keyed: Keyed, option: str, value: str
 ) -> None:
-    assert keyed.refusal("config.set", option, value, now=1).startswith("BADARG")
+    keyed.core.old("config.set", 1, option, value)
+    assert keyed.server.hget("ql:config", option) == value
 
 
 def test_one_that_a_foreign_core_has_ended_is_not_called(keyed: Keyed) -> None:
@@ -240,7 +259,8 @@ def test_one_that_was_taken_from_its_worker_keeps_its_turn(keyed: Keyed) -> None
 
 @pytest.mark.parametrize(("number", "run"), [("0.5", 1), ("1.5", 2), ("0", 4)])
 def test_parts_of_a_job_are_rounded_up(keyed: Keyed, number: str, run: int) -> None:
-    limit(keyed, TYPE, number)
+    keyed.core.old("config.set", START, TYPE, number)  # foreign clients may set it
+    keyed.server.hset("ql:config", "limits", "1")
     for n in range(4):
         keyed.put(f"j{n}", START)
     assert len(keyed.take(now=START)) == run
