@@ -2765,7 +2765,7 @@ function Entity.again(jid, queue)
   call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
   modules.History.put(jid, queue)
   modules.Places.work(jid, queue, priority)
-  Entity.listed(jid, queue, scope.now, 0, 0)
+  call('ZADD', key.fresh(queue), modules.NumberFormat.now(), jid)
 end
 
 -- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
@@ -10802,7 +10802,6 @@ local function run_now(queue, entity, jid, record)
     record.queue, record.retries = queue, modules.Record.read('retries', record.retries, 0)
     record.priority, record.tags =
       modules.Record.read('priority', record.priority, 0), modules.Record.read('tags', record.tags)
-    record.batch = record.batch or '1'
     modules.EntityPush.enqueue(record, entity, jid, nil, '')
     remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)
@@ -12579,14 +12578,14 @@ end
 
 -- Puts the job of an entity that is in no place into its queue; `more` are fields of the job.
 function EntityPush.enqueue(more, entity, jid, due, worker)
-  local is_late = due and due > scope.now
+  local late = due and due > scope.now and due
   local job = {
     queue = more.queue,
     jid = jid,
     klass = more.klass,
     data = more.data,
-    delay = is_late and due - scope.now or 0,
-    at = is_late and due or nil,
+    delay = late and late - scope.now or 0,
+    at = late or nil,
     priority = more.priority,
     retries = more.retries,
     tags = more.tags,
@@ -12598,7 +12597,7 @@ function EntityPush.enqueue(more, entity, jid, due, worker)
   modules.Put.look(job)
   modules.PutStore.store(job, worker, modules.Tracking.is_tracked(jid))
   modules.Minutes.count(more.queue, 'put', 1)
-  modules.Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
+  modules.Entity.listed(jid, more.queue, late or scope.now, more.retries, more.retries)
 end
 
 -- push worker queue klass n (entity data payload score due)*n [pairs] -> how many payloads are new
@@ -13872,13 +13871,26 @@ end
 
 local names = list_of(NAMES)
 
+-- Limits, and how many each allowed when the job took them. (Earlier cores wrote their names alone.)
+local function holds(text)
+  local listed = names(text)
+  if not listed then
+    return counts(text)
+  end
+  local found = {}
+  for _, name in ipairs(listed) do
+    found[name] = math.huge
+  end
+  return found
+end
+
 -- Those of jobs. -> what is read, or false
 RecordTexts.of_jobs = {
   tags = names,
   spawners = names,
   beyond = names,
   called = names,
-  holds = counts,
+  holds = holds,
   failure = failure,
   context = object,
   progress = list_of(),

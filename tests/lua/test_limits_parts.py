@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lua.keyed import Keyed
-from tests.lua.test_limits import START, held_back, jids, limit, sound
+from tests.lua.test_limits import START, done, held_back, jids, limit, sound
 
 TYPE = "klass-max-concurrency-of-type"
 
@@ -102,6 +102,26 @@ def test_a_lost_lock_holds_what_there_is_now(keyed: Keyed) -> None:
     sound(keyed, START + 201)
     assert lose(keyed, START + 201) == ["a"]
     assert keyed.server.hget("ql:j:a", "holds") == '{"type:klass":1}'
+
+
+@pytest.mark.parametrize("end", ["complete", "cancel", "lost"])
+def test_what_an_earlier_core_wrote_of_a_hold_is_read(keyed: Keyed, end: str) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(2):
+        keyed.put(f"j{n}", START + n)
+    [job] = keyed.take(now=START + 2)
+    keyed.server.hset("ql:j:j0", "holds", '["type:klass"]')
+    sound(keyed, START + 2)
+    if end == "lost":
+        assert lose(keyed, START + 2) == ["j0"]
+        assert keyed.server.hget("ql:j:j0", "holds") == '{"type:klass":1}'
+        return
+    if end == "complete":
+        done(keyed, job, START + 3)
+    else:
+        keyed.call("cancel", "j0", now=START + 3)
+    assert jids(keyed.take(now=START + 3)) == ["j1"]
+    sound(keyed, START + 3)
 
 
 def test_a_rate_alone_holds_nothing(keyed: Keyed) -> None:
