@@ -10,7 +10,7 @@ Arguments.text_bytes = 64 * 1024
 Arguments.tags = 32
 
 local function refuse(command, what, value, wanted)
-  Errors.argument(command, what .. ' ' .. wanted .. ', not ' .. Errors.name(value))
+  Errors.argument(command, what .. ' ' .. wanted .. ', not ' .. Errors.value(value))
 end
 
 -- A required argument as it came.
@@ -254,7 +254,7 @@ end
 -- What a new name may be.
 function Arguments.plain(command, what, name)
   if what == 'queue' and (#name > 255 or find(name, '[*?]')) then
-    Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.name(name))
+    Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. Errors.value(name))
   elseif #name > 255 then
     Errors.argument(command, what .. ' must have 1 to 255 bytes')
   end

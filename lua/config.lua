@@ -142,6 +142,11 @@ function Config.is_ours(option)
   return OURS[option] or find(option, '%-weight$')
 end
 
+-- Is this a number of jobs that is checked?
+function Config.is_whole(option)
+  return LimitSettings.is_number(option)
+end
+
 -- Is this an option of ours whose value names a queue?
 function Config.names_queue(option)
   return string.sub(option, -#FAILED_QUEUE) == FAILED_QUEUE
@@ -152,7 +157,6 @@ local function numeric(option)
     or UNLISTED[option]
     or Config.is_ours(option)
     or find(option, '%-heartbeat$')
-    or find(option, '%-max%-concurrency$')
     or LimitSettings.is_number(option)
 end
 
@@ -180,15 +184,22 @@ local function check_failed_queue(option, value)
   end
 end
 
+local function check_number(option, value)
+  local number = Arguments.number('config.set', option, value)
+  if number < 0 and Config.is_ours(option) then
+    Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
+  elseif (number < 0 or number % 1 ~= 0) and Config.is_whole(option) then
+    local wanted = ' must be a whole number of jobs, or 0 for any number, not '
+    Errors.argument('config.set', option .. wanted .. value)
+  end
+end
+
 -- config.set option value
 function Config.set(args, i)
   local option = Arguments.given('config.set', 'option', args[i])
   local value = Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
-    local number = Arguments.number('config.set', option, value)
-    if number < 0 and Config.is_ours(option) then
-      Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
-    end
+    check_number(option, value)
   end
   if Config.names_queue(option) then
     check_failed_queue(option, value)

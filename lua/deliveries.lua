@@ -68,7 +68,7 @@ end
 local function carry_out(args, at)
   local command = args[at]
   if not CARRIED[command] then
-    Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. Errors.name(command))
+    Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. Errors.value(command))
   end
   local inner = { command, args[2], args[3] }
   for n = at + 1, #args do

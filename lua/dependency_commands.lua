@@ -24,7 +24,7 @@ function DependencyCommands.depends(args, i)
   local jid = Arguments.name('depends', 'jid', args[i])
   local word = Arguments.given('depends', 'on or off', args[i + 1])
   if word ~= 'on' and word ~= 'off' then
-    Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.name(word))
+    Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.value(word))
   end
   local policy, rare = in_depends(jid)
   local jids = {}

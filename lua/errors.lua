@@ -20,6 +20,11 @@ function Errors.name(value)
   return value
 end
 
+-- The same of a value that is refused.
+function Errors.value(value)
+  return value == '' and 'an empty text' or Errors.name(value)
+end
+
 -- Words as string.format takes them, if there is anything to be put in their places.
 function Errors.worded(words, ...)
   return select('#', ...) > 0 and string.format(words, ...) or words

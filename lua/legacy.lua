@@ -62,7 +62,7 @@ function Legacy.PutOptions()
 end
 
 function Legacy.Config()
-  Config.is_ours, Config.names_queue = no, no
+  Config.is_ours, Config.is_whole, Config.names_queue = no, no, no
 end
 
 -- Whose lock it is.

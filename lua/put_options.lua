@@ -42,7 +42,7 @@ local function check_keys(command, job)
     end
   end
   if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
-    Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. Errors.name(job.ordered))
+    Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. Errors.value(job.ordered))
   end
 end
 
@@ -50,7 +50,10 @@ local function check_rare(command, job)
   if job.on_failure then
     local policy = POLICIES[job.on_failure]
     if not policy then
-      Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. Errors.name(job.on_failure))
+      Errors.argument(
+        command,
+        'on_failure must be block, cancel or run, not ' .. Errors.value(job.on_failure)
+      )
     end
     job.on_failure = policy
   end

@@ -100,13 +100,26 @@ end
 
 local names = list_of(NAMES)
 
+-- Limits, and how many each allowed when the job took them. (Earlier cores wrote their names alone.)
+local function holds(text)
+  local listed = names(text)
+  if not listed then
+    return counts(text)
+  end
+  local found = {}
+  for _, name in ipairs(listed) do
+    found[name] = math.huge
+  end
+  return found
+end
+
 -- Those of jobs. -> what is read, or false
 RecordTexts.of_jobs = {
   tags = names,
   spawners = names,
   beyond = names,
   called = names,
-  holds = counts,
+  holds = holds,
   failure = failure,
   context = object,
   progress = list_of(),

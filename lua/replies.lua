@@ -57,7 +57,7 @@ function Replies.announce(request)
   end
   local client, number = match(request, '^([%w_.~-]+):(%d+)$')
   if not client or #client > 128 then
-    Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.name(request))
+    Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. Errors.value(request))
   end
   scope.client, scope.number = client, number
 end

@@ -107,13 +107,13 @@ function ResultWaiters.await(args, i)
     Errors.argument(
       'await',
       'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
-      Errors.name(waiter)
+      Errors.value(waiter)
     )
   end
   local seconds = math.max(0, math.min(Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
   local kind = args[i + 2]
   if not LOOK[kind or ''] then
-    Errors.argument('await', 'what to wait for must be job or workflow, not ' .. Errors.name(kind))
+    Errors.argument('await', 'what to wait for must be job or workflow, not ' .. Errors.value(kind))
   end
   Arguments.given('await', 'id', args[i + 3])
   Arguments.bounded('await', #args - i - 2)

@@ -38,6 +38,18 @@ function SortedSet.add(name, score, members)
   in_pieces('ZADD', name, values)
 end
 
+-- The member with the lowest score, and the score; nil if there is none.
+function SortedSet.first(name)
+  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+-- The member with the highest score, and the score; nil if there is none.
+function SortedSet.last(name)
+  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
 function SortedSet.add_to_set(name, members)
   in_pieces('SADD', name, members)
 end

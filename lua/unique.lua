@@ -32,7 +32,7 @@ local function check_until(command, job)
     Errors.argument(
       command,
       'unique_until must be start, end or seconds above 0, not %s',
-      Errors.name(until_when)
+      Errors.value(until_when)
     )
   end
   job.period = math.min(seconds, LONGEST)
@@ -73,7 +73,7 @@ function Unique.check(command, job)
     Errors.argument(
       command,
       'conflict must be keep, replace, refuse or take, not %s',
-      Errors.name(job.conflict)
+      Errors.value(job.conflict)
     )
   end
   check_until(command, job)

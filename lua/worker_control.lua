@@ -14,7 +14,7 @@ end
 function WorkerControl.order(args, i)
   local worker, order = Arguments.name('order', 'worker', args[i]), args[i + 1]
   if not KNOWN[Arguments.given('order', 'order', order)] then
-    Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.name(order))
+    Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.value(order))
   end
   must_be_known(worker)
   local name = key.orders(worker)

@@ -15,7 +15,15 @@ from django.conf import settings
 from redis.connection import Connection, ConnectionPool, SSLConnection, parse_url
 
 from django_qless.core.arguments import is_finite
-from django_qless.core.options import OF_A_QUEUE, OPTIONS, TEXTS_OF_A_QUEUE, known
+from django_qless.core.options import (
+    JOBS,
+    OF_A_QUEUE,
+    OPTIONS,
+    RATES,
+    TEXTS_OF_A_QUEUE,
+    is_of,
+    known,
+)
 from django_qless.core.rates import RATE, is_rate
 from django_qless.serialization.sealing import new_cipher, zstd
 
@@ -216,13 +224,9 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             )
         elif name.replace("_", "-") in TEXTS_OF_A_QUEUE:
             yield from _other_queue(name, queue, value)
-        elif name == "rate":
-            if not is_rate(value):
-                text = f": rate of queue {queue!r} must be {RATE}, not {value!r}."
-                yield Problem(text, f"It is {QUEUE_OPTIONS[name]}.")
-        elif not is_number(value) or value < 0:
+        elif wanted := _wanted(f"{queue}-{name.replace('_', '-')}", value, least=0):
             yield Problem(
-                f": {name} of queue {queue!r} must be a number, not {value!r}.",
+                f": {name} of queue {queue!r} must be {wanted}, not {value!r}.",
                 f"It is {QUEUE_OPTIONS[name]}.",
             )
         elif name == DETACHED_LIMIT and (value != int(value) or value < 1):
@@ -241,6 +245,22 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             f": timeout of queue {queue!r} exceeds its hard_timeout.",
             "A job is killed at the hard_timeout, so let the timeout come before it.",
         )
+
+
+def _wanted(option: str, value: Any, least: float | None = None) -> str:
+    """Return what the value of an option of the core must be, or "" if it is that."""
+    if is_of(option, RATES):
+        return (
+            "" if value == "0" or is_rate(value) else f'{RATE}, or "0" for any number'
+        )
+    if is_of(option, JOBS):
+        is_whole = is_number(value) and value >= 0 and value == int(value)
+        return "" if is_whole else "a whole number of jobs, or 0 for any number"
+    if is_of(option, ["weight"]):
+        least = 0
+    if not is_number(value) or (least is not None and value < least):
+        return "a number" if least is None else f"a number from {least}"
+    return ""
 
 
 def _other_queue(name: str, queue: str, value: Any) -> Iterator[Problem]:
@@ -275,11 +295,11 @@ def config(value: Any) -> Iterator[Problem]:
             yield Problem(f": there is no option {name!r}.", near or listed(names))
         elif (
             name != "application"
-            and not str(name).endswith(tuple(f"-{text}" for text in TEXTS_OF_A_QUEUE))
-            and not is_number(each)
+            and not is_of(str(name), [*TEXTS_OF_A_QUEUE])
+            and (wanted := _wanted(str(name), each))
         ):
             yield Problem(
-                f": {name} must be a number, not {each!r}.", f"It is {option.meaning}."
+                f": {name} must be {wanted}, not {each!r}.", f"It is {option.meaning}."
             )
 
 

@@ -148,6 +148,16 @@ def integer(label: str, value: object, least: int | None = None) -> int:
     return value
 
 
+def jobs_at_once(value: object) -> int:
+    """Return a value that must be a number of jobs; 0 stands for any number."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadArgument(
+            "max_concurrency must be a whole number of jobs, or 0 for any number, not "
+            f"{quoted(value)}"
+        )
+    return value
+
+
 def existing_names(
     label: str, values: object, *, least: int = 0, most: int = MOST_ITEMS
 ) -> tuple[str, ...]:

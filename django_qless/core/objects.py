@@ -329,7 +329,8 @@ class BaseQueue(Generic[J]):
     def set_max_concurrency(self, jobs: int) -> Request[None]:
         """Set the number of jobs that may run at the same time; 0: any number."""
         option = f"{self.name}-max-concurrency"
-        return Commands.config_set.build(self.client, option, jobs)
+        most = arguments.jobs_at_once(jobs)
+        return Commands.config_set.build(self.client, option, most)
 
     @command
     def set_rate(self, rate: str) -> Request[None]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Option(NamedTuple):
@@ -57,6 +60,11 @@ OF_A_QUEUE = (
 #: Those of a queue that are no numbers.
 TEXTS_OF_A_QUEUE = frozenset({"failed-queue"})
 
+#: Numbers of jobs: whole numbers, of which 0 stands for any number.
+JOBS = ("max-concurrency", "max-concurrency-of-type", "max-concurrency-per-key")
+
+#: Those that are rates.
+RATES = ("rate", "rate-of-type", "rate-per-key")
 
 #: What may stand behind the name of a job type and a hyphen.
 OF_A_TYPE = (
@@ -76,3 +84,8 @@ def known(name: str) -> Option | None:
         if name.endswith(f"-{option.name}") and name != f"-{option.name}":
             return option._replace(name=name)
     return None
+
+
+def is_of(name: str, kinds: Sequence[str]) -> bool:
+    """Return whether a name is an option of a queue or a type, of one of these kinds."""
+    return name.endswith(tuple(f"-{kind}" for kind in kinds))

@@ -261,7 +261,7 @@ Arguments.text_bytes = 64 * 1024
 Arguments.tags = 32
 
 local function refuse(command, what, value, wanted)
-  modules.Errors.argument(command, what .. ' ' .. wanted .. ', not ' .. modules.Errors.name(value))
+  modules.Errors.argument(command, what .. ' ' .. wanted .. ', not ' .. modules.Errors.value(value))
 end
 
 -- A required argument as it came.
@@ -505,7 +505,7 @@ end
 -- What a new name may be.
 function Arguments.plain(command, what, name)
   if what == 'queue' and (#name > 255 or find(name, '[*?]')) then
-    modules.Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. modules.Errors.name(name))
+    modules.Errors.argument(command, 'queue must have 1 to 255 bytes and neither * nor ?, not ' .. modules.Errors.value(name))
   elseif #name > 255 then
     modules.Errors.argument(command, what .. ' must have 1 to 255 bytes')
   end
@@ -583,6 +583,11 @@ function Errors.name(value)
     return Errors.cut(value, MOST) .. '…'
   end
   return value
+end
+
+-- The same of a value that is refused.
+function Errors.value(value)
+  return value == '' and 'an empty text' or Errors.name(value)
 end
 
 -- Words as string.format takes them, if there is anything to be put in their places.
@@ -1180,6 +1185,11 @@ function Config.is_ours(option)
   return OURS[option] or find(option, '%-weight$')
 end
 
+-- Is this a number of jobs that is checked?
+function Config.is_whole(option)
+  return modules.LimitSettings.is_number(option)
+end
+
 -- Is this an option of ours whose value names a queue?
 function Config.names_queue(option)
   return string.sub(option, -#FAILED_QUEUE) == FAILED_QUEUE
@@ -1190,7 +1200,6 @@ local function numeric(option)
     or UNLISTED[option]
     or Config.is_ours(option)
     or find(option, '%-heartbeat$')
-    or find(option, '%-max%-concurrency$')
     or modules.LimitSettings.is_number(option)
 end
 
@@ -1218,15 +1227,22 @@ local function check_failed_queue(option, value)
   end
 end
 
+local function check_number(option, value)
+  local number = modules.Arguments.number('config.set', option, value)
+  if number < 0 and Config.is_ours(option) then
+    modules.Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
+  elseif (number < 0 or number % 1 ~= 0) and Config.is_whole(option) then
+    local wanted = ' must be a whole number of jobs, or 0 for any number, not '
+    modules.Errors.argument('config.set', option .. wanted .. value)
+  end
+end
+
 -- config.set option value
 function Config.set(args, i)
   local option = modules.Arguments.given('config.set', 'option', args[i])
   local value = modules.Arguments.given('config.set', 'value', args[i + 1])
   if numeric(option) then
-    local number = modules.Arguments.number('config.set', option, value)
-    if number < 0 and Config.is_ours(option) then
-      modules.Errors.argument('config.set', option .. ' must not be below 0, as ' .. value .. ' is')
-    end
+    check_number(option, value)
   end
   if Config.names_queue(option) then
     check_failed_queue(option, value)
@@ -2590,6 +2606,71 @@ function Events.config_unset(option)
   log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+-- The member with the lowest score, and the score; nil if there is none.
+function SortedSet.first(name)
+  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+-- The member with the highest score, and the score; nil if there is none.
+function SortedSet.last(name)
+  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
 elseif module_name == 'Entity' then
 return function()
 local Entity = {}
@@ -2684,7 +2765,7 @@ function Entity.again(jid, queue)
   call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
   modules.History.put(jid, queue)
   modules.Places.work(jid, queue, priority)
-  Entity.listed(jid, queue, scope.now, 0, 0)
+  call('ZADD', key.fresh(queue), modules.NumberFormat.now(), jid)
 end
 
 -- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
@@ -3133,7 +3214,7 @@ local match, find, sub = string.match, string.find, string.sub
 local ASIDE = 100
 
 -- Stands among the options from the first limit on, so that namespaces without any need not look for them.
-local MARK = 'limits'
+local MARK, MARKED = 'limits', '1'
 
 -- What stands behind the name of a job type, or of a queue, and a hyphen.
 local OF_TYPES = {
@@ -3143,7 +3224,7 @@ local OF_TYPES = {
   key_rate = '-rate-per-key',
 }
 local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
-local NUMBERS = { '-max-concurrency-of-type', '-max-concurrency-per-key' }
+local NUMBERS = { '-max-concurrency', '-max-concurrency-of-type', '-max-concurrency-per-key' }
 
 local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
 
@@ -3167,8 +3248,8 @@ end
 
 function LimitSettings.mark()
   if not LimitSettings.exist() then
-    call('HSET', key.config(), MARK, '1')
-    modules.Config.note(MARK, '1')
+    call('HSET', key.config(), MARK, MARKED)
+    modules.Config.note(MARK, MARKED)
   end
 end
 
@@ -3189,7 +3270,7 @@ function LimitSettings.is_rate(option)
   return ends_with(option, RATES) ~= nil
 end
 
--- Is it a number of jobs, of a type or of a key?
+-- Is it a number of jobs?
 function LimitSettings.is_number(option)
   return ends_with(option, NUMBERS) ~= nil
 end
@@ -3199,8 +3280,9 @@ function LimitSettings.check_rate(command, option, value)
   if value ~= '0' and not LimitSettings.rate(value) then
     modules.Errors.argument(
       command,
-      option .. ' must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
-      modules.Errors.name(value)
+      '%s must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
+      modules.Errors.name(option),
+      modules.Errors.value(value)
     )
   end
 end
@@ -3208,7 +3290,7 @@ end
 -- An option was changed that may be a limit: what it holds back is looked at again.
 function LimitSettings.changed(option)
   local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
-  local of_queue = not of_type and ends_with(option, { '-rate', '-max-concurrency' })
+  local of_queue = ends_with(option, { '-rate', '-max-concurrency' })
   if of_type then
     LimitSettings.mark()
     modules.Limits.look_again(sub(option, 1, -#of_type - 1))
@@ -3438,59 +3520,6 @@ function Samples.finish()
     add(one.second, one.kind, one.value, one.n, one.queue)
   end
   write()
-end
-end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
 end
 end
 elseif module_name == 'Stats' then
@@ -3782,7 +3811,7 @@ local function next_look(limit)
     return scope.now
   end
   local look = scope.now + EVERY
-  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
+  local _, called = modules.SortedSet.first(key.limit_called(limit.name))
   look = called and math.min(look, called + LATE) or look
   if limit.rate then
     look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
@@ -3871,14 +3900,14 @@ local function leave_aside(jid, queue, name)
   call('HDEL', key.job(jid), 'aside')
 end
 
--- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+-- Brings a job back into the work that the limit has set aside. -> whether it was not there for nothing
 function Limits.bring(jid, name, score, afresh)
   local queue, state, priority, aside, its_called =
     modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
   if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
     call('ZREM', key.limit_aside(name), jid) -- another core has moved it
     call('ZREM', key.place(queue or '', 'aside'), jid)
-    return nil
+    return false
   end
   leave_aside(jid, queue, name)
   if afresh and score ~= 'inf' then
@@ -3892,7 +3921,7 @@ function Limits.bring(jid, name, score, afresh)
     look_after(other, LATE)
   end
   Limits.note_called(jid, called, name, modules.NumberFormat.now())
-  return queue
+  return true
 end
 
 -- The limit of that name: how much room it has is known by the job types of those it holds back.
@@ -3901,7 +3930,7 @@ local function limit_of(name, klass)
     return nil
   end
   if not klass then
-    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    local jid = modules.SortedSet.last(key.limit_aside(name))
     klass = jid and call('HGET', key.job(jid), 'klass') or ''
   end
   return modules.LimitSettings.named(name, klass) or { name = name }
@@ -3919,15 +3948,10 @@ local function call_some(limit)
   local most = math.min(room, CALLED - (scope.called or 0))
   local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
   scope.called = (scope.called or 0) + #list / 2
-  local queue
   for n = 1, #list, 2 do
-    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+    Limits.bring(list[n], limit.name, list[n + 1])
   end
-  if most < room then
-    look_after(limit.name, 0)
-  elseif queue then
-    look_after(limit.name, LATE)
-  end
+  look_after(limit.name, most < room and 0 or LATE)
 end
 
 -- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
@@ -4114,7 +4138,7 @@ function Limits.next_due(queue)
   if not modules.LimitSettings.exist() then
     return nil
   end
-  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local _, first = modules.SortedSet.first(key.place(queue, 'openings'))
   local rate = modules.LimitSettings.of_queue(queue)
   if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
     local room, opens = modules.Rates.room('queue:' .. queue, rate)
@@ -4315,7 +4339,7 @@ local function check_until(command, job)
     modules.Errors.argument(
       command,
       'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.name(until_when)
+      modules.Errors.value(until_when)
     )
   end
   job.period = math.min(seconds, LONGEST)
@@ -4356,7 +4380,7 @@ function Unique.check(command, job)
     modules.Errors.argument(
       command,
       'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.name(job.conflict)
+      modules.Errors.value(job.conflict)
     )
   end
   check_until(command, job)
@@ -8042,7 +8066,7 @@ end
 -- When there is more room than now; nil if nothing has started lately.
 function Rates.opens(name, rate)
   local _, ends = read_buckets(key.limit_buckets(name), rate)
-  local start = tonumber(call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')[2])
+  local _, start = modules.SortedSet.first(key.limit_starts(name))
   return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
 end
 
@@ -8055,23 +8079,22 @@ end
 -- The rate that these words stand for.
 local function rate_of(of)
   local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
-  return count and { count = tonumber(count), per = tonumber(per) or 0 }
+  return tonumber(per) and { count = tonumber(count), per = tonumber(per) }
 end
 
 -- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
 -- the clock was set back since.
 function Rates.last(name)
-  local last = call('ZREVRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
-  local rate = last[1] and rate_of(string.match(last[1], '^.*:(.*)$'))
-  if rate and tonumber(last[2]) <= scope.now then
-    local since = text(tonumber(last[2]) - rate.per)
-    return rate, call('ZCOUNT', key.limit_starts(name), since, last[2])
+  local last, start = modules.SortedSet.last(key.limit_starts(name))
+  local rate = rate_of(string.match(last, '^.*:(.*)$'))
+  if rate and start <= scope.now then
+    return rate, call('ZCOUNT', key.limit_starts(name), text(start - rate.per), text(start))
   end
 end
 
 -- The same of buckets: all that are kept were in the window of the last start.
 function Rates.last_of_buckets(name)
-  local sum, newest, rate = 0, 0, nil
+  local sum, newest, rate = 0, -math.huge, nil
   for bucket, count in pairs(modules.Hash.all(key.limit_buckets(name))) do
     if bucket == RATE then
       rate = rate_of(count)
@@ -8786,7 +8809,7 @@ local function check_keys(command, job)
     end
   end
   if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
-    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.name(job.ordered))
+    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.value(job.ordered))
   end
 end
 
@@ -8794,7 +8817,10 @@ local function check_rare(command, job)
   if job.on_failure then
     local policy = POLICIES[job.on_failure]
     if not policy then
-      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
+      modules.Errors.argument(
+        command,
+        'on_failure must be block, cancel or run, not ' .. modules.Errors.value(job.on_failure)
+      )
     end
     job.on_failure = policy
   end
@@ -8890,7 +8916,7 @@ local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
 local function interval_of(command, value)
   local interval = modules.Arguments.number(command, 'interval', value)
   if interval <= 0 then
-    modules.Errors.argument(command, 'interval must be greater than 0, not ' .. modules.Errors.name(value))
+    modules.Errors.argument(command, 'interval must be greater than 0, not ' .. modules.Errors.value(value))
   end
   return interval
 end
@@ -8912,7 +8938,7 @@ function Recurring.recur(args, i)
   local data = args[i + 3]
   modules.Arguments.json('recur', 'data', data)
   if args[i + 4] ~= 'interval' then
-    modules.Errors.argument('recur', 'schedule type "interval" wanted, not ' .. modules.Errors.name(args[i + 4]))
+    modules.Errors.argument('recur', 'schedule type "interval" wanted, not ' .. modules.Errors.value(args[i + 4]))
   end
   local interval = interval_of('recur', args[i + 5])
   local offset = modules.Arguments.number('recur', 'offset', args[i + 6])
@@ -9204,7 +9230,7 @@ function Replies.announce(request)
   end
   local client, number = match(request, '^([%w_.~-]+):(%d+)$')
   if not client or #client > 128 then
-    modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.name(request))
+    modules.Errors.raise('BADARG', 'request must be <client>:<number>, not ' .. modules.Errors.value(request))
   end
   scope.client, scope.number = client, number
 end
@@ -9365,13 +9391,13 @@ function ResultWaiters.await(args, i)
     modules.Errors.argument(
       'await',
       'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
-      modules.Errors.name(waiter)
+      modules.Errors.value(waiter)
     )
   end
   local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
   local kind = args[i + 2]
   if not LOOK[kind or ''] then
-    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
+    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.value(kind))
   end
   modules.Arguments.given('await', 'id', args[i + 3])
   modules.Arguments.bounded('await', #args - i - 2)
@@ -9856,13 +9882,13 @@ end
 -- The job takes the last position. (Nothing changes if it has one.)
 function Turns.join(jid, name)
   local order = key.limit_order(name)
-  local last = call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
-  call('ZADD', order, 'NX', last[2] and tonumber(last[2]) + 1 or 1, jid)
+  local _, last = modules.SortedSet.last(order)
+  call('ZADD', order, 'NX', (last or 0) + 1, jid)
   call('HSET', key.job(jid), 'turn', name, 'rare', '1')
 end
 
 local function head_of(name)
-  return call('ZRANGE', key.limit_order(name), 0, 0)[1]
+  return (modules.SortedSet.first(key.limit_order(name)))
 end
 
 -- The first of a key is back in the work, if it was set aside for its turn.
@@ -9900,7 +9926,7 @@ local function order_of(jid, klass, job)
     job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
     Turns.join(jid, job.turn)
   end
-  return job.ordered and job.turn
+  return job.turn
 end
 
 -- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
@@ -9920,10 +9946,9 @@ function Turns.set_aside(jid, queue, klass, job)
   local name = Turns.obstacle(jid, queue, klass, job, false)
   local score = exact(modules.Places.score(job.priority, scope.now))
   if name then
-    modules.Limits.set_aside(jid, queue, name, score, nil, { state = 'waiting' })
+    modules.Limits.set_aside(jid, queue, name, score, nil, {})
     return true
   elseif job.fair_by then
-    modules.LimitSettings.mark()
     modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
   end
   return false
@@ -9942,11 +9967,10 @@ end
 
 -- The same for the job that stands in the work for its tenant.
 local function heal_tenant(name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local queue = call('HGET', key.job(jid), 'queue')
-    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-      call('ZREM', key.limit_called(name), jid)
-    end
+  local jid = modules.SortedSet.first(key.limit_called(name))
+  local queue = jid and call('HGET', key.job(jid), 'queue')
+  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    call('ZREM', key.limit_called(name), jid)
   end
 end
 
@@ -10778,7 +10802,6 @@ local function run_now(queue, entity, jid, record)
     record.queue, record.retries = queue, modules.Record.read('retries', record.retries, 0)
     record.priority, record.tags =
       modules.Record.read('priority', record.priority, 0), modules.Record.read('tags', record.tags)
-    record.batch = record.batch or '1'
     modules.EntityPush.enqueue(record, entity, jid, nil, '')
     remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)
@@ -10871,7 +10894,7 @@ local CHECKS = {
   interval = function(command, value)
     local interval = modules.Arguments.number(command, 'interval', value)
     if interval < 1 then
-      modules.Errors.argument(command, 'interval must be at least 1 second, not ' .. modules.Errors.name(value))
+      modules.Errors.argument(command, 'interval must be at least 1 second, not ' .. modules.Errors.value(value))
     end
     return interval
   end,
@@ -10890,7 +10913,7 @@ local CHECKS = {
   end,
   missed = function(command, value)
     if not modules.Ticks.policies[value] then
-      modules.Errors.argument(command, 'missed must be all, last or none, not ' .. modules.Errors.name(value))
+      modules.Errors.argument(command, 'missed must be all, last or none, not ' .. modules.Errors.value(value))
     end
     return value
   end,
@@ -11117,7 +11140,8 @@ end
 
 -- When a holder is to be looked at next, or nil.
 function Holders.next_look(name)
-  return tonumber(call('ZRANGE', key.limit_holders(name), 0, 0, 'WITHSCORES')[2])
+  local _, look = modules.SortedSet.first(key.limit_holders(name))
+  return look
 end
 
 -- The job with a lock until `expires` takes what it needs of these limits. It held others `before`, under a lock
@@ -12204,7 +12228,7 @@ function Cron.mend(args, i)
     modules.Errors.argument(
       'schedule.mend',
       'cursor must be what the last step answered, not %s',
-      modules.Errors.name(args[i])
+      modules.Errors.value(args[i])
     )
   end
   at, offset = tonumber(at), tonumber(offset)
@@ -12305,7 +12329,7 @@ end
 local function carry_out(args, at)
   local command = args[at]
   if not CARRIED[command] then
-    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.name(command))
+    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.value(command))
   end
   local inner = { command, args[2], args[3] }
   for n = at + 1, #args do
@@ -12530,7 +12554,7 @@ local function read_items(args, i, count, queue)
       items[entity], order[#order + 1] = item, item
       modules.Arguments.object('push', 'data', item.data)
       if not string.find(item.data, '^{.+}$') then
-        modules.Errors.argument('push', 'data must be an object with members, not ' .. modules.Errors.name(item.data))
+        modules.Errors.argument('push', 'data must be an object with members, not ' .. modules.Errors.value(item.data))
       end
       item.due = args[at + 4] ~= '' and modules.Arguments.number('push', 'due', args[at + 4]) or nil
     end
@@ -12554,14 +12578,14 @@ end
 
 -- Puts the job of an entity that is in no place into its queue; `more` are fields of the job.
 function EntityPush.enqueue(more, entity, jid, due, worker)
-  local is_late = due and due > scope.now
+  local late = due and due > scope.now and due
   local job = {
     queue = more.queue,
     jid = jid,
     klass = more.klass,
     data = more.data,
-    delay = is_late and due - scope.now or 0,
-    at = is_late and due or nil,
+    delay = late and late - scope.now or 0,
+    at = late or nil,
     priority = more.priority,
     retries = more.retries,
     tags = more.tags,
@@ -12573,7 +12597,7 @@ function EntityPush.enqueue(more, entity, jid, due, worker)
   modules.Put.look(job)
   modules.PutStore.store(job, worker, modules.Tracking.is_tracked(jid))
   modules.Minutes.count(more.queue, 'put', 1)
-  modules.Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
+  modules.Entity.listed(jid, more.queue, late or scope.now, more.retries, more.retries)
 end
 
 -- push worker queue klass n (entity data payload score due)*n [pairs] -> how many payloads are new
@@ -12699,13 +12723,13 @@ modules.LimitView = LimitView
 -- limits/limit_view.lua
 -- Limits as pages show them: what holds jobs back, by how much, and until when.
 
-local find, sub = string.find, string.sub
+local match = string.match
 
 local MOST = 100 -- limits of one page
 
 -- What a limit is for people: its kind, the job type it belongs to, and the key or tenant it counts for.
 local function described(name, klass, limit_key, fair_by)
-  local kind = sub(name, 1, find(name, ':', 1, true) - 1)
+  local kind = match(name, '^%l+')
   local of_key = kind == 'key' or kind == 'order'
   return {
     kind = kind,
@@ -12740,7 +12764,7 @@ local function with_figures(shown, name, klass)
 end
 
 local function one(name, queue)
-  local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+  local jid = modules.SortedSet.last(key.limit_aside(name))
   if not jid then
     return nil
   end
@@ -13847,13 +13871,26 @@ end
 
 local names = list_of(NAMES)
 
+-- Limits, and how many each allowed when the job took them. (Earlier cores wrote their names alone.)
+local function holds(text)
+  local listed = names(text)
+  if not listed then
+    return counts(text)
+  end
+  local found = {}
+  for _, name in ipairs(listed) do
+    found[name] = math.huge
+  end
+  return found
+end
+
 -- Those of jobs. -> what is read, or false
 RecordTexts.of_jobs = {
   tags = names,
   spawners = names,
   beyond = names,
   called = names,
-  holds = counts,
+  holds = holds,
   failure = failure,
   context = object,
   progress = list_of(),
@@ -14402,7 +14439,7 @@ end
 function WorkerControl.order(args, i)
   local worker, order = modules.Arguments.name('order', 'worker', args[i]), args[i + 1]
   if not KNOWN[modules.Arguments.given('order', 'order', order)] then
-    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.name(order))
+    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.value(order))
   end
   must_be_known(worker)
   local name = key.orders(worker)
@@ -14460,7 +14497,10 @@ end
 local function new_id(command, id)
   modules.Arguments.given(command, 'workflow', id)
   if not match(id, '^[%w_.~-]+$') or #id > 128 then
-    modules.Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. modules.Errors.name(id))
+    modules.Errors.argument(
+      command,
+      'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. modules.Errors.value(id)
+    )
   end
   if call('EXISTS', key.workflow(id)) == 1 then
     modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' exists already')
@@ -14636,7 +14676,7 @@ function WorkflowPut.stage(args, i)
   local seconds = modules.Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
   local stage = STAGE[args[i + 2] or '']
   if not stage then
-    modules.Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. modules.Errors.name(args[i + 2]))
+    modules.Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. modules.Errors.value(args[i + 2]))
   end
   modules.Workflow.will_take(id)
   local raw = slice(args, i + 3) -- before it is read, which changes places in it
@@ -15160,7 +15200,10 @@ function Audit.audit(args, i)
   else
     local scan = cursor == '0' and '0' or match(cursor, '^key:(%d+)$')
     if not scan then
-      modules.Errors.argument('audit', 'cursor must be 0 or what the last step answered, not ' .. modules.Errors.name(cursor))
+      modules.Errors.argument(
+        'audit',
+        'cursor must be 0 or what the last step answered, not ' .. modules.Errors.value(cursor)
+      )
     end
     report.cursor = check_keys(report, scan, count)
   end
@@ -15369,7 +15412,7 @@ function DependencyCommands.depends(args, i)
   local jid = modules.Arguments.name('depends', 'jid', args[i])
   local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
   if word ~= 'on' and word ~= 'off' then
-    modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.name(word))
+    modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.value(word))
   end
   local policy, rare = in_depends(jid)
   local jids = {}
@@ -15717,7 +15760,7 @@ function FailureGroups.list(args, i)
   local order = modules.Arguments.given('failure.groups', 'order', args[i])
   local rank = ORDERS[order]
   if not rank then
-    modules.Errors.argument('failure.groups', 'order must be count or last, not ' .. modules.Errors.name(order))
+    modules.Errors.argument('failure.groups', 'order must be count or last, not ' .. modules.Errors.value(order))
   end
   local offset = modules.Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
   local count = math.min(modules.Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
@@ -15905,7 +15948,7 @@ function Legacy.PutOptions()
 end
 
 function Legacy.Config()
-  modules.Config.is_ours, modules.Config.names_queue = no, no
+  modules.Config.is_ours, modules.Config.is_whole, modules.Config.names_queue = no, no, no
 end
 
 -- Whose lock it is.

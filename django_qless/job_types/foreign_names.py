@@ -15,7 +15,6 @@ OPTIONS = {
     "max_age": "expires= (seconds)",
     "max_backoff": "backoff=exponential(…)",
     "min_backoff": "backoff=exponential(…)",
-    "rate_limit": "max_concurrency of the queue, in QUEUES; there are no rates",
     "retry_backoff": "backoff=exponential(…)",
     "serializer": "JSON, the only one there is",
     "store_results": "result_ttl= (seconds); 0: no result is kept",

@@ -55,7 +55,6 @@ local function run_now(queue, entity, jid, record)
     record.queue, record.retries = queue, Record.read('retries', record.retries, 0)
     record.priority, record.tags =
       Record.read('priority', record.priority, 0), Record.read('tags', record.tags)
-    record.batch = record.batch or '1'
     EntityPush.enqueue(record, entity, jid, nil, '')
     remaining = math.max(0, record.retries - 1)
     call('HSET', key.job(jid), 'remaining', remaining)

@@ -87,7 +87,7 @@ function Entity.again(jid, queue)
   call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
   History.put(jid, queue)
   Places.work(jid, queue, priority)
-  Entity.listed(jid, queue, scope.now, 0, 0)
+  call('ZADD', key.fresh(queue), NumberFormat.now(), jid)
 end
 
 -- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.

@@ -66,7 +66,7 @@ local function read_items(args, i, count, queue)
       items[entity], order[#order + 1] = item, item
       Arguments.object('push', 'data', item.data)
       if not string.find(item.data, '^{.+}$') then
-        Errors.argument('push', 'data must be an object with members, not ' .. Errors.name(item.data))
+        Errors.argument('push', 'data must be an object with members, not ' .. Errors.value(item.data))
       end
       item.due = args[at + 4] ~= '' and Arguments.number('push', 'due', args[at + 4]) or nil
     end
@@ -90,14 +90,14 @@ end
 
 -- Puts the job of an entity that is in no place into its queue; `more` are fields of the job.
 function EntityPush.enqueue(more, entity, jid, due, worker)
-  local is_late = due and due > scope.now
+  local late = due and due > scope.now and due
   local job = {
     queue = more.queue,
     jid = jid,
     klass = more.klass,
     data = more.data,
-    delay = is_late and due - scope.now or 0,
-    at = is_late and due or nil,
+    delay = late and late - scope.now or 0,
+    at = late or nil,
     priority = more.priority,
     retries = more.retries,
     tags = more.tags,
@@ -109,7 +109,7 @@ function EntityPush.enqueue(more, entity, jid, due, worker)
   Put.look(job)
   PutStore.store(job, worker, Tracking.is_tracked(jid))
   Minutes.count(more.queue, 'put', 1)
-  Entity.listed(jid, more.queue, due or scope.now, more.retries, more.retries)
+  Entity.listed(jid, more.queue, late or scope.now, more.retries, more.retries)
 end
 
 -- push worker queue klass n (entity data payload score due)*n [pairs] -> how many payloads are new

@@ -20,7 +20,8 @@ end
 
 -- When a holder is to be looked at next, or nil.
 function Holders.next_look(name)
-  return tonumber(call('ZRANGE', key.limit_holders(name), 0, 0, 'WITHSCORES')[2])
+  local _, look = SortedSet.first(key.limit_holders(name))
+  return look
 end
 
 -- The job with a lock until `expires` takes what it needs of these limits. It held others `before`, under a lock

@@ -6,7 +6,7 @@ local match, find, sub = string.match, string.find, string.sub
 local ASIDE = 100
 
 -- Stands among the options from the first limit on, so that namespaces without any need not look for them.
-local MARK = 'limits'
+local MARK, MARKED = 'limits', '1'
 
 -- What stands behind the name of a job type, or of a queue, and a hyphen.
 local OF_TYPES = {
@@ -16,7 +16,7 @@ local OF_TYPES = {
   key_rate = '-rate-per-key',
 }
 local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
-local NUMBERS = { '-max-concurrency-of-type', '-max-concurrency-per-key' }
+local NUMBERS = { '-max-concurrency', '-max-concurrency-of-type', '-max-concurrency-per-key' }
 
 local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
 
@@ -40,8 +40,8 @@ end
 
 function LimitSettings.mark()
   if not LimitSettings.exist() then
-    call('HSET', key.config(), MARK, '1')
-    Config.note(MARK, '1')
+    call('HSET', key.config(), MARK, MARKED)
+    Config.note(MARK, MARKED)
   end
 end
 
@@ -62,7 +62,7 @@ function LimitSettings.is_rate(option)
   return ends_with(option, RATES) ~= nil
 end
 
--- Is it a number of jobs, of a type or of a key?
+-- Is it a number of jobs?
 function LimitSettings.is_number(option)
   return ends_with(option, NUMBERS) ~= nil
 end
@@ -72,8 +72,9 @@ function LimitSettings.check_rate(command, option, value)
   if value ~= '0' and not LimitSettings.rate(value) then
     Errors.argument(
       command,
-      option .. ' must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
-      Errors.name(value)
+      '%s must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
+      Errors.name(option),
+      Errors.value(value)
     )
   end
 end
@@ -81,7 +82,7 @@ end
 -- An option was changed that may be a limit: what it holds back is looked at again.
 function LimitSettings.changed(option)
   local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
-  local of_queue = not of_type and ends_with(option, { '-rate', '-max-concurrency' })
+  local of_queue = ends_with(option, { '-rate', '-max-concurrency' })
   if of_type then
     LimitSettings.mark()
     Limits.look_again(sub(option, 1, -#of_type - 1))

@@ -1,12 +1,12 @@
 -- Limits as pages show them: what holds jobs back, by how much, and until when.
 
-local find, sub = string.find, string.sub
+local match = string.match
 
 local MOST = 100 -- limits of one page
 
 -- What a limit is for people: its kind, the job type it belongs to, and the key or tenant it counts for.
 local function described(name, klass, limit_key, fair_by)
-  local kind = sub(name, 1, find(name, ':', 1, true) - 1)
+  local kind = match(name, '^%l+')
   local of_key = kind == 'key' or kind == 'order'
   return {
     kind = kind,
@@ -41,7 +41,7 @@ local function with_figures(shown, name, klass)
 end
 
 local function one(name, queue)
-  local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+  local jid = SortedSet.last(key.limit_aside(name))
   if not jid then
     return nil
   end

@@ -46,7 +46,7 @@ local function next_look(limit)
     return scope.now
   end
   local look = scope.now + EVERY
-  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
+  local _, called = SortedSet.first(key.limit_called(limit.name))
   look = called and math.min(look, called + LATE) or look
   if limit.rate then
     look = math.min(look, Rates.opens(limit.name, limit.rate) or look)
@@ -135,14 +135,14 @@ local function leave_aside(jid, queue, name)
   call('HDEL', key.job(jid), 'aside')
 end
 
--- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+-- Brings a job back into the work that the limit has set aside. -> whether it was not there for nothing
 function Limits.bring(jid, name, score, afresh)
   local queue, state, priority, aside, its_called =
     Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
   if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
     call('ZREM', key.limit_aside(name), jid) -- another core has moved it
     call('ZREM', key.place(queue or '', 'aside'), jid)
-    return nil
+    return false
   end
   leave_aside(jid, queue, name)
   if afresh and score ~= 'inf' then
@@ -156,7 +156,7 @@ function Limits.bring(jid, name, score, afresh)
     look_after(other, LATE)
   end
   Limits.note_called(jid, called, name, NumberFormat.now())
-  return queue
+  return true
 end
 
 -- The limit of that name: how much room it has is known by the job types of those it holds back.
@@ -165,7 +165,7 @@ local function limit_of(name, klass)
     return nil
   end
   if not klass then
-    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    local jid = SortedSet.last(key.limit_aside(name))
     klass = jid and call('HGET', key.job(jid), 'klass') or ''
   end
   return LimitSettings.named(name, klass) or { name = name }
@@ -183,15 +183,10 @@ local function call_some(limit)
   local most = math.min(room, CALLED - (scope.called or 0))
   local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
   scope.called = (scope.called or 0) + #list / 2
-  local queue
   for n = 1, #list, 2 do
-    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+    Limits.bring(list[n], limit.name, list[n + 1])
   end
-  if most < room then
-    look_after(limit.name, 0)
-  elseif queue then
-    look_after(limit.name, LATE)
-  end
+  look_after(limit.name, most < room and 0 or LATE)
 end
 
 -- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
@@ -378,7 +373,7 @@ function Limits.next_due(queue)
   if not LimitSettings.exist() then
     return nil
   end
-  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local _, first = SortedSet.first(key.place(queue, 'openings'))
   local rate = LimitSettings.of_queue(queue)
   if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
     local room, opens = Rates.room('queue:' .. queue, rate)

@@ -119,7 +119,7 @@ end
 -- When there is more room than now; nil if nothing has started lately.
 function Rates.opens(name, rate)
   local _, ends = read_buckets(key.limit_buckets(name), rate)
-  local start = tonumber(call('ZRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')[2])
+  local _, start = SortedSet.first(key.limit_starts(name))
   return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
 end
 
@@ -132,23 +132,22 @@ end
 -- The rate that these words stand for.
 local function rate_of(of)
   local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
-  return count and { count = tonumber(count), per = tonumber(per) or 0 }
+  return tonumber(per) and { count = tonumber(count), per = tonumber(per) }
 end
 
 -- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
 -- the clock was set back since.
 function Rates.last(name)
-  local last = call('ZREVRANGE', key.limit_starts(name), 0, 0, 'WITHSCORES')
-  local rate = last[1] and rate_of(string.match(last[1], '^.*:(.*)$'))
-  if rate and tonumber(last[2]) <= scope.now then
-    local since = text(tonumber(last[2]) - rate.per)
-    return rate, call('ZCOUNT', key.limit_starts(name), since, last[2])
+  local last, start = SortedSet.last(key.limit_starts(name))
+  local rate = rate_of(string.match(last, '^.*:(.*)$'))
+  if rate and start <= scope.now then
+    return rate, call('ZCOUNT', key.limit_starts(name), text(start - rate.per), text(start))
   end
 end
 
 -- The same of buckets: all that are kept were in the window of the last start.
 function Rates.last_of_buckets(name)
-  local sum, newest, rate = 0, 0, nil
+  local sum, newest, rate = 0, -math.huge, nil
   for bucket, count in pairs(Hash.all(key.limit_buckets(name))) do
     if bucket == RATE then
       rate = rate_of(count)

@@ -26,13 +26,13 @@ end
 -- The job takes the last position. (Nothing changes if it has one.)
 function Turns.join(jid, name)
   local order = key.limit_order(name)
-  local last = call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
-  call('ZADD', order, 'NX', last[2] and tonumber(last[2]) + 1 or 1, jid)
+  local _, last = SortedSet.last(order)
+  call('ZADD', order, 'NX', (last or 0) + 1, jid)
   call('HSET', key.job(jid), 'turn', name, 'rare', '1')
 end
 
 local function head_of(name)
-  return call('ZRANGE', key.limit_order(name), 0, 0)[1]
+  return (SortedSet.first(key.limit_order(name)))
 end
 
 -- The first of a key is back in the work, if it was set aside for its turn.
@@ -70,7 +70,7 @@ local function order_of(jid, klass, job)
     job.turn = LimitSettings.of_order(klass, job.limit_key)
     Turns.join(jid, job.turn)
   end
-  return job.ordered and job.turn
+  return job.turn
 end
 
 -- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
@@ -90,10 +90,9 @@ function Turns.set_aside(jid, queue, klass, job)
   local name = Turns.obstacle(jid, queue, klass, job, false)
   local score = exact(Places.score(job.priority, scope.now))
   if name then
-    Limits.set_aside(jid, queue, name, score, nil, { state = 'waiting' })
+    Limits.set_aside(jid, queue, name, score, nil, {})
     return true
   elseif job.fair_by then
-    LimitSettings.mark()
     Limits.note_called(jid, {}, LimitSettings.of_tenant(queue, job.fair_by), NumberFormat.now())
   end
   return false
@@ -112,11 +111,10 @@ end
 
 -- The same for the job that stands in the work for its tenant.
 local function heal_tenant(name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local queue = call('HGET', key.job(jid), 'queue')
-    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-      call('ZREM', key.limit_called(name), jid)
-    end
+  local jid = SortedSet.first(key.limit_called(name))
+  local queue = jid and call('HGET', key.job(jid), 'queue')
+  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    call('ZREM', key.limit_called(name), jid)
   end
 end
 

@@ -168,7 +168,7 @@ function Cron.mend(args, i)
     Errors.argument(
       'schedule.mend',
       'cursor must be what the last step answered, not %s',
-      Errors.name(args[i])
+      Errors.value(args[i])
     )
   end
   at, offset = tonumber(at), tonumber(offset)

@@ -30,7 +30,7 @@ local CHECKS = {
   interval = function(command, value)
     local interval = Arguments.number(command, 'interval', value)
     if interval < 1 then
-      Errors.argument(command, 'interval must be at least 1 second, not ' .. Errors.name(value))
+      Errors.argument(command, 'interval must be at least 1 second, not ' .. Errors.value(value))
     end
     return interval
   end,
@@ -49,7 +49,7 @@ local CHECKS = {
   end,
   missed = function(command, value)
     if not Ticks.policies[value] then
-      Errors.argument(command, 'missed must be all, last or none, not ' .. Errors.name(value))
+      Errors.argument(command, 'missed must be all, last or none, not ' .. Errors.value(value))
     end
     return value
   end,

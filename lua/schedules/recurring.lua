@@ -7,7 +7,7 @@ local OPTIONS = { priority = true, tags = true, retries = true, backlog = true }
 local function interval_of(command, value)
   local interval = Arguments.number(command, 'interval', value)
   if interval <= 0 then
-    Errors.argument(command, 'interval must be greater than 0, not ' .. Errors.name(value))
+    Errors.argument(command, 'interval must be greater than 0, not ' .. Errors.value(value))
   end
   return interval
 end
@@ -29,7 +29,7 @@ function Recurring.recur(args, i)
   local data = args[i + 3]
   Arguments.json('recur', 'data', data)
   if args[i + 4] ~= 'interval' then
-    Errors.argument('recur', 'schedule type "interval" wanted, not ' .. Errors.name(args[i + 4]))
+    Errors.argument('recur', 'schedule type "interval" wanted, not ' .. Errors.value(args[i + 4]))
   end
   local interval = interval_of('recur', args[i + 5])
   local offset = Arguments.number('recur', 'offset', args[i + 6])

@@ -399,7 +399,10 @@ function Audit.audit(args, i)
   else
     local scan = cursor == '0' and '0' or match(cursor, '^key:(%d+)$')
     if not scan then
-      Errors.argument('audit', 'cursor must be 0 or what the last step answered, not ' .. Errors.name(cursor))
+      Errors.argument(
+        'audit',
+        'cursor must be 0 or what the last step answered, not ' .. Errors.value(cursor)
+      )
     end
     report.cursor = check_keys(report, scan, count)
   end

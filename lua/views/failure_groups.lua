@@ -60,7 +60,7 @@ function FailureGroups.list(args, i)
   local order = Arguments.given('failure.groups', 'order', args[i])
   local rank = ORDERS[order]
   if not rank then
-    Errors.argument('failure.groups', 'order must be count or last, not ' .. Errors.name(order))
+    Errors.argument('failure.groups', 'order must be count or last, not ' .. Errors.value(order))
   end
   local offset = Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
   local count = math.min(Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)

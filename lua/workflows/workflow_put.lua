@@ -15,7 +15,10 @@ end
 local function new_id(command, id)
   Arguments.given(command, 'workflow', id)
   if not match(id, '^[%w_.~-]+$') or #id > 128 then
-    Errors.argument(command, 'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.name(id))
+    Errors.argument(
+      command,
+      'workflow must be 1 to 128 letters, digits and _ . ~ -, not ' .. Errors.value(id)
+    )
   end
   if call('EXISTS', key.workflow(id)) == 1 then
     Errors.raise('STATE', command .. '(): Workflow ' .. Errors.name(id) .. ' exists already')
@@ -191,7 +194,7 @@ function WorkflowPut.stage(args, i)
   local seconds = Arguments.whole('workflow.stage', 'seconds', args[i + 1], 1)
   local stage = STAGE[args[i + 2] or '']
   if not stage then
-    Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. Errors.name(args[i + 2]))
+    Errors.argument('workflow.stage', 'jobs or links wanted, not ' .. Errors.value(args[i + 2]))
   end
   Workflow.will_take(id)
   local raw = slice(args, i + 3) -- before it is read, which changes places in it

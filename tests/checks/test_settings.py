@@ -153,12 +153,12 @@ def found(**options: object) -> list[tuple[str, str]]:
         (
             {"default": {**GOOD, "QUEUES": {"m": {"heartbeat": "60"}}}},
             "E011",
-            "must be a number, not '60'",
+            "must be a number from 0, not '60'",
         ),
         (
             {"default": {**GOOD, "QUEUES": {"m": {"weight": -0.5}}}},
             "E011",
-            "must be a number, not -0.5",
+            "must be a number from 0, not -0.5",
         ),
         (
             {"default": {**GOOD, "QUEUES": {"m": {"failed_queue": "m"}}}},

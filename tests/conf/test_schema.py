@@ -22,6 +22,9 @@ CACHES = {
 LONGEST = "p" * 100
 
 
+JOBS = "must be a whole number of jobs, or 0 for any number"
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -51,6 +54,14 @@ LONGEST = "p" * 100
         {"QUEUES": {"q": {}}},
         {"QUEUES": {"q": {"heartbeat": 0, "max_concurrency": 0, "weight": 0}}},
         {"QUEUES": {"q": {"timeout": 0.001, "hard_timeout": 0.001}}},
+        {"QUEUES": {"q": {"max_concurrency": 2.0, "rate": "0"}}},
+        {
+            "CONFIG": {
+                "q-rate": "100/m",
+                "t-rate-per-key": "0",
+                "t-max-concurrency-of-type": 3,
+            }
+        },
         {"QUEUES": {"q": {"timeout": 9}}},
         {"QUEUES": {"q": {"hard_timeout": 9}}},
         {"CONFIG": {"jobs-history": 0, "q-heartbeat": 1.5, "application": "shop"}},
@@ -109,8 +120,8 @@ def test_numbers_of_the_core(name: str) -> None:
         ({"QUEUES": {"q*": {}}}, "E011", "'q*' cannot name a queue"),
         ({"QUEUES": {"q?": {}}}, "E011", "'q?' cannot name a queue"),
         ({"QUEUES": {5: {}}}, "E011", "5 cannot name a queue"),
-        ({"QUEUES": {"q": {"weight": -1}}}, "E011", "must be a number, not -1"),
-        ({"QUEUES": {"q": {"weight": True}}}, "E011", "must be a number, not True"),
+        ({"QUEUES": {"q": {"weight": -1}}}, "E011", "must be a number from 0, not -1"),
+        ({"QUEUES": {"q": {"weight": True}}}, "E011", "a number from 0, not True"),
         ({"QUEUES": {"q": {"detached_limit": 0}}}, "E011", "a whole number from 1"),
         ({"QUEUES": {"q": {"detached_limit": 1.5}}}, "E011", "a whole number from 1"),
         ({"DETACHED_DIRECTORY": "here"}, "E041", "must be an absolute path"),
@@ -121,6 +132,14 @@ def test_numbers_of_the_core(name: str) -> None:
             *("E011", "timeout of queue 'q' exceeds its hard_timeout"),
         ),
         ({"CONFIG": {"jobs_history": 1}}, "E012", "no option 'jobs_history'"),
+        ({"QUEUES": {"q": {"max_concurrency": -1}}}, "E011", f"{JOBS}, not -1"),
+        ({"QUEUES": {"q": {"max_concurrency": 1.5}}}, "E011", f"{JOBS}, not 1.5"),
+        ({"QUEUES": {"q": {"max_concurrency": "2"}}}, "E011", f"{JOBS}, not '2'"),
+        ({"QUEUES": {"q": {"rate": ""}}}, "E011", "\"0\" for any number, not ''"),
+        ({"CONFIG": {"q-max-concurrency": -1}}, "E012", f"{JOBS}, not -1"),
+        ({"CONFIG": {"t-max-concurrency-of-type": 1.5}}, "E012", f"{JOBS}, not 1.5"),
+        ({"CONFIG": {"t-rate-per-key": "fast"}}, "E012", "number, not 'fast'"),
+        ({"CONFIG": {"q-weight": -1}}, "E012", "must be a number from 0, not -1"),
         ({"CONFIG": {"q-heartbeat": "60"}}, "E012", "must be a number, not '60'"),
         ({"CONTEXT": "a.b"}, "E025", "CONTEXT must be a list"),
         ({"CONTEXT": ["ab"]}, "E025", "'ab' is no dotted name"),

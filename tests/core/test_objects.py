@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from typing import Any
 
 import pytest
 
-from django_qless.core import Client, HasDependents, JobNotFound, LockLost, Reserved
+from django_qless.core import (
+    BadArgument,
+    Client,
+    HasDependents,
+    JobNotFound,
+    LockLost,
+    Reserved,
+)
 
 
 def test_a_job_is_a_frozen_snapshot(client: Client) -> None:
@@ -126,3 +135,11 @@ def test_reserved_reads_its_texts_when_asked() -> None:
     assert (job.tag_list, job.context_object) == ([], {})
     job = job._replace(tags='["a"]', context='{"a":1}')
     assert (job.tag_list, job.context_object) == (["a"], {"a": 1})
+
+
+@pytest.mark.parametrize("jobs", [-1, 1.5, True, "2", None])
+def test_a_number_of_jobs_that_is_none_is_refused(client: Client, jobs: Any) -> None:
+    words = re.escape(f"or 0 for any number, not {jobs!r}")
+    with pytest.raises(BadArgument, match=words):
+        client.queue("q").set_max_concurrency(jobs)
+    assert client.config_get("q-max-concurrency") is None

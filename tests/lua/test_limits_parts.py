@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lua.keyed import Keyed
-from tests.lua.test_limits import START, held_back, jids, limit, sound
+from tests.lua.test_limits import START, done, held_back, jids, limit, sound
 
 TYPE = "klass-max-concurrency-of-type"
 
@@ -102,6 +102,26 @@ def test_a_lost_lock_holds_what_there_is_now(keyed: Keyed) -> None:
     sound(keyed, START + 201)
     assert lose(keyed, START + 201) == ["a"]
     assert keyed.server.hget("ql:j:a", "holds") == '{"type:klass":1}'
+
+
+@pytest.mark.parametrize("end", ["complete", "cancel", "lost"])
+def test_what_an_earlier_core_wrote_of_a_hold_is_read(keyed: Keyed, end: str) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(2):
+        keyed.put(f"j{n}", START + n)
+    [job] = keyed.take(now=START + 2)
+    keyed.server.hset("ql:j:j0", "holds", '["type:klass"]')
+    sound(keyed, START + 2)
+    if end == "lost":
+        assert lose(keyed, START + 2) == ["j0"]
+        assert keyed.server.hget("ql:j:j0", "holds") == '{"type:klass":1}'
+        return
+    if end == "complete":
+        done(keyed, job, START + 3)
+    else:
+        keyed.call("cancel", "j0", now=START + 3)
+    assert jids(keyed.take(now=START + 3)) == ["j1"]
+    sound(keyed, START + 3)
 
 
 def test_a_rate_alone_holds_nothing(keyed: Keyed) -> None:
@@ -210,12 +230,31 @@ def test_who_waits_is_woken_when_an_option_is_changed(
     assert len(keyed.take(now=START + 2)) == 2
 
 
-@pytest.mark.parametrize("option", [TYPE, "klass-max-concurrency-per-key"])
-@pytest.mark.parametrize("value", ["many", "nan", ""])
+NUMBERS = [TYPE, "klass-max-concurrency-per-key", "queue-max-concurrency"]
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+@pytest.mark.parametrize(("value", "words"), [
+    ("many", "a finite decimal number, not many"), ("nan", "a finite decimal number, not nan"),
+    ("", "a finite decimal number, not an empty text"),
+    ("-1", "a whole number of jobs, or 0 for any number, not -1"),
+    ("1.5", "a whole number of jobs, or 0 for any number, not 1.5"),
+])  # fmt: skip
 def test_a_number_of_jobs_that_is_none_is_refused(
+    keyed: Keyed, option: str, value: str, words: str
+) -> None:
+    refusal = keyed.refusal("config.set", option, value, now=1)
+    assert refusal == f"BADARG config.set(): {option} must be {words}"
+    assert keyed.server.exists("ql:config") == 0
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+@pytest.mark.parametrize("value", ["-1", "1.5"])
+def test_clients_of_the_protocol_may_set_any_number(
     keyed: Keyed, option: str, value: str
 ) -> None:
-    assert keyed.refusal("config.set", option, value, now=1).startswith("BADARG")
+    keyed.core.old("config.set", 1, option, value)
+    assert keyed.server.hget("ql:config", option) == value
 
 
 def test_one_that_a_foreign_core_has_ended_is_not_called(keyed: Keyed) -> None:
@@ -240,7 +279,8 @@ def test_one_that_was_taken_from_its_worker_keeps_its_turn(keyed: Keyed) -> None
 
 @pytest.mark.parametrize(("number", "run"), [("0.5", 1), ("1.5", 2), ("0", 4)])
 def test_parts_of_a_job_are_rounded_up(keyed: Keyed, number: str, run: int) -> None:
-    limit(keyed, TYPE, number)
+    keyed.core.old("config.set", START, TYPE, number)  # foreign clients may set it
+    keyed.server.hset("ql:config", "limits", "1")
     for n in range(4):
         keyed.put(f"j{n}", START)
     assert len(keyed.take(now=START)) == run

@@ -159,11 +159,15 @@ def test_idle_workers_are_told_when_enough_of_a_window_has_passed(
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
                                   "1.5/s", "1/.s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
-@pytest.mark.parametrize("option", ["q-rate", "t-rate-of-type", "t-rate-per-key"])
+@pytest.mark.parametrize(
+    "option", ["q-rate", "100%z-rate", "t-rate-of-type", "t-rate-per-key"]
+)
 def test_a_rate_that_cannot_be_read_is_refused(
     keyed: Keyed, option: str, text: str
 ) -> None:
-    assert "must be a rate as 100/m" in keyed.refusal("config.set", option, text, now=1)
+    refusal = keyed.refusal("config.set", option, text, now=1)
+    assert f"{option} must be a rate as 100/m" in refusal
+    assert refusal.endswith(f" or 0 for none, not {text or 'an empty text'}")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/entities/entity_push.lua",
-        "delay = is_late and due - scope.now or 0,",
-        "delay = is_late and due + scope.now or 0,",
+        "delay = late and late - scope.now or 0,",
+        "delay = late and late + scope.now or 0,",
         "Of a job with a time it only counts that it has a delay.",
     ),
     Equivalent(
@@ -154,6 +154,24 @@ EQUIVALENTS: list[Equivalent] = [
         "An option that is not kept is asked for again.",
     ),
     Equivalent(
+        "lua/entities/entity_run.lua",
+        "local record = Job.read(jid, true)",
+        "local record = Job.read(jid, false)",
+        "The history of an entity's job is never of the form before the present one.",
+    ),
+    Equivalent(
+        "lua/limits/limits.lua",
+        "if #freed > 0 then",
+        "if #freed >= 0 then",
+        "It spares a command: what is written then stands there already.",
+    ),
+    Equivalent(
+        "lua/limits/limit_settings.lua",
+        "return ASIDE - (scope.set_aside or 0)",
+        "return ASIDE - (scope.set_aside or 1)",
+        "The first step takes one job less then, and the next step one more.",
+    ),
+    Equivalent(
         "lua/limits/limit_settings.lua",
         "Limits.look_again(sub(option, 1, -#of_type - 1))",
         "Limits.look_again(sub(option, 0, -#of_type - 1))",
@@ -170,12 +188,6 @@ EQUIVALENTS: list[Equivalent] = [
         "elseif next(before) then",
         "elseif true then",
         "It spares a command: who held nothing has no such field.",
-    ),
-    Equivalent(
-        "lua/limits/turns.lua",
-        "for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do",
-        "for _, jid in ipairs(call('ZREVRANGE', key.limit_called(name), 0, 0)) do",
-        "Of a tenant one job stands in the work.",
     ),
     Equivalent(
         "lua/limits/limit_view.lua",

@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 from django_qless.admin.components.options import split_queue_option
 from django_qless.admin.error_texts import error_text
 from django_qless.core import BadArgument, arguments
-from django_qless.core.options import OF_A_TYPE, TEXTS_OF_A_QUEUE
+from django_qless.core.options import OF_A_TYPE, RATES, TEXTS_OF_A_QUEUE
 from django_qless.core.rates import is_rate
 
 T = TypeVar("T")
@@ -180,9 +180,6 @@ class NumberTextField(forms.FloatField):
         attrs = dict(super().widget_attrs(widget))
         attrs["min"] = int(self.numbers.least)
         return attrs
-
-
-RATES = ("rate", "rate-of-type", "rate-per-key")
 
 
 class RateField(forms.CharField):
