@@ -31,8 +31,8 @@ AFTER = (
     "after_jids=)"
 )
 AFTER_ENTITY = (
-    "handles of jobs; an entity has no end that could be waited for: enqueue what comes "
-    "next at the end of its run"
+    "handles of jobs (an entity has no end that could be waited for: enqueue what comes "
+    "next at the end of its run)"
 )
 BACKOFF = (
     "seconds, a list of them, exponential(…), or a function of (attempt, exception)"
