@@ -18,7 +18,7 @@ from django_qless.management.base import (
     add_no_input,
     integer,
     positive_seconds,
-    seconds,
+    weight,
 )
 from django_qless.management.output import canceled_text, counted, table
 from django_qless.management.status import queue_table
@@ -64,8 +64,8 @@ class Command(SubcommandsCommand):
         )
         limit.add_argument(
             "--weight",
-            type=seconds,
-            help="its share in the lottery reserver; 0: none",
+            type=weight,
+            help="its share where queues are drawn; 0: served when the others are empty",
         )
         held = self.add("held", self.held, "the limits that hold back its jobs")
         held.add_argument("queue")
