@@ -6665,6 +6665,28 @@ function Payloads.move_all(from, to, flat)
   return call('EXISTS', from) == 0
 end
 
+-- Takes the payloads of a run, those with the lowest scores. -> their texts, their bytes
+function Payloads.take(jid)
+  local waiting, taken = key.payloads(jid), key.taken(jid)
+  local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
+  -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
+  if #texts > 0 and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
+    for n = 1, #texts do
+      used = used + #texts[n] + 1
+    end
+    return texts, used
+  end
+  Payloads.give_back(jid)
+  local flat
+  flat, used = Payloads.lowest(waiting, Payloads.most, Payloads.bytes)
+  Payloads.move(waiting, taken, flat)
+  texts = {}
+  for n = 2, #flat, 2 do
+    texts[n / 2] = flat[n]
+  end
+  return texts, used
+end
+
 -- What a run had taken waits again.
 function Payloads.give_back(jid)
   local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
@@ -8517,13 +8539,7 @@ end
 function EntityRun.take(jid, entity, data)
   local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0, listed = {} }
   scope.entities = handed
-  modules.Payloads.give_back(jid) -- of a run that was lost
-  local flat, bytes = modules.Payloads.lowest(key.payloads(jid), modules.Payloads.most, modules.Payloads.bytes)
-  modules.Payloads.move(key.payloads(jid), key.taken(jid), flat)
-  local payloads = {}
-  for n = 2, #flat, 2 do
-    payloads[n / 2] = flat[n]
-  end
+  local payloads, bytes = modules.Payloads.take(jid)
   handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
   handed.listed[#handed.listed + 1] = jid
@@ -12969,7 +12985,7 @@ modules.Permissions = Permissions
 -- What the core runs, in the order of the documented command lines. With too few arguments for a
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
-  'info time del unlink exists expire pexpire persist pttl ttl get mget set',
+  'info time del unlink renamenx exists expire pexpire persist pttl ttl get mget set',
   'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',

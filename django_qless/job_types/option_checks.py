@@ -30,6 +30,10 @@ AFTER = (
     "a list of job handles and of names of other jobs of the same row (for ids use "
     "after_jids=)"
 )
+AFTER_ENTITY = (
+    "handles of jobs (an entity has no end that could be waited for: enqueue what comes "
+    "next at the end of its run)"
+)
 BACKOFF = (
     "seconds, a list of them, exponential(…), or a function of (attempt, exception)"
 )
@@ -350,6 +354,8 @@ def after(value: Any) -> tuple[Any, ...]:
         if isinstance(each, str):
             if not all(part.isidentifier() for part in each.split(".")):
                 raise Refused(AFTER)
+        elif hasattr(each, "entity"):
+            raise Refused(AFTER_ENTITY)
         elif not isinstance(getattr(each, "jid", None), str):
             raise Refused(AFTER)
     return tuple(dict.fromkeys(found))

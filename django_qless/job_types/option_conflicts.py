@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
     """Yield what contradicts itself in these options; a call or `@job` gave some."""
+    yield from _entities(options)
     yield from _times(options)
     yield from _uniqueness(options, given)
     yield from _exceptions(options)
     yield from _limits(options)
-    yield from _entities(options)
 
 
 def _entities(options: Options) -> Iterator[str]:
@@ -25,8 +25,9 @@ def _entities(options: Options) -> Iterator[str]:
             yield "batch_size and retries_exhausted need entity=True"
         return
     for name, value, remedy in (
-        ("unique", options.unique, "an entity is queued once anyway"),
+        # (Which is unique as well.)
         ("debounce", options.debounce, "push with run_at="),
+        ("unique", options.unique, "an entity is queued once anyway"),
         ("delay", options.delay, "push with run_at="),
         ("run_at", options.run_at, "push with run_at="),
         ("jid", options.jid, "the entity is its id"),

@@ -253,6 +253,16 @@ def positive_seconds(text: str) -> float:
     return number
 
 
+def weight(text: str) -> float:
+    """Read the weight of a queue, from 0."""
+    number = _number(text)
+    if not 0 <= number < float("inf"):
+        raise ArgumentTypeError(
+            f"{text!r} is not a weight: give a number from 0, such as 1.5"
+        )
+    return number
+
+
 def megabytes(text: str) -> int:
     """Read a size in megabytes, from 1; return it in bytes."""
     number = _number(text)

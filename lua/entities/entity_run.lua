@@ -58,13 +58,7 @@ end
 function EntityRun.take(jid, entity, data)
   local handed = scope.entities or { jobs = 0, payloads = 0, bytes = 0, listed = {} }
   scope.entities = handed
-  Payloads.give_back(jid) -- of a run that was lost
-  local flat, bytes = Payloads.lowest(key.payloads(jid), Payloads.most, Payloads.bytes)
-  Payloads.move(key.payloads(jid), key.taken(jid), flat)
-  local payloads = {}
-  for n = 2, #flat, 2 do
-    payloads[n / 2] = flat[n]
-  end
+  local payloads, bytes = Payloads.take(jid)
   handed.jobs, handed.payloads = handed.jobs + 1, handed.payloads + #payloads
   handed.bytes = handed.bytes + bytes
   handed.listed[#handed.listed + 1] = jid

@@ -66,6 +66,28 @@ function Payloads.move_all(from, to, flat)
   return call('EXISTS', from) == 0
 end
 
+-- Takes the payloads of a run, those with the lowest scores. -> their texts, their bytes
+function Payloads.take(jid)
+  local waiting, taken = key.payloads(jid), key.taken(jid)
+  local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
+  -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
+  if #texts > 0 and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
+    for n = 1, #texts do
+      used = used + #texts[n] + 1
+    end
+    return texts, used
+  end
+  Payloads.give_back(jid)
+  local flat
+  flat, used = Payloads.lowest(waiting, Payloads.most, Payloads.bytes)
+  Payloads.move(waiting, taken, flat)
+  texts = {}
+  for n = 2, #flat, 2 do
+    texts[n / 2] = flat[n]
+  end
+  return texts, used
+end
+
 -- What a run had taken waits again.
 function Payloads.give_back(jid)
   local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')

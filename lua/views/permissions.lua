@@ -3,7 +3,7 @@
 -- What the core runs, in the order of the documented command lines. With too few arguments for a
 -- command a server may abort while it looks for keys, so nothing else is asked about.
 local INSIDE = {
-  'info time del unlink exists expire pexpire persist pttl ttl get mget set',
+  'info time del unlink renamenx exists expire pexpire persist pttl ttl get mget set',
   'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
   'lindex llen lpop lpush lrange lrem ltrim rpush',
   'sadd scard sismember smembers spop srandmember srem sscan',

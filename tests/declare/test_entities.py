@@ -213,6 +213,8 @@ def test_what_is_refused_is_refused_where_it_is_written(
         ({"entity": True, "every": 60}, "cannot go with a schedule"),
         ({"entity": True, "unique": True}, "queued once anyway"),
         ({"entity": True, "delay": 5}, "run_at"),
+        ({"entity": True, "debounce": 5}, "debounce cannot go with entity=True"),
+        ({"entity": True, "ordered": True}, "payloads of an entity come in order"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
@@ -282,5 +284,7 @@ def test_none_can_be_waited_for() -> None:
     try:
         with pytest.raises(InvalidJob, match="enqueue what comes next at the end"):
             waits.delay()
+        with pytest.raises(InvalidOption, match="enqueue what comes next at the end"):
+            waits.using(after=sync.push("o", 1))
     finally:
         del registry._types["waits.for.entities"]

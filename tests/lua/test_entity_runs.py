@@ -59,13 +59,13 @@ def test_a_run_has_a_mebibyte_to_the_byte(orders: Entities) -> None:
 def test_payloads_are_read_as_far_as_they_fit(orders: Entities) -> None:
     for first in range(0, 1200, 400):
         orders.push("small", *range(first, first + 400), score=first)
-    assert reads(orders, "small") == [(0, 15), (16, 79), (80, 335), (336, 999)]
+    assert reads(orders, "small") == [(0, 15), (0, 15), (16, 79), (80, 335), (336, 999)]
     push_all(orders, "large", texts(60_000, 40))
-    assert reads(orders, "large") == [(0, 15), (16, 17)]
+    assert reads(orders, "large") == [(0, 15), (0, 15), (16, 17)]
     orders.push("few", 1, 2)
     assert reads(orders, "few") == [(0, 15)]
     orders.push("sixteen", *range(16))
-    assert reads(orders, "sixteen") == [(0, 15), (16, 79)]
+    assert reads(orders, "sixteen") == [(0, 15), (0, 15), (16, 79)]
 
 
 def test_a_payload_may_have_64_kibibytes(orders: Entities) -> None:

@@ -23,6 +23,9 @@ def test_list_and_limits(qless) -> None:
     )
     with pytest.raises(CommandError, match="at least one of"):
         run("qless_queue", "limit", "mail")
+    for text in ("-1", "nan", "much"):
+        with pytest.raises(CommandError, match="is not a weight: give a number from 0"):
+            run("qless_queue", "limit", "mail", f"--weight={text}")
 
 
 def test_pause_and_resume(qless) -> None:

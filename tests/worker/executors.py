@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Client
+from django_qless.core.commands.entities import Payload
 from django_qless.core.jid import new_jid
 from django_qless.exceptions import Interrupted
 from django_qless.worker.log import logger
@@ -24,7 +25,7 @@ from tests.worker.plain import PlainEnvironment, job
 from tests.worker.processes import whole_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from django_qless.core import Job
@@ -43,6 +44,20 @@ def wait_for(latch: str) -> None:
 async def await_(latch: str) -> None:
     """Wait until there is this file."""
     while not os.path.exists(latch):
+        await asyncio.sleep(0.002)
+
+
+@job(entity=True)
+def wait_for_entity(batch: dict[str, list[str]]) -> None:
+    """Wait until there is the file of one of the entities."""
+    while not any(os.path.exists(latch) for [latch] in batch.values()):
+        time.sleep(0.002)
+
+
+@job(entity=True)
+async def await_entity(batch: dict[str, list[str]]) -> None:
+    """Wait until there is the file of one of the entities."""
+    while not any(os.path.exists(latch) for [latch] in batch.values()):
         await asyncio.sleep(0.002)
 
 
@@ -158,6 +173,16 @@ class LoneChild:
         jid = options.pop("jid", None) or new_jid()
         self.client.put("", "q", jid, klass, json.dumps({"args": args}), **options)
         return jid
+
+    def push(self, klass: str, latches: Sequence[Path], batch: int) -> None:
+        """Push a payload onto an entity for each latch."""
+        payloads = [
+            Payload(
+                at.name, json.dumps({"v": 1, "entity": at.name}), json.dumps(str(at))
+            )
+            for at in latches
+        ]
+        self.client.push("", "q", klass, payloads, batch=batch)
 
     def when(self, jid: str, state: str) -> Job:
         """Return a job as soon as it is in this state."""

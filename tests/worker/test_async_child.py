@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from django_qless.core import Client, Settled
+from django_qless.core.commands.entities import entity_jid
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools import async_channel, channel, shared_state
 from django_qless.worker.pools.async_channel import AsyncChannel
@@ -24,6 +25,7 @@ from tests.worker.processes import no_new_connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.real_servers import Server
     from tests.worker.executors import LoneChild
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 WAITS = {"threads": "wait_for", "coroutines": "await_"}
+ENTITY_WAITS = {"threads": "wait_for_entity", "coroutines": "await_entity"}
 
 
 @pytest.fixture(params=WAITS)
@@ -113,6 +116,25 @@ class TestRoom:
         assert child.client.queue_counts("q").waiting == 1
         child.command(shared_state.CAPACITY, 1)
         child.when(jid, "complete")
+
+    def test_entities_that_run_together_take_one_place(
+        self, start: Start, pool: str, tmp_path: Path
+    ) -> None:
+        child = start(concurrency=2)
+        latches = [tmp_path / f"e{n}" for n in range(6)]
+        child.push(ENTITY_WAITS[pool], latches, batch=2)
+        child.running(4)
+        latches[0].touch()
+        # The next do not wait until the other run has ended as well.
+        names = {entity_jid("q", at.name) for at in latches[4:]}
+        poll(
+            lambda: names <= {held.jid for held in child.shared.held_jobs().running},
+            what="the last two run",
+        )
+        child.running(4)
+        for at in latches:
+            at.touch()
+        child.holds_nothing()
 
     def test_many_at_once(self, start: Start, waits: str) -> None:
         child = start(concurrency=300)

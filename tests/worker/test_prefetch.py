@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.core import Client, Reserved, Settlement
+from django_qless.core.commands.entities import Payload
 from django_qless.core.exceptions import ConnectionLost
 from django_qless.worker.heartbeat import Heartbeat
 from django_qless.worker.options import WorkerOptions
@@ -23,7 +24,7 @@ from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.core.cutter import Cutter
 from tests.real_servers import poll
-from tests.worker.plain import PlainEnvironment
+from tests.worker.plain import PlainEnvironment, job
 from tests.worker.processes import children_of
 
 if TYPE_CHECKING:
@@ -262,6 +263,28 @@ def test_of_many_quick_jobs_the_next_are_on_their_way(
     child.channel.settle()
     counts = client.queue("q").counts()
     assert (counts.running, counts.waiting) == (0, 50 - held)
+
+
+@job(entity=True)
+def do_nothing(batch: dict[str, list[int]]) -> None:
+    pass
+
+
+def test_a_batch_of_entities_has_as_many_as_one_of_other_jobs(
+    child: PreforkChild, client: Client
+) -> None:
+    """The server counts those that run together as one."""
+    pushed = [Payload(f"e{n}", f'{{"v":1,"entity":"e{n}"}}', "1") for n in range(200)]
+    client.push("", "q", "do_nothing", pushed, batch=10)
+    child.channel.reserve(1)
+    child.run_batch()
+    assert len(child.channel.taken) == child.largest_run == 10
+    child.prefetch.count = 45
+    child.round()
+    assert len(child.channel.taken) == 50
+    # The batch that was reserved meanwhile.
+    child.channel.return_prefetched()
+    assert len(child.channel.taken) == 50
 
 
 def test_it_asks_for_no_more_than_it_may_run(child: PreforkChild, put: Put) -> None:

@@ -18,7 +18,7 @@ from django_qless.management.base import (
     add_no_input,
     integer,
     positive_seconds,
-    seconds,
+    weight,
 )
 from django_qless.management.output import canceled_text, counted, table
 from django_qless.management.status import queue_table
@@ -75,8 +75,9 @@ class Command(SubcommandsCommand):
         )
         limit.add_argument(
             "--weight",
-            type=seconds,
-            help="its share of the draws of the lottery reservers; 0: none",
+            type=weight,
+            help="its share of the draws of the lottery reservers; 0: only when the "
+            "others are empty",
         )
         held = self.add("held", self.held, "the limits that hold back its jobs")
         held.add_argument("queue", help=QUEUE)

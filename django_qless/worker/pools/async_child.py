@@ -175,7 +175,7 @@ class AsyncChild(Child):
             return 0
         buffer, ahead, ints = self.buffer, self.prefetch.count, self.shared.ints
         waiting = len(buffer.waiting)
-        free = ints[shared_state.CAPACITY] - len(buffer.held)
+        free = ints[shared_state.CAPACITY] - buffer.runs
         if free <= 0 and waiting > ahead // 2:
             return 0
         count = min(free + ahead, self.worker.options.batch)

@@ -75,6 +75,11 @@ class JobBuffer:
         """Number of running jobs."""
         return len(self.held) - len(self.waiting)
 
+    @property
+    def runs(self) -> int:
+        """Number of held jobs; entities that run together count as one."""
+        return len(self.held) - len(self.leaders)
+
     def hold(
         self,
         jobs: Sequence[Reserved],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import time
@@ -68,6 +69,8 @@ class PreforkChild(Child):
         self.channel = BlockingChannel(worker, self.buffer, self.wake_parent)
         self.early = self.early_settling(self.buffer, self.channel)
         self.prefetch = self.new_prefetch(BUDGET)
+        #: The most entities that ran together in the last batch; of other jobs each is a run.
+        self.largest_run = 1
         #: Runs a job and returns how it is to be settled.
         self.perform: Callable[[Reserved], Settlement] = self.execution.perform
         #: Ended runs that are still to be announced.
@@ -115,13 +118,18 @@ class PreforkChild(Child):
         if self.is_closed:
             self.keep_quiet()
             return
-        settled = channel.reserve(self.recycling.room(self.prefetch.count, ran))
+        settled = channel.reserve(self.recycling.room(self.wanted, ran))
         self.announce()
         if settled and not settled.jobs and settled.wait_seconds:
             settled = self.rest(settled)
         if settled and settled.jobs:
             self.run_batch()
         self.all_is_well()
+
+    @property
+    def wanted(self) -> int:
+        """Number of runs to reserve, which have as many jobs as a batch should have."""
+        return math.ceil(self.prefetch.count / self.largest_run)
 
     def leave(self) -> None:
         """Settle what is left; the parent decides how long that may take."""
@@ -154,7 +162,7 @@ class PreforkChild(Child):
             self.show_title()
         if self.buffer.batches is not None:
             self.buffer.batches.begin(self.channel.taken)
-        ran, began = 0, time.monotonic()
+        ran, largest, began = 0, 1, time.monotonic()
         self.early.begin_batch(self.channel.taken, began)
         self.prefetch_next()
         while True:
@@ -169,13 +177,15 @@ class PreforkChild(Child):
                 break
             if may_begin(item):
                 if item.job.batch:
-                    ran += self.run_entities(item)
+                    size = self.run_entities(item)
+                    ran, largest = ran + size, max(largest, size)
                     continue
                 started = begin(item)
                 end(item, perform(item.job), started)
                 ran += 1
             self.running = None
         self.early.end_batch()
+        self.largest_run = largest
         if ran:
             passed, is_full = time.monotonic() - began, ran >= self.prefetch.count
             self.prefetch.learn(ran, passed, passed / ran, grow=is_full)
@@ -191,7 +201,7 @@ class PreforkChild(Child):
             and not self.shared.has_commands
         ):
             ran = self.shared.ints[shared_state.RUNS]
-            count = self.recycling.room(count, ran + held)
+            count = self.recycling.room(self.wanted, ran + held)
             if count > 0:
                 self.channel.prefetch(count)
 
