@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import socket
 from collections.abc import Callable
@@ -149,7 +150,7 @@ class Cluster:
 
     def of(self, prefix: str) -> Node:
         """Return the primary of the namespace with this prefix."""
-        slot = SlotMap((), prefix).slot
+        slot = slot_of(prefix)
 
         def found() -> Node | None:
             return next((node for node in self.running if has_slot(node, slot)), None)
@@ -170,8 +171,7 @@ class Cluster:
 
         `between` is called while some of the keys are here and some there.
         """
-        slot, source = SlotMap((), prefix).slot, self.of(prefix)
-        target = next(node for node in self.primaries() if node is not source)
+        slot, source, target = self._way(prefix)
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
         between()
@@ -185,15 +185,44 @@ class Cluster:
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
         return target
 
+    def move_at_once(self, prefix: str) -> Node:
+        """Do the same as Valkey 9 can: the other node has all of it, or nothing."""
+        slot, source, target = self._way(prefix)
+        source.ask(
+            *("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
+        )
+        poll(lambda: has_slot(target, slot), what=f"slot {slot} has moved")
+        return target
+
+    def _way(self, prefix: str) -> tuple[int, Node, Node]:
+        """Return the slot of a prefix, its primary, and the one after that."""
+        slot, source, nodes = slot_of(prefix), self.of(prefix), self.primaries()
+        return slot, source, nodes[(nodes.index(source) + 1) % len(nodes)]
+
+    def prefix_on(self, node: Node, tag: str) -> str:
+        """Return a prefix whose slot this node has, with a hash tag that begins so."""
+        ranges = slots_of(node)
+        for number in itertools.count():
+            prefix = f"{{{tag}{number}}}:"
+            slot = slot_of(prefix)
+            if any(first <= slot <= last for first, last in ranges):
+                return prefix
+        raise AssertionError
+
     def kill_primary(self, prefix: str) -> tuple[Node, Node]:
         """Kill the primary of a prefix; return it, and the replica that was promoted."""
-        slot, killed = SlotMap((), prefix).slot, self.of(prefix)
+        slot, killed = slot_of(prefix), self.of(prefix)
         killed.kill()
 
         def promoted() -> Node | None:
             return next((node for node in self.running if has_slot(node, slot)), None)
 
         return killed, poll(promoted, what="a replica is promoted")
+
+
+def slot_of(prefix: str) -> int:
+    """Return the slot of a namespace."""
+    return SlotMap((), prefix).slot
 
 
 def ids(node: Node) -> list[str]:
