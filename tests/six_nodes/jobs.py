@@ -34,7 +34,8 @@ def ticking(queue: str) -> Callable[[], None]:
         assert running is not None
         record(running.jid)
 
-    tick.__qualname__ = f"tick-{queue}"
+    # As if it stood in the module, where a dot would make it a method.
+    tick.__qualname__ = f"tick_{queue.partition('.')[0]}"
     return job(queue, name=f"tick-{queue}", every=1, missed="all")(tick)
 
 
