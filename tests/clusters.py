@@ -209,16 +209,6 @@ class Cluster:
                 return prefix
         raise AssertionError
 
-    def kill_primary(self, prefix: str) -> tuple[Node, Node]:
-        """Kill the primary of a prefix; return it, and the replica that was promoted."""
-        slot, killed = slot_of(prefix), self.of(prefix)
-        killed.kill()
-
-        def promoted() -> Node | None:
-            return next((node for node in self.running if has_slot(node, slot)), None)
-
-        return killed, poll(promoted, what="a replica is promoted")
-
 
 def slot_of(prefix: str) -> int:
     """Return the slot of a namespace."""
