@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -48,6 +50,18 @@ class Node(Server):
             tcp=True,
         )
         self.port = listening_port()
+        #: Whether it is stopped, with its connections open.
+        self.hangs = False
+
+    def hang(self) -> None:
+        """Answer nothing, with all connections open."""
+        self.hangs = True
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Go on after `hang`."""
+        os.kill(self.pid, signal.SIGCONT)
+        self.hangs = False
 
     def ask(self, *words: Any) -> Any:
         """Return the answer to a command."""
@@ -140,8 +154,8 @@ class Cluster:
 
     @property
     def running(self) -> list[Node]:
-        """The nodes that run."""
-        return [node for node in self.nodes if node.running]
+        """The nodes that run, and answer."""
+        return [node for node in self.nodes if node.running and not node.hangs]
 
     def wait_until_whole(self) -> None:
         """Return when each running node finds all slots, and all replicas have all."""

@@ -35,6 +35,8 @@ class Trouble(NamedTuple):
     replicas: int = 1
     #: Seconds between two puts of a producer.
     pause: float = 0.01
+    #: Primaries hang instead of being killed: their connections stay open.
+    hang: bool = False
 
 
 def under_load(
@@ -49,7 +51,8 @@ def under_load(
         for number in range(trouble.reshards):
             moves.append(reshard(scene, number))
             if number * trouble.failovers // trouble.reshards == len(failovers):
-                failovers.append(fail_over(scene, QUEUES[number % len(QUEUES)]))
+                queue = QUEUES[number % len(QUEUES)]
+                failovers.append(fail_over(scene, queue, hang=trouble.hang))
             # The load is spread over all of it.
             scene.wait_for_puts(trouble.jobs * (number + 1) // trouble.reshards)
         scene.finish()
@@ -76,18 +79,24 @@ def reshard(scene: Scene, number: int) -> float:
     return moved + max(waits.values()) - began
 
 
-def fail_over(scene: Scene, queue: str) -> Failover:
-    """Kill the primary of a queue; start it again when all goes on without it."""
-    prefixes, nodes = scene.prefixes, scene.cluster.nodes
+def fail_over(scene: Scene, queue: str, *, hang: bool) -> Failover:
+    """Let the primary of a queue fail; bring it back when all goes on without it."""
+    prefixes = scene.prefixes
     killed = scene.cluster.of(prefixes[queue])
     hit = [each for each in QUEUES if has_slot(killed, slot_of(prefixes[each]))]
     began = time.time()
-    killed.kill()
+    if hang:
+        killed.hang()
+    else:
+        killed.kill()
     for each in hit:
         scene.cluster.of(prefixes[each])
     promoted = time.time()
     waits = scene.wait_for_consumers(promoted)
-    nodes[nodes.index(killed)].start()
+    if hang:
+        killed.go_on()
+    else:
+        killed.start()
     scene.cluster.wait_until_whole()
     for each in QUEUES:
         scene.wait_for_more(each)
@@ -142,10 +151,11 @@ def main() -> int:
     parser.add_argument("--failovers", type=int, default=5)
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--pause", type=float, default=0.01)
+    parser.add_argument("--hang", action="store_true", help="instead of kill -9")
     chosen = parser.parse_args()
     trouble = Trouble(
         *(chosen.reshards, chosen.failovers, chosen.jobs),
-        *(chosen.replicas, chosen.pause),
+        *(chosen.replicas, chosen.pause, chosen.hang),
     )
     began = time.time()
     with tempfile.TemporaryDirectory(prefix="six-nodes-") as folder:

@@ -90,8 +90,11 @@ class Scene:
             "NAMESPACES": {
                 NAMESPACES[queue][0]: prefix for queue, prefix in self.prefixes.items()
             },
-            "REPLICAS": self.replicas,
-            "REPLICAS_TIMEOUT": 0.5,
+            **(
+                {"REPLICAS": self.replicas, "REPLICAS_TIMEOUT": 0.5}
+                if self.replicas
+                else {}
+            ),
         }
 
     def _worker(self, name: str) -> subprocess.Popen[bytes]:

@@ -16,6 +16,7 @@ from tests.six_nodes.run import Trouble, complaints, under_load
 SMALL = [("valkey", Trouble(reshards=1, failovers=1))]
 WHOLE = [
     *((kind, Trouble(10, 5, jobs=20_000)) for kind in available_kinds()),
+    ("valkey", Trouble(3, 3, jobs=6_000, hang=True)),
     # How many are lost without it is told, and not required.
     ("valkey", Trouble(10, 5, jobs=20_000, replicas=0)),
 ]

@@ -142,6 +142,17 @@ def test_it_starts_again_in_place_with_the_same_queues(group: Namespaces) -> Non
     assert process.wait(60) == 0, group.output
 
 
+def test_replicas_that_were_never_there_stop_it_at_its_start(
+    group: Namespaces, server: Server
+) -> None:
+    """All its jobs would be enqueued with an error; the others end in good order."""
+    namespaces = {"": "ql:", "mail": "mail:"}
+    group.use({}, LOCATION=server.url, NAMESPACES=namespaces, REPLICAS=1)
+    assert group.run("--burst", "--name", "w") == os.EX_CONFIG, group.output
+    assert "REPLICAS is 1, and 0 replicas are connected" in group.output
+    assert "started worker=w-" not in group.output
+
+
 def test_a_name_that_is_wrong_is_named(group: Namespaces) -> None:
     assert group.run("--alias", "default/nothing") == os.EX_CONFIG
     assert "'default/nothing'" in group.output
