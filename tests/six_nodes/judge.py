@@ -26,12 +26,15 @@ ELECTED = re.compile(r"(\d+ \w+ \d{4} \d\d:\d\d:\d\d)\.(\d+) . Failover election
 
 @dataclass(frozen=True)
 class Failover:
-    """A primary that was killed, and another one in its place."""
+    """A primary that failed, and another one in its place."""
 
     #: The queues of the namespaces that it had.
     queues: tuple[str, ...]
-    killed: float
+    failed: float
     promoted: float
+    #: From when on nothing is acknowledged that would be lost. A primary that was killed
+    #: acknowledges nothing more; one that hung does, until it follows the other one.
+    over: float
     #: Seconds from the promotion until all workers ran jobs of all queues.
     wait: float
 
@@ -47,7 +50,9 @@ class Elections:
     def explain(self, first: Run, second: Run) -> bool:
         """Return whether the end of the first run may have been lost before the second."""
         return any(
-            first.queue in failover.queues and first.at < failover.promoted < second.at
+            first.queue in failover.queues
+            and first.at < failover.over
+            and failover.promoted < second.at
             for failover in self.failovers
         ) or any(first.at < moment < second.at for moment in self.unplanned)
 
@@ -108,7 +113,7 @@ def elections(nodes: Iterable[Node], failovers: list[Failover]) -> Elections:
         [
             moment
             for moment in moments
-            if not any(each.killed <= moment <= each.promoted for each in failovers)
+            if not any(each.failed <= moment <= each.promoted for each in failovers)
         ],
     )
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.clusters import has_slot, slot_of
+from tests.clusters import has_slot, slot_of, slots_of
 from tests.real_servers import available_kinds, poll
 from tests.six_nodes import QUEUES, judge
 from tests.six_nodes.judge import Failover, Outcome
@@ -82,25 +82,27 @@ def reshard(scene: Scene, number: int) -> float:
 def fail_over(scene: Scene, queue: str, *, hang: bool) -> Failover:
     """Let the primary of a queue fail; bring it back when all goes on without it."""
     prefixes = scene.prefixes
-    killed = scene.cluster.of(prefixes[queue])
-    hit = [each for each in QUEUES if has_slot(killed, slot_of(prefixes[each]))]
+    primary = scene.cluster.of(prefixes[queue])
+    hit = [each for each in QUEUES if has_slot(primary, slot_of(prefixes[each]))]
     began = time.time()
     if hang:
-        killed.hang()
+        primary.hang()
     else:
-        killed.kill()
+        primary.kill()
     for each in hit:
         scene.cluster.of(prefixes[each])
     promoted = time.time()
     waits = scene.wait_for_consumers(promoted)
     if hang:
-        killed.go_on()
+        primary.go_on()
+        poll(lambda: not slots_of(primary), what="it is a primary no longer")
     else:
-        killed.start()
+        primary.start()
     scene.cluster.wait_until_whole()
+    over = time.time() if hang else promoted
     for each in QUEUES:
         scene.wait_for_more(each)
-    return Failover(tuple(hit), began, promoted, max(waits.values()))
+    return Failover(tuple(hit), began, promoted, over, max(waits.values()))
 
 
 def outcome(scene: Scene, failovers: list[Failover], moves: list[float]) -> Outcome:

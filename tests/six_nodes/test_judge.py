@@ -14,7 +14,7 @@ from tests.six_nodes.judge import Elections, Failover, Outcome
 from tests.six_nodes.records import Acknowledgements, Ledger
 from tests.six_nodes.run import WITHIN, Trouble, complaints
 
-FAILOVER = Failover(("mail",), killed=10, promoted=12, wait=1)
+FAILOVER = Failover(("mail",), failed=10, promoted=12, over=12, wait=1)
 KNOWN = Elections([FAILOVER], [])
 
 GOOD = Outcome(
@@ -46,6 +46,9 @@ def take(ledger: Ledger, *runs: str) -> Ledger:
     [
         ("mail 1 13", KNOWN, True),
         ("mail 1 11", KNOWN, False),
+        # After what a primary that hung has acknowledged when it went on.
+        ("mail 1 13", Elections([replace(FAILOVER, promoted=8, over=10)], []), True),
+        ("mail 1 13", Elections([replace(FAILOVER, promoted=8, over=8)], []), False),
         ("orders 1 13", KNOWN, False),
         ("orders 1 13", Elections([], [11.5]), True),
         ("mail 1 13", Elections([], []), False),
@@ -127,5 +130,6 @@ def test_elections_are_found_in_the_logs_of_nodes() -> None:
         found = judge.elections(cluster.nodes, [])
         assert len(found.unplanned) == 1
         assert "Failover election won" in promoted.log
-        known = Failover((), found.unplanned[0] - 1, found.unplanned[0] + 1, 0)
+        moment = found.unplanned[0]
+        known = Failover((), moment - 1, moment + 1, moment + 1, 0)
         assert judge.elections(cluster.nodes, [known]).unplanned == []
