@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import random
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -47,6 +50,18 @@ class Node(Server):
             tcp=True,
         )
         self.port = listening_port()
+        #: Whether it is stopped, with its connections open.
+        self.hangs = False
+
+    def hang(self) -> None:
+        """Answer nothing, with all connections open."""
+        self.hangs = True
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Go on after `hang`."""
+        os.kill(self.pid, signal.SIGCONT)
+        self.hangs = False
 
     def ask(self, *words: Any) -> Any:
         """Return the answer to a command."""
@@ -139,8 +154,8 @@ class Cluster:
 
     @property
     def running(self) -> list[Node]:
-        """The nodes that run."""
-        return [node for node in self.nodes if node.running]
+        """The nodes that run, and answer."""
+        return [node for node in self.nodes if node.running and not node.hangs]
 
     def wait_until_whole(self) -> None:
         """Return when each running node finds all slots, and all replicas have all."""
@@ -149,7 +164,7 @@ class Cluster:
 
     def of(self, prefix: str) -> Node:
         """Return the primary of the namespace with this prefix."""
-        slot = SlotMap((), prefix).slot
+        slot = slot_of(prefix)
 
         def found() -> Node | None:
             return next((node for node in self.running if has_slot(node, slot)), None)
@@ -170,8 +185,7 @@ class Cluster:
 
         `between` is called while some of the keys are here and some there.
         """
-        slot, source = SlotMap((), prefix).slot, self.of(prefix)
-        target = next(node for node in self.primaries() if node is not source)
+        slot, source, target = self._way(prefix)
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
         between()
@@ -185,15 +199,34 @@ class Cluster:
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
         return target
 
-    def kill_primary(self, prefix: str) -> tuple[Node, Node]:
-        """Kill the primary of a prefix; return it, and the replica that was promoted."""
-        slot, killed = SlotMap((), prefix).slot, self.of(prefix)
-        killed.kill()
+    def move_at_once(self, prefix: str) -> Node:
+        """Do the same as Valkey 9 can: the other node has all of it, or nothing."""
+        slot, source, target = self._way(prefix)
+        source.ask(
+            *("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target.id)
+        )
+        poll(lambda: has_slot(target, slot), what=f"slot {slot} has moved")
+        return target
 
-        def promoted() -> Node | None:
-            return next((node for node in self.running if has_slot(node, slot)), None)
+    def _way(self, prefix: str) -> tuple[int, Node, Node]:
+        """Return the slot of a prefix, its primary, and the one after that."""
+        slot, source, nodes = slot_of(prefix), self.of(prefix), self.primaries()
+        return slot, source, nodes[(nodes.index(source) + 1) % len(nodes)]
 
-        return killed, poll(promoted, what="a replica is promoted")
+    def prefix_on(self, node: Node, tag: str) -> str:
+        """Return a prefix whose slot this node has, with a hash tag that begins so."""
+        ranges = slots_of(node)
+        for number in itertools.count():
+            prefix = f"{{{tag}{number}}}:"
+            slot = slot_of(prefix)
+            if any(first <= slot <= last for first, last in ranges):
+                return prefix
+        raise AssertionError
+
+
+def slot_of(prefix: str) -> int:
+    """Return the slot of a namespace."""
+    return SlotMap((), prefix).slot
 
 
 def ids(node: Node) -> list[str]:

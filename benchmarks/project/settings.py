@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 SECRET_KEY = "of-no-importance"
@@ -21,7 +22,12 @@ DATABASES = {
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-QLESS = {"default": {"LOCATION": os.environ["BENCH_URL"]}}
+# BENCH_QLESS is the alias where it is more than a server.
+QLESS = {
+    "default": json.loads(os.environ["BENCH_QLESS"])
+    if "BENCH_QLESS" in os.environ
+    else {"LOCATION": os.environ["BENCH_URL"]}
+}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -69,11 +70,15 @@ def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
 def _cluster_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problem of a namespace that one node could not have for itself."""
     prefix = options.get("PREFIX", "ql:")
-    if options.get("CLUSTER") and isinstance(prefix, str) and not hash_tag(prefix):
+    # The PREFIX of an alias with NAMESPACES is that of "", which may be missing.
+    is_said = "PREFIX" in options or "NAMESPACES" not in options
+    is_untagged = isinstance(prefix, str) and not hash_tag(prefix)
+    if options.get("CLUSTER") and is_said and is_untagged:
         yield Problem(
             f"PREFIX {prefix!r} has no hash tag, so that a cluster would spread its keys "
             "over all nodes.",
-            'Write "PREFIX": "{ql}:". What stands between the braces names the slot.',
+            f'Write "PREFIX": "{tagged(prefix)}". What stands between the braces names the '
+            "slot.",
             "E046",
         )
     given = options.get("OPTIONS")
@@ -83,3 +88,8 @@ def _cluster_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
             "Remove db: another PREFIX keeps things apart.",
             "E045",
         )
+
+
+def tagged(prefix: str) -> str:
+    """Return a prefix like this one with a hash tag."""
+    return f"{{{re.sub('[{}:]', '', prefix) or 'ql'}}}:"

@@ -140,7 +140,8 @@ def namespace_problems(
     if OTHERS not in given:
         yield _problem(
             ' has no key "": a queue that no other key names would be routed nowhere.',
-            'Add "": "ql:", with the prefix that this alias has had, for all other queues.',
+            f'Add "": "{"{ql}:" if options.get("CLUSTER") else "ql:"}", with the prefix that '
+            "this alias has had, for all other queues.",
         )
     elif "PREFIX" in options:
         yield _problem(

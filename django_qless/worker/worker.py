@@ -239,6 +239,8 @@ class Worker:
             patience=patience,
             library=known.script.library,
             timeout=timeout,
+            # Checked at the start: no job is put by this one.
+            replication=known.replication,
         )
 
     def aclient(self, patience: float) -> AsyncClient:

@@ -198,6 +198,27 @@ def test_what_is_wrong_is_named(options: Any, number: str, text: str) -> None:
         conf.alias()
 
 
+@pytest.mark.parametrize(
+    ("prefixes", "number", "remedy"),
+    [
+        ({"mail": "{a}:"}, "E047", 'Add "": "{ql}:"'),
+        ({"": "{a}:", "mail": "ql-mail:"}, "E046", 'Write "PREFIX": "{ql-mail}:"'),
+    ],
+)
+def test_what_a_remedy_names_would_be_right_on_a_cluster(
+    prefixes: dict[str, str], number: str, remedy: str
+) -> None:
+    with override_settings(QLESS=of(**CLUSTER, NAMESPACES=prefixes)):
+        problems = [
+            (each.id, each.hint or "")
+            for each in run_checks(tags=["qless"])
+            if each.id in ("django_qless.E046", "django_qless.E047")
+        ]
+    ((id_, hint),) = problems
+    assert id_ == f"django_qless.{number}"
+    assert hint.startswith(remedy)
+
+
 def test_a_problem_of_the_alias_is_told_once() -> None:
     assert len(found(of(PATIENCE=-1))) == 1
 

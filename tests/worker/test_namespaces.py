@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from django_qless.core import Client
 from django_qless.core.cluster import cluster_client
-from tests.clusters import Cluster, Node
+from tests.clusters import Cluster
 from tests.real_servers import Server, poll
 from tests.worker.test_aliases import Group
 
@@ -143,19 +142,21 @@ def test_it_starts_again_in_place_with_the_same_queues(group: Namespaces) -> Non
     assert process.wait(60) == 0, group.output
 
 
+def test_replicas_that_were_never_there_stop_it_at_its_start(
+    group: Namespaces, server: Server
+) -> None:
+    """All its jobs would be enqueued with an error; the others end in good order."""
+    namespaces = {"": "ql:", "mail": "mail:"}
+    group.use({}, LOCATION=server.url, NAMESPACES=namespaces, REPLICAS=1)
+    assert group.run("--burst", "--name", "w") == os.EX_CONFIG, group.output
+    assert "REPLICAS is 1, and 0 replicas are connected" in group.output
+    assert "started worker=w-" not in group.output
+
+
 def test_a_name_that_is_wrong_is_named(group: Namespaces) -> None:
     assert group.run("--alias", "default/nothing") == os.EX_CONFIG
     assert "'default/nothing'" in group.output
     assert "Traceback" not in group.output
-
-
-def prefix_on(cluster: Cluster, node: Node, tag: str) -> str:
-    """Return a prefix whose slot is on this node."""
-    return next(
-        prefix
-        for number in count()
-        if cluster.of(prefix := f"{{{tag}{number}}}:") is node
-    )
 
 
 def test_namespaces_on_the_nodes_of_a_cluster(
@@ -164,9 +165,9 @@ def test_namespaces_on_the_nodes_of_a_cluster(
     with Cluster(replicas=0, timeout=60_000) as cluster:
         first, second, third = cluster.nodes
         prefixes = {
-            "": prefix_on(cluster, first, "ql"),
-            "mail": prefix_on(cluster, second, "mail"),
-            "report.*": prefix_on(cluster, third, "r"),
+            "": cluster.prefix_on(first, "ql"),
+            "mail": cluster.prefix_on(second, "mail"),
+            "report.*": cluster.prefix_on(third, "r"),
         }
         clients = {
             name: Client(cluster_client(cluster.addresses, prefix), prefix)
