@@ -147,6 +147,10 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 detached.keep Detached.keep
 forget Detached.forget
+claim Claims.claim
+claim.release Claims.release
+claim.regain Claims.regain
+claim.check ClaimHolder.answer
 deliver Deliveries.deliver
 deliver.forget Deliveries.forget
 ]]

@@ -22,6 +22,8 @@ local CARRIED = {
   ['workflow.stage'] = true,
   ['workflow.release'] = true,
   ['workflow.carry'] = true,
+  ['claim.release'] = true,
+  ['claim.regain'] = true,
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
 }

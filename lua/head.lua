@@ -107,6 +107,14 @@ local function more_patterns()
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
     ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
 
+    -- Unique keys that hold in all namespaces of an alias: see claims.lua. `claim` is kept where the key names, the
+    -- other one where the job is, or was to be.
+    -- The job that has claimed the key (`jid`, and the namespace `home` where it is put), since when, and when the
+    -- claim lapses if that does not know the job; expires if it was made for a period
+    claim = 'claim:<>', --                hash
+    -- Since when a job had the claim to its key that another may have by now; expires by itself
+    claim_lost = 'claim_lost:<>', --      string
+
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
 

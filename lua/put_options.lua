@@ -20,6 +20,7 @@ for _, name in ipairs({
   'conflict',
   'debounce',
   'debounce_max',
+  'claim',
   'expires',
   'at',
   'expires_at',

@@ -110,6 +110,14 @@ local function more_patterns()
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
     ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
 
+    -- Unique keys that hold in all namespaces of an alias: see claims.lua. `claim` is kept where the key names, the
+    -- other one where the job is, or was to be.
+    -- The job that has claimed the key (`jid`, and the namespace `home` where it is put), since when, and when the
+    -- claim lapses if that does not know the job; expires if it was made for a period
+    claim = 'claim:<>', --                hash
+    -- Since when a job had the claim to its key that another may have by now; expires by itself
+    claim_lost = 'claim_lost:<>', --      string
+
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
 
@@ -3729,6 +3737,228 @@ function Stats.counters(args, i)
   return found
 end
 end
+elseif module_name == 'Unique' then
+return function()
+local Unique = {}
+modules.Unique = Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+
+local sub, floor, match = string.sub, math.floor, string.match
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
+-- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
+local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
+
+-- The key in a field; if it is claimed, the namespace where it is, and that of the job.
+local function key_of(field)
+  local letter = sub(field, 1, 1)
+  if letter == 'S' or letter == 'E' then
+    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
+    return text or '', where, home
+  end
+  return sub(field, 2)
+end
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    if job.claimed then
+      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
+    end
+    return
+  end
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    modules.Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.name(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
+      if job[name] then
+        modules.Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    modules.Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.name(job.conflict)
+    )
+  end
+  if job.claim then
+    modules.ClaimHolder.check(command, job)
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
+  if call('PTTL', name) > 0 then
+    return jid, state
+  elseif field and key_of(field) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another has taken it meanwhile.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    local text, where, home = key_of(field)
+    if call('SET', key.unique(text), jid, 'NX') and where then
+      Crossing.write(where, 'claim.regain', { text, jid, home })
+    end
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local text, where, home = key_of(field)
+    local name = key.unique(text)
+    if call('GET', name) == jid then
+      call('DEL', name)
+      if where then
+        Crossing.write(where, 'claim.release', { text, jid, home })
+      end
+    end
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and string.lower(sub(field, 1, 1)) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and (key_of(field)) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+local function refuse(command, job, jid, state)
+  modules.Errors.raise(
+    'DUPLICATE',
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
 elseif module_name == 'Limits' then
 return function()
 local Limits = {}
@@ -4274,205 +4504,6 @@ function Tags.command(args, i)
     modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
   end
   return command(args, i + 1)
-end
-end
-elseif module_name == 'Unique' then
-return function()
-local Unique = {}
-modules.Unique = Unique
--- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-
-local sub, floor = string.sub, math.floor
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
-local COUNTS = {
-  s = PENDING,
-  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
-}
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    return
-  end
-  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    modules.Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.name(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST)
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
-      if job[name] then
-        modules.Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.name(job.conflict)
-    )
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and sub(field, 2) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    call('SET', key.unique(sub(field, 2)), jid, 'NX')
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local name = key.unique(sub(field, 2))
-    if call('GET', name) == jid then
-      call('DEL', name)
-    end
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and sub(field, 1, 1) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and sub(field, 2) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
-    command,
-    modules.Errors.name(job.unique),
-    modules.Errors.name(job.jid),
-    modules.Errors.name(jid),
-    state and ', which is ' .. state or ''
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
 end
 end
 elseif module_name == 'Workflow' then
@@ -8396,6 +8427,10 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 detached.keep Detached.keep
 forget Detached.forget
+claim Claims.claim
+claim.release Claims.release
+claim.regain Claims.regain
+claim.check ClaimHolder.answer
 deliver Deliveries.deliver
 deliver.forget Deliveries.forget
 ]]
@@ -8764,6 +8799,7 @@ for _, name in ipairs({
   'conflict',
   'debounce',
   'debounce_max',
+  'claim',
   'expires',
   'at',
   'expires_at',
@@ -12029,6 +12065,59 @@ function AuditLinks.check_deliveries(report)
   end
 end
 end
+elseif module_name == 'ClaimHolder' then
+return function()
+local ClaimHolder = {}
+modules.ClaimHolder = ClaimHolder
+-- claims/claim_holder.lua
+-- What the namespace of a job says of the claim to its unique key, which is kept elsewhere: see Claims.
+
+local DAY = 86400 -- seconds for which a put is refused whose claim another may have taken
+
+local FIELDS = 4
+
+-- What a put says of its claim: since when, in which namespace, and which namespace this is.
+function ClaimHolder.check(command, job)
+  local since, claimed = string.match(job.claim, '^(%S+) ([^\n]+\n[^\n]+)$')
+  if not since then
+    modules.Errors.argument(command, 'claim must be a time and two namespaces, not ' .. modules.Errors.name(job.claim))
+  elseif call('GET', key.claim_lost(job.jid)) == since then
+    local words = '%s(): Another job may have the unique key of job %s, which came too late: enqueue it again'
+    modules.Errors.raise('STATE', words, command, modules.Errors.name(job.jid))
+  end
+  job.claimed = claimed
+end
+
+-- Does the job hold the key here, or will it? Until the claim has lapsed it may still be on its way. What is free may be
+-- claimed by others, so that a put with this claim, however late, is refused.
+local function answer(text, jid, since, lapsed)
+  local holder, state = modules.Unique.holder(text)
+  if holder == jid then
+    return 'held', state or ''
+  elseif not lapsed and call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
+    return 'held', ''
+  end
+  call('SET', key.claim_lost(jid), since, 'EX', DAY)
+  return 'free', ''
+end
+
+-- claim.check (key jid since lapsed)*: do the jobs with these claims hold their keys? -> 'held' or 'free', and the
+-- state ('' if it is not known), of each
+function ClaimHolder.answer(args, i)
+  local replies = {}
+  modules.Arguments.bounded('claim.check', (#args - i + 1) / FIELDS)
+  for n = i, #args, FIELDS do
+    local text = modules.Arguments.name('claim.check', 'key', args[n])
+    local jid = modules.Arguments.name('claim.check', 'jid', args[n + 1])
+    local since = modules.Arguments.given('claim.check', 'since', args[n + 2])
+    local lapsed = modules.Arguments.given('claim.check', 'lapsed', args[n + 3]) == '1'
+    local state
+    replies[#replies + 1], state = answer(text, jid, since, lapsed)
+    replies[#replies + 1] = state
+  end
+  return replies
+end
+end
 elseif module_name == 'Cron' then
 return function()
 local Cron = {}
@@ -12259,6 +12348,8 @@ local CARRIED = {
   ['workflow.stage'] = true,
   ['workflow.release'] = true,
   ['workflow.carry'] = true,
+  ['claim.release'] = true,
+  ['claim.regain'] = true,
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
 }
@@ -13842,7 +13933,7 @@ local function entries(text)
 end
 
 local function unique(text)
-  return find(text, '^[se].') and text
+  return find(text, '^[se].') and text or find(text, '^[SE][^\n]+\n[^\n]+\n.') and text
 end
 
 local names = list_of(NAMES)
@@ -14940,6 +15031,8 @@ local FAMILY = {
   { start = 't:', check = check_tag },
 }
 for _, start in ipairs({
+  'claim:',
+  'claim_lost:',
   's:',
   'm:',
   'reply:',
@@ -15336,6 +15429,113 @@ function Bulk.cancel(args, i)
     end
   end
   return outcome(jids, refused)
+end
+end
+elseif module_name == 'Claims' then
+return function()
+local Claims = {}
+modules.Claims = Claims
+-- claims/claims.lua
+-- Claims: who has a unique key in all namespaces of an alias, kept in the one namespace that the key names.
+--
+-- A job is put by a later call, in its own namespace, which may never be made; and its end is told here by the
+-- outbox of that namespace. So a claim lapses some seconds after it was made. Whoever comes then asks the namespace
+-- of the job, which knows better (ClaimHolder), and may take the claim if that says so. `since`, when it was made,
+-- tells a claim from any other.
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+local FIELDS = 5
+
+local function read(text)
+  local jid, home, since, lapses = modules.Hash.values(key.claim(text), 'jid', 'home', 'since', 'lapses')
+  if jid then
+    return { jid = jid, home = home, since = since, lapses = tonumber(lapses) or 0 }
+  end
+end
+
+local function seconds(what, text)
+  local number = modules.Arguments.number('claim', what, text)
+  if number <= 0 then
+    modules.Errors.argument('claim', what .. ' must be above 0, not ' .. modules.Errors.name(text))
+  end
+  return math.min(number, LONGEST)
+end
+
+-- The claims that a call asks for: key jid home period instead each.
+local function parse(args, i)
+  local wanted = {}
+  modules.Arguments.bounded('claim', (#args - i + 1) / FIELDS)
+  for n = i, #args, FIELDS do
+    local period = modules.Arguments.given('claim', 'period', args[n + 3])
+    wanted[#wanted + 1] = {
+      text = modules.Arguments.name('claim', 'key', args[n]),
+      jid = modules.Arguments.name('claim', 'jid', args[n + 1]),
+      home = modules.Arguments.name('claim', 'home', args[n + 2]),
+      period = period ~= '' and seconds('period', period) or nil,
+      instead = modules.Arguments.given('claim', 'instead', args[n + 4]),
+    }
+  end
+  return wanted
+end
+
+local function write(claim, since, lapses)
+  local name = key.claim(claim.text)
+  call('DEL', name)
+  call('HSET', name, 'jid', claim.jid, 'home', claim.home, 'since', since, 'lapses', lapses)
+  if claim.period then
+    call('PEXPIRE', name, string.format('%d', math.max(1, math.floor(claim.period * 1000))))
+  end
+end
+
+-- claim lease (key jid home period instead)*: the job with this jid is to be put in the namespace `home`, and claims
+-- its key for as long as it counts or, if `period` is not '', for so many seconds. `instead` is '', or the `since` of
+-- a claim whose place this one takes. -> of each: { since } if it is claimed, or of the claim that is in the way
+-- { since, jid, home, 1 if it has lapsed }
+function Claims.claim(args, i)
+  local lease = seconds('lease', args[i])
+  local wanted, since, replies = parse(args, i + 1), modules.NumberFormat.time(), {}
+  for n, claim in ipairs(wanted) do
+    local old = read(claim.text)
+    local is_own = old and old.jid == claim.jid and old.home == claim.home
+    if old and not is_own and old.since ~= claim.instead then
+      replies[n] = { old.since, old.jid, old.home, old.lapses <= scope.now and 1 or 0 }
+    else
+      write(claim, since, modules.NumberFormat.later(lease))
+      replies[n] = { since }
+    end
+  end
+  return replies
+end
+
+-- claim.release (key jid home)*: the jobs do not count any longer. What others have claimed is left to them.
+-- -> how many claims were released
+function Claims.release(args, i)
+  local released = 0
+  modules.Arguments.bounded('claim.release', (#args - i + 1) / 3)
+  for n = i, #args, 3 do
+    local text = modules.Arguments.name('claim.release', 'key', args[n])
+    local jid = modules.Arguments.name('claim.release', 'jid', args[n + 1])
+    local home = modules.Arguments.name('claim.release', 'home', args[n + 2])
+    local old = read(text)
+    if old and old.jid == jid and old.home == home then
+      released = released + call('DEL', key.claim(text))
+    end
+  end
+  return released
+end
+
+-- claim.regain key jid home: the job counts again, or has come to this namespace. -> whether the claim is its own
+function Claims.regain(args, i)
+  local text = modules.Arguments.name('claim.regain', 'key', args[i])
+  local jid = modules.Arguments.name('claim.regain', 'jid', args[i + 1])
+  local home = modules.Arguments.name('claim.regain', 'home', args[i + 2])
+  local old = read(text)
+  if old and old.jid ~= jid then
+    return 0
+  end
+  local since = old and old.since or modules.NumberFormat.time()
+  write({ text = text, jid = jid, home = home }, since, modules.NumberFormat.time())
+  return 1
 end
 end
 elseif module_name == 'DependencyCommands' then

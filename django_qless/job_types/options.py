@@ -140,6 +140,9 @@ class Options:
     unique_for: str | float = option("running", checks.unique_for)
     """The time for which it keeps others out: "waiting" (until it starts), "running" (until it
     has ended), or seconds from its enqueueing."""
+    unique_scope: str = option("namespace", checks.one_of("namespace", "global"))
+    """Where it keeps others out: in the "namespace" of its queue, or in all of its alias
+    ("global")."""
     on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
     """The outcome of a second one: keep the first, replace it, or refuse (DuplicateJob)."""
     debounce: float | None = option(None, checks.span)

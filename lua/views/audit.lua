@@ -179,6 +179,8 @@ local FAMILY = {
   { start = 't:', check = check_tag },
 }
 for _, start in ipairs({
+  'claim:',
+  'claim_lost:',
   's:',
   'm:',
   'reply:',

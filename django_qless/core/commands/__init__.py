@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..request import J
+from .claims import ClaimCommands
 from .deliveries import DeliveryCommands
 from .detached import DetachedCommands
 from .entities import EntityCommands
@@ -27,6 +28,7 @@ class Commands(
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,
+    ClaimCommands,
     DeliveryCommands,
     DetachedCommands,
     EntityCommands,
