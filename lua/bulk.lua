@@ -87,6 +87,21 @@ end, function(args, i)
   Arguments.number('move.each', 'delay', args[i + 1])
 end)
 
+local send = each('send.each', 3, function(jid, args)
+  Moving.send_one(jid, args.parcel)
+end)
+
+-- send.each target queue delay jid...: moves them into another namespace
+function Bulk.send(args, i)
+  local target = Arguments.name('send.each', 'target', args[i])
+  Arguments.queue('send.each', args[i + 1])
+  Arguments.number('send.each', 'delay', args[i + 2])
+  args.parcel = Moving.parcel(target, args[i + 1], args[i + 2])
+  local reply = send(args, i)
+  Moving.close(args.parcel)
+  return reply
+end
+
 Bulk.priority = each('priority.each', 1, function(jid, args, i)
   Job.priority({ jid, args[i] }, 1)
 end, function(args, i)

@@ -118,6 +118,14 @@ local function more_patterns()
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
 
+    -- The outbox for other namespaces: see crossing.lua. (meta has `namespace`, the id of this one, and `crossed`, the
+    -- number of its last entry, which is when it was written in microseconds, or more.)
+    crossing = 'crossing', --             zset   name of a namespace for which entries wait -> since when the oldest does
+    crossing_to = 'crossing:<>', --       list   these entries, packed: number, command, arguments; the oldest first
+    crossing_wake = 'crossing_wake', --   list   an element if entries were written since the last look
+    moved = 'moved', --                   zset   jid of a job that was moved into another namespace -> when
+    moved_to = 'moved:<>', --             string the name of that; expires by itself
+
     -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
     -- queue:<queue>, which has a rate only.)
     limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work

@@ -121,6 +121,14 @@ local function more_patterns()
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
 
+    -- The outbox for other namespaces: see crossing.lua. (meta has `namespace`, the id of this one, and `crossed`, the
+    -- number of its last entry, which is when it was written in microseconds, or more.)
+    crossing = 'crossing', --             zset   name of a namespace for which entries wait -> since when the oldest does
+    crossing_to = 'crossing:<>', --       list   these entries, packed: number, command, arguments; the oldest first
+    crossing_wake = 'crossing_wake', --   list   an element if entries were written since the last look
+    moved = 'moved', --                   zset   jid of a job that was moved into another namespace -> when
+    moved_to = 'moved:<>', --             string the name of that; expires by itself
+
     -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
     -- queue:<queue>, which has a rate only.)
     limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
@@ -1258,300 +1266,6 @@ function Config.unset(args, i)
   modules.Events.config_unset(option)
 end
 end
-elseif module_name == 'Dependencies' then
-return function()
-local Dependencies = {}
-modules.Dependencies = Dependencies
--- dependencies.lua
--- Dependencies: symmetric links between jobs, and the release of those that waited.
-
--- Links followed at most when a cycle is looked for, and dependents dealt with by one call.
-local MOST = 1000
-
--- Links cut off that count as much as a dependent dealt with.
-local LIGHT = 20
-
--- Jobs whose dependents one call takes up again at most.
-local FEW = 50
-
--- How many dependents this call may still deal with.
-function Dependencies.left()
-  return scope.dependents_left or MOST
-end
-
-function Dependencies.spend(n)
-  scope.dependents_left = Dependencies.left() - n
-end
-
--- What has failed already would cancel its dependent: refused, or where nothing may be refused any
--- more, noted.
-local function meet_failed(command, jid, how)
-  if how and how.lenient then
-    how.failed = how.failed or {}
-    how.failed[#how.failed + 1] = jid
-    return
-  end
-  modules.Errors.raise(
-    'STATE',
-    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
-    command,
-    modules.Errors.name(jid)
-  )
-end
-
-function Dependencies.unknown(command, jid, how)
-  if not (how and how.lenient) then
-    modules.Errors.no_job(command, jid)
-  end
-end
-
--- Does a job also wait for what those have spawned that it depends on?
-Dependencies.follows_spawned = true
-
--- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
--- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
--- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
--- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
-function Dependencies.open(command, jids, coming, policy, how, one)
-  local open, beyond = {}, nil
-  for _, jid in ipairs(jids) do
-    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
-    local state = record[1]
-    if not state then
-      Dependencies.unknown(command, jid, how)
-    elseif state == 'complete' then
-      if record[2] and Dependencies.follows_spawned and not (one and modules.Spawned.is_one(jid, one)) then
-        local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
-        if failed and policy == 'cancel' then
-          meet_failed(command, failed, how)
-        end
-        if #more > 0 then
-          beyond = beyond or {}
-          beyond[#beyond + 1] = jid
-          for n = 1, #more do
-            open[#open + 1] = more[n]
-          end
-        end
-      end
-    elseif not (state == 'failed' and policy == 'run') then
-      if state == 'failed' and policy == 'cancel' then
-        meet_failed(command, jid, how)
-      end
-      open[#open + 1] = jid
-    end
-  end
-  return open, beyond and cjson.encode(beyond)
-end
-
--- The same for a job that exists and that keeps its policy.
-function Dependencies.open_for(command, jid, jids)
-  if #jids == 0 then
-    return jids
-  end
-  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
-end
-
--- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
-function Dependencies.link(jid, jids, policy)
-  local followed = policy and policy ~= 'block'
-  for _, other in ipairs(jids) do
-    local name = key.dependents(other)
-    modules.ExistenceCache.forget(name)
-    call('SADD', name, jid)
-    if followed then
-      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
-    end
-  end
-  modules.SortedSet.add_to_set(key.dependencies(jid), jids)
-end
-
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
-  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
-  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
-  local harmless, tired = modules.CycleDetection.harmless(jid, open)
-  Dependencies.link(jid, tired and open or harmless, policy)
-  modules.DependencyResults.add(jid, jids)
-  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
-    modules.Spawned.look_beyond(jid, spawner)
-  end
-  Dependencies.follow_failed(how)
-end
-
--- Those that `open` has noted: now that the links are there, they have their effect.
-function Dependencies.follow_failed(how)
-  for _, jid in ipairs(how and how.failed or {}) do
-    modules.Cascade.follow(jid, 'failed')
-  end
-end
-
-function Dependencies.unlink(jid, jids)
-  for _, other in ipairs(jids) do
-    call('SREM', key.dependents(other), jid)
-    call('SREM', key.dependencies(jid), other)
-  end
-end
-
-function Dependencies.unlink_all(jid)
-  local others = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(others) do
-    call('SREM', key.dependents(other), jid)
-  end
-  call('DEL', key.dependencies(jid))
-  Dependencies.spend(math.floor(#others / LIGHT))
-end
-
--- Is there nothing that holds the job back but what it does not know of yet?
-local function free_rare(jid)
-  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
-  if modules.Record.is_bad('beyond', beyond) then
-    modules.CorruptJobs.fail(jid, 'beyond', beyond)
-    return false
-  end
-  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
-    return false
-  end
-  return true, workflow
-end
-
--- Nothing holds the job back any longer: it becomes ready, or waits for its time.
-function Dependencies.free(jid)
-  local state, queue, priority, scheduled, open, rare =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if state ~= 'depends' or open == '1' then
-    if state ~= 'depends' then
-      modules.CorruptJobs.look_at_state(jid, state, queue)
-    end
-    return
-  elseif modules.Record.is_bad('scheduled', scheduled) then
-    modules.CorruptJobs.fail(jid, 'scheduled', scheduled)
-    return
-  end
-  local workflow
-  if rare then
-    local is_free
-    is_free, workflow = free_rare(jid)
-    if not is_free then
-      return
-    end
-  end
-  call('ZREM', key.place(queue, 'depends'), jid)
-  local time = modules.Record.read('scheduled', scheduled)
-  if time then
-    call('HDEL', key.job(jid), 'scheduled')
-    call('HSET', key.job(jid), 'state', 'scheduled')
-    modules.Places.scheduled(jid, queue, time)
-  else
-    call('HSET', key.job(jid), 'state', 'waiting')
-    modules.Places.ready_since(jid, scope.now)
-    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
-  end
-  if workflow then
-    modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
-  end
-end
-
-function Dependencies.free_if_last(jid)
-  if call('SCARD', key.dependencies(jid)) == 0 then
-    Dependencies.free(jid)
-  end
-end
-
--- Up to as many of the dependents of a job that is done with as the call may still deal with (or
--- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
-function Dependencies.take_some(jid, later, most)
-  local name = key.dependents(jid)
-  local dependents, number = {}, call('SCARD', name)
-  local left = Dependencies.left()
-  most = math.min(left, most or left)
-  if number > most then
-    dependents = call('SPOP', name, most)
-    call('ZADD', later, scope.now, jid)
-  else
-    if number > 0 then
-      dependents = call('SMEMBERS', name)
-      call('DEL', name)
-    end
-    call('ZREM', later, jid)
-  end
-  Dependencies.spend(#dependents)
-  for _, dependent in ipairs(dependents) do
-    call('SREM', key.dependencies(dependent), jid)
-  end
-  return dependents
-end
-
-local function release_some(jid, spawner)
-  spawner = spawner and modules.Spawned.has_unfinished(jid)
-  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
-    if spawner then
-      modules.Spawned.look_beyond(dependent, jid)
-    end
-    Dependencies.free_if_last(dependent)
-  end
-end
-
--- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
--- those of them that may have spawned others.
-function Dependencies.release(jids, rare)
-  if #jids == 1 and modules.ExistenceCache.is_absent(key.dependents(jids[1])) then
-    return
-  end
-  local names = {}
-  for n, jid in ipairs(jids) do
-    names[n] = key.dependents(jid)
-  end
-  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
-    return
-  end
-  for n, jid in ipairs(jids) do
-    if call('EXISTS', names[n]) == 1 then
-      if Dependencies.left() > 0 then
-        release_some(jid, rare and rare[jid])
-      else
-        call('ZADD', key.releasing(), scope.now, jid)
-      end
-    end
-  end
-end
-
--- The first job of a list, or nil; mostly there is no such list.
-local function first_of(name)
-  if Dependencies.left() <= 0 or modules.ExistenceCache.is_absent(name) or call('EXISTS', name) == 0 then
-    return nil
-  end
-  return call('ZRANGE', name, 0, 0)[1]
-end
-
-local function go_on_releasing(jid)
-  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
-  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
-    release_some(jid, true)
-  else
-    call('ZREM', key.releasing(), jid)
-  end
-end
-
-local function go_on(name, act)
-  for _ = 1, FEW do
-    local jid = first_of(name)
-    if not jid then
-      return
-    end
-    act(jid)
-  end
-end
-
--- Carries on with what earlier calls had to leave.
-function Dependencies.carry_on()
-  go_on(key.releasing(), go_on_releasing)
-  go_on(key.cascading(), function(jid)
-    modules.Cascade.carry_on(jid)
-  end)
-end
-end
 elseif module_name == 'History' then
 return function()
 local History = {}
@@ -1795,6 +1509,17 @@ end
 function History.some(jid, most, bytes)
   local texts, total = History.texts(jid, most, bytes)
   return shown(texts), total
+end
+
+-- These entries come before those of a job that was just put.
+function History.restore(jid, texts)
+  if #texts > 0 then
+    History.write_late(jid)
+    for n = #texts, 1, -1 do
+      call('LPUSH', key.history(jid), texts[n])
+    end
+    shorten(key.history(jid), call('LLEN', key.history(jid)))
+  end
 end
 
 -- Records of the earliest versions carry their history in a field of the hash.
@@ -2091,11 +1816,13 @@ local function no_dependents_left(jids)
 end
 
 -- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
--- those of Canceled.keep.
+-- those of Canceled.keep; nil: it was not canceled, it goes on elsewhere.
 function Job.remove(jid, record, why, by)
   local queue, worker = record.queue, record.worker or ''
-  modules.Canceled.keep(jid, record, why, by)
-  modules.Events.canceled(jid, queue, worker)
+  if why then
+    modules.Canceled.keep(jid, record, why, by)
+    modules.Events.canceled(jid, queue, worker)
+  end
   Job.unhold(jid, worker)
   modules.Places.leave(jid, queue)
   modules.Dependencies.unlink_all(jid)
@@ -2105,7 +1832,7 @@ function Job.remove(jid, record, why, by)
     modules.Failures.remove(jid, queue, record.failure)
     call('ZREM', key.completed(), jid)
   end
-  if modules.Tracking.is_tracked(jid) then
+  if why and modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)
@@ -2194,6 +1921,300 @@ end
 -- result jid
 function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
+end
+end
+elseif module_name == 'Dependencies' then
+return function()
+local Dependencies = {}
+modules.Dependencies = Dependencies
+-- dependencies.lua
+-- Dependencies: symmetric links between jobs, and the release of those that waited.
+
+-- Links followed at most when a cycle is looked for, and dependents dealt with by one call.
+local MOST = 1000
+
+-- Links cut off that count as much as a dependent dealt with.
+local LIGHT = 20
+
+-- Jobs whose dependents one call takes up again at most.
+local FEW = 50
+
+-- How many dependents this call may still deal with.
+function Dependencies.left()
+  return scope.dependents_left or MOST
+end
+
+function Dependencies.spend(n)
+  scope.dependents_left = Dependencies.left() - n
+end
+
+-- What has failed already would cancel its dependent: refused, or where nothing may be refused any
+-- more, noted.
+local function meet_failed(command, jid, how)
+  if how and how.lenient then
+    how.failed = how.failed or {}
+    how.failed[#how.failed + 1] = jid
+    return
+  end
+  modules.Errors.raise(
+    'STATE',
+    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
+    command,
+    modules.Errors.name(jid)
+  )
+end
+
+function Dependencies.unknown(command, jid, how)
+  if not (how and how.lenient) then
+    modules.Errors.no_job(command, jid)
+  end
+end
+
+-- Does a job also wait for what those have spawned that it depends on?
+Dependencies.follows_spawned = true
+
+-- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
+-- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
+-- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
+-- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.open(command, jids, coming, policy, how, one)
+  local open, beyond = {}, nil
+  for _, jid in ipairs(jids) do
+    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
+    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local state = record[1]
+    if not state then
+      Dependencies.unknown(command, jid, how)
+    elseif state == 'complete' then
+      if record[2] and Dependencies.follows_spawned and not (one and modules.Spawned.is_one(jid, one)) then
+        local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
+        if failed and policy == 'cancel' then
+          meet_failed(command, failed, how)
+        end
+        if #more > 0 then
+          beyond = beyond or {}
+          beyond[#beyond + 1] = jid
+          for n = 1, #more do
+            open[#open + 1] = more[n]
+          end
+        end
+      end
+    elseif not (state == 'failed' and policy == 'run') then
+      if state == 'failed' and policy == 'cancel' then
+        meet_failed(command, jid, how)
+      end
+      open[#open + 1] = jid
+    end
+  end
+  return open, beyond and cjson.encode(beyond)
+end
+
+-- The same for a job that exists and that keeps its policy.
+function Dependencies.open_for(command, jid, jids)
+  if #jids == 0 then
+    return jids
+  end
+  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
+end
+
+-- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
+function Dependencies.link(jid, jids, policy)
+  local followed = policy and policy ~= 'block'
+  for _, other in ipairs(jids) do
+    local name = key.dependents(other)
+    modules.ExistenceCache.forget(name)
+    call('SADD', name, jid)
+    if followed then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
+  end
+  modules.SortedSet.add_to_set(key.dependencies(jid), jids)
+end
+
+-- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
+-- left out.
+function Dependencies.attach(jid, jids)
+  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
+  local harmless, tired = modules.CycleDetection.harmless(jid, open)
+  Dependencies.link(jid, tired and open or harmless, policy)
+  modules.DependencyResults.add(jid, jids)
+  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
+    modules.Spawned.look_beyond(jid, spawner)
+  end
+  Dependencies.follow_failed(how)
+end
+
+-- Those that `open` has noted: now that the links are there, they have their effect.
+function Dependencies.follow_failed(how)
+  for _, jid in ipairs(how and how.failed or {}) do
+    modules.Cascade.follow(jid, 'failed')
+  end
+end
+
+function Dependencies.unlink(jid, jids)
+  for _, other in ipairs(jids) do
+    call('SREM', key.dependents(other), jid)
+    call('SREM', key.dependencies(jid), other)
+  end
+end
+
+function Dependencies.unlink_all(jid)
+  local others = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(others) do
+    call('SREM', key.dependents(other), jid)
+  end
+  call('DEL', key.dependencies(jid))
+  Dependencies.spend(math.floor(#others / LIGHT))
+end
+
+-- Is there nothing that holds the job back but what it does not know of yet?
+local function free_rare(jid)
+  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if modules.Record.is_bad('beyond', beyond) then
+    modules.CorruptJobs.fail(jid, 'beyond', beyond)
+    return false
+  end
+  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
+    return false
+  end
+  return true, workflow
+end
+
+-- Nothing holds the job back any longer: it becomes ready, or waits for its time.
+function Dependencies.free(jid)
+  local state, queue, priority, scheduled, open, rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
+  if state ~= 'depends' or open == '1' then
+    if state ~= 'depends' then
+      modules.CorruptJobs.look_at_state(jid, state, queue)
+    end
+    return
+  elseif modules.Record.is_bad('scheduled', scheduled) then
+    modules.CorruptJobs.fail(jid, 'scheduled', scheduled)
+    return
+  end
+  local workflow
+  if rare then
+    local is_free
+    is_free, workflow = free_rare(jid)
+    if not is_free then
+      return
+    end
+  end
+  call('ZREM', key.place(queue, 'depends'), jid)
+  local time = modules.Record.read('scheduled', scheduled)
+  if time then
+    call('HDEL', key.job(jid), 'scheduled')
+    call('HSET', key.job(jid), 'state', 'scheduled')
+    modules.Places.scheduled(jid, queue, time)
+  else
+    call('HSET', key.job(jid), 'state', 'waiting')
+    modules.Places.ready_since(jid, scope.now)
+    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+  end
+  if workflow then
+    modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
+  end
+end
+
+function Dependencies.free_if_last(jid)
+  if call('SCARD', key.dependencies(jid)) == 0 then
+    Dependencies.free(jid)
+  end
+end
+
+-- Up to as many of the dependents of a job that is done with as the call may still deal with (or
+-- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
+function Dependencies.take_some(jid, later, most)
+  local name = key.dependents(jid)
+  local dependents, number = {}, call('SCARD', name)
+  local left = Dependencies.left()
+  most = math.min(left, most or left)
+  if number > most then
+    dependents = call('SPOP', name, most)
+    call('ZADD', later, scope.now, jid)
+  else
+    if number > 0 then
+      dependents = call('SMEMBERS', name)
+      call('DEL', name)
+    end
+    call('ZREM', later, jid)
+  end
+  Dependencies.spend(#dependents)
+  for _, dependent in ipairs(dependents) do
+    call('SREM', key.dependencies(dependent), jid)
+  end
+  return dependents
+end
+
+local function release_some(jid, spawner)
+  spawner = spawner and modules.Spawned.has_unfinished(jid)
+  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
+    if spawner then
+      modules.Spawned.look_beyond(dependent, jid)
+    end
+    Dependencies.free_if_last(dependent)
+  end
+end
+
+-- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
+-- those of them that may have spawned others.
+function Dependencies.release(jids, rare)
+  if #jids == 1 and modules.ExistenceCache.is_absent(key.dependents(jids[1])) then
+    return
+  end
+  local names = {}
+  for n, jid in ipairs(jids) do
+    names[n] = key.dependents(jid)
+  end
+  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', names[n]) == 1 then
+      if Dependencies.left() > 0 then
+        release_some(jid, rare and rare[jid])
+      else
+        call('ZADD', key.releasing(), scope.now, jid)
+      end
+    end
+  end
+end
+
+-- The first job of a list, or nil; mostly there is no such list.
+local function first_of(name)
+  if Dependencies.left() <= 0 or modules.ExistenceCache.is_absent(name) or call('EXISTS', name) == 0 then
+    return nil
+  end
+  return call('ZRANGE', name, 0, 0)[1]
+end
+
+local function go_on_releasing(jid)
+  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
+  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
+    release_some(jid, true)
+  else
+    call('ZREM', key.releasing(), jid)
+  end
+end
+
+local function go_on(name, act)
+  for _ = 1, FEW do
+    local jid = first_of(name)
+    if not jid then
+      return
+    end
+    act(jid)
+  end
+end
+
+-- Carries on with what earlier calls had to leave.
+function Dependencies.carry_on()
+  go_on(key.releasing(), go_on_releasing)
+  go_on(key.cascading(), function(jid)
+    modules.Cascade.carry_on(jid)
+  end)
 end
 end
 elseif module_name == 'Wake' then
@@ -2743,6 +2764,59 @@ function Json.list(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 end
+elseif module_name == 'Tracking' then
+return function()
+local Tracking = {}
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
+
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
+  end
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
+end
+end
 elseif module_name == 'Canceled' then
 return function()
 local Canceled = {}
@@ -3075,57 +3149,57 @@ function Minutes.show(args, i)
   return cjson.encode(shown)
 end
 end
-elseif module_name == 'Tracking' then
+elseif module_name == 'SortedSet' then
 return function()
-local Tracking = {}
-modules.Tracking = Tracking
--- tracking.lua
--- Tracked jobs: those whose every change is published under their ids.
+local SortedSet = {}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
 
--- Is the job tracked?
-function Tracking.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
 end
 
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Tracking.among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Tracking.is_tracked(jid)
-    end
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
   end
-  return tracked
+  in_pieces('ZREM', name, members)
 end
 
--- track [track|untrack jid]
-function Tracking.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
-      local shown = modules.Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
   end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
   end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
+  in_pieces('ZADD', name, values)
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
 end
 end
 elseif module_name == 'LimitSettings' then
@@ -3448,59 +3522,6 @@ function Samples.finish()
   write()
 end
 end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
-end
-end
 elseif module_name == 'Stats' then
 return function()
 local Stats = {}
@@ -3737,6 +3758,159 @@ function Stats.counters(args, i)
   return found
 end
 end
+elseif module_name == 'Tags' then
+return function()
+local Tags = {}
+modules.Tags = Tags
+-- tags.lua
+-- Tags: which jobs carry one, and how many do.
+
+-- Counted only when the job did not carry it, so that counts stay equal to members.
+function Tags.index(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
+      call('ZINCRBY', key.tags(), 1, tag)
+    end
+  end
+end
+
+function Tags.unindex(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZREM', key.tag(tag), jid) == 1 then
+      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
+        call('ZREM', key.tags(), tag)
+      end
+    end
+  end
+end
+
+-- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
+function Tags.unindex_all(jid, text)
+  if modules.Record.is_bad('tags', text) then
+    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
+  elseif text then
+    Tags.unindex(jid, modules.Record.read('tags', text, {}))
+  end
+end
+
+-- The stored text of a list; an empty one is {} as cjson writes it.
+function Tags.text(tags)
+  return cjson.encode(tags)
+end
+
+-- The tags after adding or removing some, in order of application.
+function Tags.with(tags, more)
+  local all, seen = {}, {}
+  for _, list in ipairs({ tags, more }) do
+    for _, tag in ipairs(list) do
+      if not seen[tag] then
+        seen[tag] = true
+        all[#all + 1] = tag
+      end
+    end
+  end
+  return all
+end
+
+function Tags.without(tags, less)
+  local gone, left = {}, {}
+  for _, tag in ipairs(less) do
+    gone[tag] = true
+  end
+  for _, tag in ipairs(tags) do
+    if not gone[tag] then
+      left[#left + 1] = tag
+    end
+  end
+  return left
+end
+
+function Tags.rest(args, i)
+  local tags = {}
+  for n = i, #args do
+    tags[#tags + 1] = args[n]
+  end
+  return tags
+end
+
+local function load(jid)
+  jid = modules.Arguments.name('tag', 'jid', jid)
+  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
+  if not its_jid then
+    modules.Errors.no_job('tag', jid)
+  end
+  if modules.Record.is_bad('tags', tags) then
+    Tags.unindex_all(jid, tags)
+  end
+  return modules.Record.read('tags', tags, {})
+end
+
+local function store(jid, tags)
+  local text = Tags.text(tags)
+  call('HSET', key.job(jid), 'tags', text)
+  return text
+end
+
+local function page(args, i)
+  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
+  return offset, count
+end
+
+local commands = {
+  add = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local more = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #more)
+    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
+    Tags.index(jid, more)
+    return store(jid, all)
+  end,
+  remove = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local less = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #less)
+    Tags.unindex(jid, less)
+    return store(jid, Tags.without(tags, less))
+  end,
+  get = function(args, i)
+    local tag = modules.Arguments.given('tag', 'tag', args[i])
+    local offset, count = page(args, i + 1)
+    local total = call('ZCARD', key.tag(tag))
+    return cjson.encode({
+      total = total,
+      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
+    })
+  end,
+  top = function(args, i)
+    local offset, count = page(args, i)
+    count = count < 0 and modules.Arguments.most or count
+    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
+  end,
+}
+
+-- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
+function Tags.counts(args, i)
+  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
+  local shown = {}
+  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
+  for n = 1, #found, 2 do
+    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
+  end
+  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
+end
+
+-- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
+function Tags.command(args, i)
+  local command = commands[args[i]]
+  if not command then
+    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
+  end
+  return command(args, i + 1)
+end
+end
 elseif module_name == 'Unique' then
 return function()
 local Unique = {}
@@ -3876,7 +4050,7 @@ function Unique.regain(jid, field, state)
   if field and counts(field, state) then
     local text, where, home = key_of(field)
     if call('SET', key.unique(text), jid, 'NX') and where then
-      Crossing.write(where, 'claim.regain', { text, jid, home })
+      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
     end
   end
 end
@@ -3889,7 +4063,7 @@ function Unique.free(jid, field)
     if call('GET', name) == jid then
       call('DEL', name)
       if where then
-        Crossing.write(where, 'claim.release', { text, jid, home })
+        modules.Crossing.write(where, 'claim.release', { text, jid, home })
       end
     end
   end
@@ -4351,159 +4525,6 @@ function Limits.next_due(queue)
     first = room < 1 and math.min(first or opens, opens) or first
   end
   return first
-end
-end
-elseif module_name == 'Tags' then
-return function()
-local Tags = {}
-modules.Tags = Tags
--- tags.lua
--- Tags: which jobs carry one, and how many do.
-
--- Counted only when the job did not carry it, so that counts stay equal to members.
-function Tags.index(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
-      call('ZINCRBY', key.tags(), 1, tag)
-    end
-  end
-end
-
-function Tags.unindex(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZREM', key.tag(tag), jid) == 1 then
-      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
-        call('ZREM', key.tags(), tag)
-      end
-    end
-  end
-end
-
--- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
-function Tags.unindex_all(jid, text)
-  if modules.Record.is_bad('tags', text) then
-    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
-  elseif text then
-    Tags.unindex(jid, modules.Record.read('tags', text, {}))
-  end
-end
-
--- The stored text of a list; an empty one is {} as cjson writes it.
-function Tags.text(tags)
-  return cjson.encode(tags)
-end
-
--- The tags after adding or removing some, in order of application.
-function Tags.with(tags, more)
-  local all, seen = {}, {}
-  for _, list in ipairs({ tags, more }) do
-    for _, tag in ipairs(list) do
-      if not seen[tag] then
-        seen[tag] = true
-        all[#all + 1] = tag
-      end
-    end
-  end
-  return all
-end
-
-function Tags.without(tags, less)
-  local gone, left = {}, {}
-  for _, tag in ipairs(less) do
-    gone[tag] = true
-  end
-  for _, tag in ipairs(tags) do
-    if not gone[tag] then
-      left[#left + 1] = tag
-    end
-  end
-  return left
-end
-
-function Tags.rest(args, i)
-  local tags = {}
-  for n = i, #args do
-    tags[#tags + 1] = args[n]
-  end
-  return tags
-end
-
-local function load(jid)
-  jid = modules.Arguments.name('tag', 'jid', jid)
-  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
-  if not its_jid then
-    modules.Errors.no_job('tag', jid)
-  end
-  if modules.Record.is_bad('tags', tags) then
-    Tags.unindex_all(jid, tags)
-  end
-  return modules.Record.read('tags', tags, {})
-end
-
-local function store(jid, tags)
-  local text = Tags.text(tags)
-  call('HSET', key.job(jid), 'tags', text)
-  return text
-end
-
-local function page(args, i)
-  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
-  return offset, count
-end
-
-local commands = {
-  add = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local more = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #more)
-    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
-    Tags.index(jid, more)
-    return store(jid, all)
-  end,
-  remove = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local less = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #less)
-    Tags.unindex(jid, less)
-    return store(jid, Tags.without(tags, less))
-  end,
-  get = function(args, i)
-    local tag = modules.Arguments.given('tag', 'tag', args[i])
-    local offset, count = page(args, i + 1)
-    local total = call('ZCARD', key.tag(tag))
-    return cjson.encode({
-      total = total,
-      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
-    })
-  end,
-  top = function(args, i)
-    local offset, count = page(args, i)
-    count = count < 0 and modules.Arguments.most or count
-    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
-  end,
-}
-
--- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
-function Tags.counts(args, i)
-  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
-  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
-  local shown = {}
-  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
-  for n = 1, #found, 2 do
-    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
-  end
-  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
-end
-
--- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
-function Tags.command(args, i)
-  local command = commands[args[i]]
-  if not command then
-    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
-  end
-  return command(args, i + 1)
 end
 end
 elseif module_name == 'Workflow' then
@@ -6515,172 +6536,6 @@ function Lock.extend(job, expires)
   call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
 end
 end
-elseif module_name == 'CorruptJobs' then
-return function()
-local CorruptJobs = {}
-modules.CorruptJobs = CorruptJobs
--- corrupt_jobs.lua
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and can be enqueued again, with defaults.
-
-local GROUP = 'corrupt-record'
-
--- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare, its_entity =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
-  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  was = modules.Record.read('state', was, 'waiting')
-  local message = modules.Record.words(field, text or '')
-  modules.Places.leave(jid, queue)
-  if place and place ~= queue then
-    modules.Places.leave(jid, place)
-  end
-  modules.Job.unhold(jid, worker)
-  if was == 'running' and worker ~= '' then
-    modules.Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, worker)
-end
-
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails.
-function CorruptJobs.look_at_state(jid, state, queue)
-  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    CorruptJobs.fail(jid, 'state', state or '', queue)
-  end
-end
-
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
-
--- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function CorruptJobs.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
-  end
-  for _, field in ipairs(modules.Record.fields()) do
-    if modules.Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        modules.Tags.unindex_all(jid, record.tags)
-      end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
-    end
-  end
-  if #mended > 0 then
-    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
-  end
-end
-end
-elseif module_name == 'Payloads' then
-return function()
-local Payloads = {}
-modules.Payloads = Payloads
--- entities/payloads.lua
--- The payloads of an entity: those that wait, in order, and those that a run has taken.
---
--- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
--- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
-
-local floor, min, max = math.floor, math.min, math.max
-
-Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
-Payloads.bytes = 1024 * 1024 -- of one entity in a run
-Payloads.each = 64 * 1024 -- bytes of one payload
-
--- Payloads read at first; then four times as many as before, as far as they are likely to fit.
-local FIRST = 16
-
--- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
-function Payloads.join(name, flat)
-  local new = 0
-  for first = 1, #flat, 1000 do
-    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
-  end
-  return new
-end
-
--- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
-local function turn(flat, part)
-  for n = 1, #part, 2 do
-    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-  end
-  return flat
-end
-
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
--- -> score, text …, as `join` takes them; their bytes
-function Payloads.lowest(name, most, bytes)
-  local flat, used, step = {}, 0, FIRST
-  while #flat < 2 * most do
-    local at = #flat / 2
-    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
-    for n = 1, #part, 2 do
-      local size = #part[n] + 1
-      if #flat > 0 and used + size > bytes then
-        return flat, used
-      end
-      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-      used = used + size
-    end
-    if #part < 2 * min(step, most - at) then
-      break
-    end
-    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
-  end
-  return flat, used
-end
-
--- Moves the payloads with the lowest scores, which `lowest` has read.
-function Payloads.move(from, to, flat)
-  if #flat > 0 then
-    Payloads.join(to, flat)
-    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
-  end
-end
-
--- The same. -> whether none is left
-function Payloads.move_all(from, to, flat)
-  Payloads.move(from, to, flat)
-  return call('EXISTS', from) == 0
-end
-
--- What a run had taken waits again.
-function Payloads.give_back(jid)
-  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if #taken > 0 then
-    Payloads.join(key.payloads(jid), turn({}, taken))
-    call('DEL', key.taken(jid))
-  end
-end
-end
 elseif module_name == 'Spawned' then
 return function()
 local Spawned = {}
@@ -6713,6 +6568,16 @@ end
 -- Has the spawner spawned this job, which is not complete?
 function Spawned.is_one(spawner, jid)
   return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+-- Has one of the spawners in this field `spawners` not seen the end of the job?
+function Spawned.is_awaited(jid, text)
+  for _, spawner in ipairs(list_of(text)) do
+    if Spawned.is_one(spawner, jid) then
+      return true
+    end
+  end
+  return false
 end
 
 function Spawned.has_unfinished(spawner)
@@ -7161,6 +7026,172 @@ function AuditJobs.check(report, jid)
   end
 end
 end
+elseif module_name == 'CorruptJobs' then
+return function()
+local CorruptJobs = {}
+modules.CorruptJobs = CorruptJobs
+-- corrupt_jobs.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and can be enqueued again, with defaults.
+
+local GROUP = 'corrupt-record'
+
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function CorruptJobs.fail(jid, field, text, place)
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Places.leave(jid, queue)
+  if place and place ~= queue then
+    modules.Places.leave(jid, place)
+  end
+  modules.Job.unhold(jid, worker)
+  if was == 'running' and worker ~= '' then
+    modules.Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails.
+function CorruptJobs.look_at_state(jid, state, queue)
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    CorruptJobs.fail(jid, 'state', state or '', queue)
+  end
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function CorruptJobs.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        modules.Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end
+elseif module_name == 'Payloads' then
+return function()
+local Payloads = {}
+modules.Payloads = Payloads
+-- entities/payloads.lua
+-- The payloads of an entity: those that wait, in order, and those that a run has taken.
+--
+-- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
+-- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
+
+local floor, min, max = math.floor, math.min, math.max
+
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+-- Payloads read at first; then four times as many as before, as far as they are likely to fit.
+local FIRST = 16
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
+  end
+  return new
+end
+
+-- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
+local function turn(flat, part)
+  for n = 1, #part, 2 do
+    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+  end
+  return flat
+end
+
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
+-- -> score, text …, as `join` takes them; their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used, step = {}, 0, FIRST
+  while #flat < 2 * most do
+    local at = #flat / 2
+    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      local size = #part[n] + 1
+      if #flat > 0 and used + size > bytes then
+        return flat, used
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+      used = used + size
+    end
+    if #part < 2 * min(step, most - at) then
+      break
+    end
+    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
+  end
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read.
+function Payloads.move(from, to, flat)
+  if #flat > 0 then
+    Payloads.join(to, flat)
+    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+end
+
+-- The same. -> whether none is left
+function Payloads.move_all(from, to, flat)
+  Payloads.move(from, to, flat)
+  return call('EXISTS', from) == 0
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(jid)
+  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
+  if #taken > 0 then
+    Payloads.join(key.payloads(jid), turn({}, taken))
+    call('DEL', key.taken(jid))
+  end
+end
+end
 elseif module_name == 'StatsBuffer' then
 return function()
 local StatsBuffer = {}
@@ -7536,6 +7567,146 @@ function JobSummary.briefs(args, i)
     end
   end
   return cjson.encode(JobSummary.rows(jids))
+end
+end
+elseif module_name == 'PutOptions' then
+return function()
+local PutOptions = {}
+modules.PutOptions = PutOptions
+-- put_options.lua
+-- What a put may say of a job: each option checked, before anything is written.
+
+PutOptions.known = {
+  priority = true,
+  tags = true,
+  retries = true,
+  depends = true,
+  context = true,
+  absent = true,
+  open = true,
+  spare = true,
+}
+
+-- Those that few jobs have.
+local RARE = {}
+for _, name in ipairs({
+  'on_failure',
+  'unique',
+  'unique_until',
+  'conflict',
+  'debounce',
+  'debounce_max',
+  'claim',
+  'expires',
+  'at',
+  'expires_at',
+  'workflow',
+  'limit_key',
+  'ordered',
+  'fair_by',
+}) do
+  PutOptions.known[name], RARE[name] = true, true
+end
+
+local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
+
+-- The keys of limits.
+local function check_keys(command, job)
+  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
+    local text = job[name]
+    if text and (text == '' or #text > 255) then
+      modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
+    end
+  end
+  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
+    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.name(job.ordered))
+  end
+end
+
+local function check_rare(command, job)
+  if job.on_failure then
+    local policy = POLICIES[job.on_failure]
+    if not policy then
+      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
+    end
+    job.on_failure = policy
+  end
+  if job.at then
+    if job.delay ~= 0 then
+      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+    end
+    local at = modules.Arguments.number(command, 'at', job.at)
+    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
+  end
+  modules.Unique.check(command, job)
+  check_keys(command, job)
+  if job.expires_at then
+    if job.expires then
+      modules.Errors.argument(command, 'expires and expires_at exclude each other')
+    end
+    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
+  elseif job.expires then
+    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
+  end
+  if job.workflow then
+    if job.workflow == '' or #job.workflow > 255 then
+      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+    end
+    modules.Workflow.check(command, job.workflow)
+  end
+end
+
+local function check_common(command, job)
+  if job.priority then
+    job.priority = modules.Arguments.number(command, 'priority', job.priority)
+  end
+  if job.retries then
+    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
+  end
+  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
+  if job.depends then
+    modules.Arguments.bounded(command, #job.depends)
+    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
+    modules.CycleDetection.refuse_self(command, job.jid, job.depends)
+  end
+  if job.context then
+    modules.Arguments.object(command, 'context', job.context)
+  end
+end
+
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+function PutOptions.parse(command, args, i, from, to)
+  local job = {
+    queue = modules.Arguments.queue(command, args[i]),
+    jid = modules.Arguments.jid(command, args[i + 1]),
+    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
+    data = args[i + 3],
+    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
+  }
+  modules.Arguments.json(command, 'data', job.data)
+  if from > to then
+    return job
+  end
+  local known, rare = PutOptions.known, false
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+      rare = rare or RARE[name]
+    else
+      modules.Arguments.unknown(command, name)
+    end
+  end
+  check_common(command, job)
+  if rare then
+    job.rare = true
+    check_rare(command, job)
+  end
+  return job
 end
 end
 elseif module_name == 'PutStore' then
@@ -8375,6 +8546,9 @@ entities.list EntityView.list
 entities.counts EntityView.counts
 workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
+moved Moving.moved
+crossing.waiting Crossing.waiting
+crossing.read Crossing.read
 ]]
 
 -- (stacks without its second argument only reads: see Serve.)
@@ -8433,6 +8607,10 @@ claim.regain Claims.regain
 claim.check ClaimHolder.answer
 deliver Deliveries.deliver
 deliver.forget Deliveries.forget
+send.each Bulk.send
+receive Moving.receive
+crossing.due Crossing.due
+crossing.delivered Crossing.delivered
 ]]
 
 local function line_of(command, lines)
@@ -8462,6 +8640,107 @@ function Commands.find(command)
     found[command] = known
   end
   return known
+end
+end
+elseif module_name == 'Crossing' then
+return function()
+local Crossing = {}
+modules.Crossing = Crossing
+-- crossing/crossing.lua
+-- The outbox for other namespaces: calls that have to be made there because of what happened here. An entry is written
+-- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
+-- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
+
+local floor, format, max = math.floor, string.format, math.max
+
+-- Entries that one call reads, and bytes of them after which it stops.
+local MOST, BYTES = 100, 512 * 1024
+
+-- What tells this namespace apart from all others that deliver to a target, whatever they are called.
+local function own_id(text)
+  local id = call('HGET', key.meta(), 'namespace')
+  if not id then
+    local time = call('TIME')
+    id = string.sub(redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' ')), 1, 20)
+    call('HSET', key.meta(), 'namespace', id)
+  end
+  return id
+end
+
+-- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
+local function next_sequence()
+  local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
+  local text = format('%.0f', max(last + 1, floor(scope.now * 1e6)))
+  call('HSET', key.meta(), 'crossed', text)
+  return text
+end
+
+-- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
+function Crossing.write(target, command, args)
+  local entry = cmsgpack.pack({ next_sequence(), command, args })
+  own_id(entry)
+  call('RPUSH', key.crossing_to(target), entry)
+  call('ZADD', key.crossing(), 'NX', modules.NumberFormat.now(), target)
+  if call('LLEN', key.crossing_wake()) == 0 then
+    call('RPUSH', key.crossing_wake(), '1')
+  end
+end
+
+-- Each target: its name, how many entries wait for it, since when the oldest does.
+local function waiting()
+  local flat, found = call('ZRANGE', key.crossing(), 0, -1, 'WITHSCORES'), {}
+  for n = 1, #flat, 2 do
+    found[#found + 1] = { flat[n], call('LLEN', key.crossing_to(flat[n])), flat[n + 1] }
+  end
+  return found
+end
+
+-- crossing.waiting -> the time, and the targets
+function Crossing.waiting()
+  return { modules.NumberFormat.now(), waiting() }
+end
+
+-- crossing.due -> the key on which to wait for further entries, and the targets of those that there are
+function Crossing.due()
+  call('DEL', key.crossing_wake())
+  return { key.crossing_wake(), waiting() }
+end
+
+-- crossing.read target -> the id of this namespace, and the oldest entries: sequence, command, arguments
+function Crossing.read(args, i)
+  local name = key.crossing_to(modules.Arguments.name('crossing.read', 'target', args[i]))
+  local found, bytes, n = { call('HGET', key.meta(), 'namespace') or '' }, 0, 0
+  while n < MOST and bytes < BYTES do
+    local packed = call('LINDEX', name, n)
+    if not packed then
+      break
+    end
+    found[#found + 1] = cmsgpack.unpack(packed)
+    n, bytes = n + 1, bytes + #packed
+  end
+  return found
+end
+
+function Crossing.sequence_of(packed)
+  return tonumber(cmsgpack.unpack(packed)[1])
+end
+
+-- crossing.delivered target sequence: the entries up to that one were -> how many of them were still there
+function Crossing.delivered(args, i)
+  local target = modules.Arguments.name('crossing.delivered', 'target', args[i])
+  local last = modules.Arguments.whole('crossing.delivered', 'sequence', args[i + 1], 0)
+  local name, gone = key.crossing_to(target), 0
+  local head = call('LINDEX', name, 0)
+  while head and gone < MOST and Crossing.sequence_of(head) <= last do
+    call('LPOP', name)
+    head, gone = call('LINDEX', name, 0), gone + 1
+  end
+  if head and gone > 0 then
+    call('ZADD', key.crossing(), format('%.6f', Crossing.sequence_of(head) / 1e6), target)
+  elseif not head then
+    call('ZREM', key.crossing(), target)
+  end
+  return gone
 end
 end
 elseif module_name == 'EntityRun' then
@@ -8772,144 +9051,220 @@ function Put.requeue(args, i)
   return put_one('requeue', args, i)
 end
 end
-elseif module_name == 'PutOptions' then
+elseif module_name == 'PutMany' then
 return function()
-local PutOptions = {}
-modules.PutOptions = PutOptions
--- put_options.lua
--- What a put may say of a job: each option checked, before anything is written.
+local PutMany = {}
+modules.PutMany = PutMany
+-- put_many.lua
+-- Putting many jobs in one call: all of them, or none.
 
-PutOptions.known = {
-  priority = true,
-  tags = true,
-  retries = true,
-  depends = true,
-  context = true,
-  absent = true,
-  open = true,
-  spare = true,
-}
-
--- Those that few jobs have.
-local RARE = {}
-for _, name in ipairs({
-  'on_failure',
-  'unique',
-  'unique_until',
-  'conflict',
-  'debounce',
-  'debounce_max',
-  'claim',
-  'expires',
-  'at',
-  'expires_at',
-  'workflow',
-  'limit_key',
-  'ordered',
-  'fair_by',
-}) do
-  PutOptions.known[name], RARE[name] = true, true
+-- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
+-- by jid, and which options that concern others any of them has
+local function parse_many(command, args, i)
+  local jobs, jids, coming, has = {}, {}, {}, {}
+  local total, n = #args, 0
+  while i <= total do
+    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
+    local last = i + 5 + 2 * pairs_given
+    if last > total then
+      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
+    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
+    if coming[job.jid] then
+      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
+    end
+    coming[job.jid] = job
+    has.unique = has.unique or job.unique
+    has.depends = has.depends or job.depends
+    has.spare = has.spare or job.spare
+    n = n + 1
+    jobs[n], jids[n] = job, job.jid
+    i = last + 1
+  end
+  modules.Arguments.bounded(command, n)
+  return jobs, jids, coming, has
 end
 
-local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
-
--- The keys of limits.
-local function check_keys(command, job)
-  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
-    local text = job[name]
-    if text and (text == '' or #text > 255) then
-      modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
-    end
+-- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
+-- answers for all. -> the first, and which of them were canceled (or nil)
+local function all_new(jids)
+  local names = { key.canceled() }
+  for n, jid in ipairs(jids) do
+    names[n + 1] = key.job(jid)
   end
-  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
-    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.name(job.ordered))
+  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
+  if found == 0 then
+    return true
+  elseif found > 1 or call('EXISTS', names[1]) == 0 then
+    return false
   end
+  return true, modules.Canceled.among(jids)
 end
 
-local function check_rare(command, job)
-  if job.on_failure then
-    local policy = POLICIES[job.on_failure]
-    if not policy then
-      modules.Errors.argument(command, 'on_failure must be block, cancel or run, not ' .. modules.Errors.name(job.on_failure))
+-- Reads what there is of the jobs: some may be left alone.
+local function look_at_all(jobs, jids, coming)
+  local fresh, canceled = all_new(jids)
+  for _, job in ipairs(jobs) do
+    if fresh then
+      job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
-    job.on_failure = policy
-  end
-  if job.at then
-    if job.delay ~= 0 then
-      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
+    modules.Put.look(job)
+    if job.left_alone then
+      coming[job.jid] = nil
     end
-    local at = modules.Arguments.number(command, 'at', job.at)
-    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
-  end
-  modules.Unique.check(command, job)
-  check_keys(command, job)
-  if job.expires_at then
-    if job.expires then
-      modules.Errors.argument(command, 'expires and expires_at exclude each other')
-    end
-    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
-  elseif job.expires then
-    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
-  end
-  if job.workflow then
-    if job.workflow == '' or #job.workflow > 255 then
-      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
-    end
-    modules.Workflow.check(command, job.workflow)
   end
 end
 
-local function check_common(command, job)
-  if job.priority then
-    job.priority = modules.Arguments.number(command, 'priority', job.priority)
+-- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
+local function stand_ins(command, jobs, coming)
+  local taken, stands = {}, nil
+  for _, job in ipairs(jobs) do
+    if job.unique and not job.left_alone then
+      modules.Conflict.settle(command, job, coming, taken)
+      if job.instead or job.given then
+        stands = stands or {}
+        stands[job.given or job.jid] = job.instead or job.jid
+        if job.instead_gone then
+          stands[job.jid] = false
+        end
+      end
+    end
   end
-  if job.retries then
-    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
+  return stands
+end
+
+-- Dependencies on jobs that another one stands for are dependencies on the other one.
+local function translate(job, stands)
+  local depends, seen = {}, {}
+  for _, jid in ipairs(job.depends or {}) do
+    if stands[jid] ~= nil then
+      jid = stands[jid]
+    end
+    if jid and not seen[jid] then
+      seen[jid] = true
+      depends[#depends + 1] = jid
+    end
   end
-  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
-  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
-  if job.depends then
-    modules.Arguments.bounded(command, #job.depends)
-    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    modules.CycleDetection.refuse_self(command, job.jid, job.depends)
-  end
-  if job.context then
-    modules.Arguments.object(command, 'context', job.context)
+  job.depends = job.depends and depends
+end
+
+-- Leaves out the spare jobs on which no job of the batch depends that is put.
+local function leave_spare_ones(jobs, coming)
+  local wanted = {}
+  for n = #jobs, 1, -1 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      if job.spare == '1' and not wanted[job.jid] then
+        job.left_alone, coming[job.jid] = true, nil
+      else
+        for _, jid in ipairs(job.depends or {}) do
+          wanted[jid] = true
+        end
+      end
+    elseif job.instead and job.spare ~= '1' then
+      wanted[job.instead] = true
+    end
   end
 end
 
--- Checks one job's arguments from args[i] on; options stand at args[from .. to].
-function PutOptions.parse(command, args, i, from, to)
-  local job = {
-    queue = modules.Arguments.queue(command, args[i]),
-    jid = modules.Arguments.jid(command, args[i + 1]),
-    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
-    data = args[i + 3],
-    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
-    priority = nil,
-    retries = nil,
-    tags_text = '{}',
-  }
-  modules.Arguments.json(command, 'data', job.data)
-  if from > to then
-    return job
+-- The dependencies of a batch, by jid, if they could make a cycle: jobs that are all new, and of
+-- which each waits for earlier ones only, cannot.
+local function links(jobs, coming)
+  local planned, earlier, harmless = nil, {}, true
+  for _, job in ipairs(jobs) do
+    if coming[job.jid] == job then
+      if job.depends and #job.depends > 0 then
+        planned = planned or {}
+        planned[job.jid] = job.depends
+        for _, other in ipairs(job.depends) do
+          harmless = harmless and (not coming[other] or earlier[other])
+        end
+      end
+      harmless = harmless and not job.old
+      earlier[job.jid] = true
+    end
   end
-  local known, rare = PutOptions.known, false
-  for n = from, to, 2 do
-    local name, value = args[n], args[n + 1]
-    if known[name] then
-      job[name] = value
-      rare = rare or RARE[name]
+  return not harmless and planned or nil
+end
+
+-- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
+-- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
+-- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- -> what carry_out wants
+function PutMany.plan(command, args, i, how)
+  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
+  local jobs, jids, coming, has = parse_many(command, args, i)
+  look_at_all(jobs, jids, coming)
+  local stands = has.unique and stand_ins(command, jobs, coming)
+  if how and how.instead then
+    stands = setmetatable(stands or {}, how.instead)
+  end
+  for n = 1, stands and #jobs or 0 do
+    translate(jobs[n], stands)
+  end
+  if has.spare then
+    leave_spare_ones(jobs, coming)
+  end
+  local planned = has.depends and links(jobs, coming) or nil
+  for n = 1, (has.depends or has.unique) and #jobs or 0 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      modules.Put.prepare(command, job, coming, planned, how)
+    end
+  end
+  return { jobs = jobs, jids = jids, coming = coming, how = how }
+end
+
+-- Collects jobs that are ready, to be placed together.
+local function collector()
+  local ready, scores = {}, modules.Places.scores()
+  return ready,
+    function(job)
+      local queue, priority = job.queue, job.priority
+      local list = ready[queue]
+      if not list then
+        list = {}
+        ready[queue] = list
+      end
+      local n = #list
+      list[n + 1], list[n + 2] = scores[priority], job.jid
+    end
+end
+
+-- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
+function PutMany.carry_out(plan, worker)
+  local tracked, left, instead, counts = modules.Tracking.among(plan.jids), {}, {}, {}
+  local ready, batch = collector()
+  for n = 1, #plan.jobs do
+    local job = plan.jobs[n]
+    if job.left_alone then
+      left[#left + 1] = job.jid
+    elseif job.instead then
+      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
     else
-      modules.Arguments.unknown(command, name)
+      modules.PutStore.store(job, worker, tracked[job.jid], batch)
+      counts[job.queue] = (counts[job.queue] or 0) + 1
+      if job.given then
+        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
+      end
     end
   end
-  check_common(command, job)
-  if rare then
-    job.rare = true
-    check_rare(command, job)
+  for queue, list in pairs(ready) do
+    modules.Places.work_many(queue, list)
   end
-  return job
+  for queue, count in pairs(counts) do
+    modules.Minutes.count(queue, 'put', count)
+    modules.Places.register(queue)
+  end
+  modules.Dependencies.follow_failed(plan.how)
+  return { left, instead }
+end
+
+-- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
+function PutMany.many(args, i)
+  local worker = modules.Arguments.asking('put.many', args[i])
+  return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
 end
 end
 elseif module_name == 'Recurring' then
@@ -11212,6 +11567,243 @@ function Holders.heal(name)
   look(name, call('ZRANGEBYSCORE', holders, '(' .. exact(scope.now + EVERY), '+inf', 'LIMIT', 0, LOOKED))
 end
 end
+elseif module_name == 'Moving' then
+return function()
+local Moving = {}
+modules.Moving = Moving
+-- crossing/moving.lua
+-- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
+-- an entry for there, where it is put.
+
+-- The note is kept so many seconds, and of so many jobs.
+local KEPT, MOST = 7 * 86400, 100000
+local AT_ONCE = 20 -- notes too many that one call takes away beyond those that it makes
+
+-- Entries of a job's history that go with it, and their bytes.
+local ENTRIES, BYTES = 50, 32 * 1024
+
+-- Bytes of jobs in one entry, beyond which another one is begun.
+local ENTRY_BYTES = 256 * 1024
+
+local function refuse(jid, why)
+  modules.Errors.raise('STATE', 'send.each(): Job %s %s', modules.Errors.name(jid), why)
+end
+
+-- Why it has to stay, with the remedy.
+local STAYS = {
+  running = 'is running: move it when its run has ended',
+  depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
+}
+
+-- A job that may leave: nothing here has to do with it. -> its record
+local function leaving(jid)
+  local record = modules.Job.read(jid, true)
+  if not record then
+    modules.Errors.no_job('send.each', jid)
+  elseif STAYS[record.state] then
+    refuse(jid, STAYS[record.state])
+  elseif not modules.Record.is_state(record.state) then
+    refuse(jid, 'has a damaged record: cancel it')
+  elseif call('EXISTS', key.dependents(jid)) == 1 then
+    refuse(jid, 'has dependents: move it when they are gone')
+  elseif record.entity then
+    refuse(jid, 'belongs to an entity, which stays: push its payloads there')
+  elseif record.workflow then
+    refuse(jid, 'belongs to a workflow, which stays: let it run, or cancel it')
+  elseif modules.Spawned.has_unfinished(jid) or modules.Spawned.is_awaited(jid, record.spawners) then
+    refuse(jid, 'has spawned jobs, or was spawned, and they have not ended: let them end')
+  elseif call('EXISTS', key.needs(jid)) == 1 then
+    refuse(jid, 'uses results of jobs that it depended on: let it run here')
+  end
+  return record
+end
+
+-- The unique key as options of the put there: who arrives takes it.
+local function add_unique(add, jid, field)
+  if field then
+    local text = string.sub(field, 2)
+    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
+    add('unique', text)
+    add('conflict', 'take')
+    add(
+      'unique_until',
+      left > 0 and string.format('%.3f', left / 1000) or string.sub(field, 1, 1) == 's' and 'start' or 'end'
+    )
+  end
+end
+
+-- The options of the put there.
+local function options_of(jid, record, delay)
+  local options = {}
+  local function add(name, value)
+    if value then
+      options[#options + 1] = name
+      options[#options + 1] = value
+    end
+  end
+  local due = record.state == 'scheduled'
+    and delay == 0
+    and call('ZSCORE', key.place(record.queue, 'scheduled'), jid)
+  add('at', due)
+  add('priority', modules.Record.text('priority', record.priority))
+  add('retries', modules.Record.text('retries', record.retries))
+  local tags = modules.Record.read('tags', record.tags, {})
+  add('tags', #tags > 0 and cjson.encode(tags))
+  add('context', modules.Record.text('context', record.context))
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    add('expires_at', modules.Record.text('deadline', record.deadline))
+  end
+  add_unique(add, jid, record.unique)
+  add('limit_key', record.limit_key)
+  add('ordered', record.ordered)
+  add('fair_by', record.fair_by)
+  return options
+end
+
+-- What goes with it beyond that.
+local function more_of(jid, record)
+  if record.history then
+    modules.History.modernise(jid, record.history)
+  end
+  local texts = modules.History.texts(jid, ENTRIES, BYTES)
+  local more = {
+    history = modules.Record.entry_texts(texts),
+    failure = modules.Record.text('failure', record.failure),
+    failed_from = record.failed_from,
+    tracked = modules.Tracking.is_tracked(jid),
+  }
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    more.remaining, more.crashes =
+      modules.Record.read('remaining', record.remaining), modules.Record.read('crashes', record.crashes)
+  end
+  return cjson.encode(more)
+end
+
+-- A complete job is in other books than one that is canceled.
+local function take_out(jid, record)
+  if record.state == 'complete' then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  end
+  modules.Job.remove(jid, record)
+  call('ZREM', key.tracked(), jid)
+end
+
+-- How many notes there are beyond those that are kept.
+function Moving.too_many()
+  return math.max(0, call('ZCARD', key.moved()) - MOST)
+end
+
+local function tidy(made)
+  local name = key.moved()
+  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - KEPT, 'LIMIT', 0, made + AT_ONCE)
+  local surplus = math.min(Moving.too_many(), made + AT_ONCE)
+  if surplus > #old then
+    old = call('ZRANGE', name, 0, surplus - 1)
+  end
+  for _, jid in ipairs(old) do
+    call('DEL', key.moved_to(jid))
+  end
+  modules.SortedSet.remove(name, old)
+end
+
+-- The arguments of the put there, which will not be refused.
+local function put_of(jid, record, parcel)
+  local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
+  local options = options_of(jid, record, tonumber(parcel.delay))
+  put[6] = modules.NumberFormat.whole(#options / 2)
+  for n = 1, #options do
+    put[#put + 1] = options[n]
+  end
+  modules.PutOptions.parse('send.each', put, 1, 7, #put)
+  put[1], put[2] = jid, parcel.queue
+  return put
+end
+
+-- Takes a job out, and adds what makes it to the `parcel` for the entry: more, and what the put there is given.
+function Moving.send_one(jid, parcel)
+  local record = leaving(jid)
+  local put, more = put_of(jid, record, parcel), more_of(jid, record)
+  parcel.more[#parcel.more + 1] = more
+  parcel.bytes = parcel.bytes + #more
+  for n = 1, #put do
+    parcel.puts[#parcel.puts + 1] = put[n]
+    parcel.bytes = parcel.bytes + #put[n]
+  end
+  take_out(jid, record)
+  call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
+  call('ZADD', key.moved(), modules.NumberFormat.now(), jid)
+  if parcel.bytes > ENTRY_BYTES then
+    Moving.close(parcel)
+  end
+end
+
+function Moving.parcel(target, queue, delay)
+  return { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+end
+
+-- Writes the entry.
+function Moving.close(parcel)
+  local number = #parcel.more
+  if number > 0 then
+    local args = { modules.NumberFormat.whole(number) }
+    for _, list in ipairs({ parcel.more, parcel.puts }) do
+      for n = 1, #list do
+        args[#args + 1] = list[n]
+      end
+    end
+    modules.Crossing.write(parcel.target, 'receive', args)
+    tidy(number)
+    parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
+  end
+end
+
+-- A job is there as it was elsewhere.
+local function restore(jid, more)
+  if more.remaining then
+    call('HSET', key.job(jid), 'remaining', more.remaining)
+  end
+  for _, name in ipairs({ 'failure', 'failed_from', 'crashes' }) do
+    if more[name] then
+      call('HSET', key.job(jid), name, more[name])
+    end
+  end
+  if more.tracked then
+    call('ZADD', key.tracked(), modules.NumberFormat.now(), jid)
+  end
+  modules.History.restore(jid, more.history or {})
+  if call('DEL', key.moved_to(jid)) == 1 then
+    call('ZREM', key.moved(), jid)
+  end
+end
+
+-- receive number (more)*number (as put.many)... -> as put.many; called by a delivery
+function Moving.receive(args, i)
+  local number, mores = modules.Arguments.whole('receive', 'number', args[i], 1), {}
+  for n = 1, number do
+    mores[n] = modules.Arguments.json('receive', 'more', args[i + n])
+  end
+  local plan = modules.PutMany.plan('receive', args, i + number + 1, { lenient = true })
+  if #plan.jobs ~= number then
+    modules.Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
+  end
+  local reply = modules.PutMany.carry_out(plan, '')
+  for n, job in ipairs(plan.jobs) do
+    restore(job.jid, mores[n])
+  end
+  return reply
+end
+
+-- moved jid... -> the names of the namespaces to which they were moved from here; '' for others
+function Moving.moved(args, i)
+  local jids, found = modules.Tags.rest(args, i), {}
+  modules.Arguments.bounded('moved', #jids)
+  for n, jid in ipairs(jids) do
+    found[n] = call('GET', key.moved_to(jid)) or ''
+  end
+  return found
+end
+end
 elseif module_name == 'Pause' then
 return function()
 local Pause = {}
@@ -11293,222 +11885,6 @@ function Pause.unpause(args, i)
     modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
     modules.Wake.due(queue, scope.now)
   end)
-end
-end
-elseif module_name == 'PutMany' then
-return function()
-local PutMany = {}
-modules.PutMany = PutMany
--- put_many.lua
--- Putting many jobs in one call: all of them, or none.
-
--- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
--- by jid, and which options that concern others any of them has
-local function parse_many(command, args, i)
-  local jobs, jids, coming, has = {}, {}, {}, {}
-  local total, n = #args, 0
-  while i <= total do
-    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
-    local last = i + 5 + 2 * pairs_given
-    if last > total then
-      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
-    if coming[job.jid] then
-      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
-    end
-    coming[job.jid] = job
-    has.unique = has.unique or job.unique
-    has.depends = has.depends or job.depends
-    has.spare = has.spare or job.spare
-    n = n + 1
-    jobs[n], jids[n] = job, job.jid
-    i = last + 1
-  end
-  modules.Arguments.bounded(command, n)
-  return jobs, jids, coming, has
-end
-
--- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
--- answers for all. -> the first, and which of them were canceled (or nil)
-local function all_new(jids)
-  local names = { key.canceled() }
-  for n, jid in ipairs(jids) do
-    names[n + 1] = key.job(jid)
-  end
-  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
-  if found == 0 then
-    return true
-  elseif found > 1 or call('EXISTS', names[1]) == 0 then
-    return false
-  end
-  return true, modules.Canceled.among(jids)
-end
-
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
-  local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
-    if fresh then
-      job.old, job.was_canceled = false, canceled and canceled[job.jid]
-    end
-    modules.Put.look(job)
-    if job.left_alone then
-      coming[job.jid] = nil
-    end
-  end
-end
-
--- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
-local function stand_ins(command, jobs, coming)
-  local taken, stands = {}, nil
-  for _, job in ipairs(jobs) do
-    if job.unique and not job.left_alone then
-      modules.Conflict.settle(command, job, coming, taken)
-      if job.instead or job.given then
-        stands = stands or {}
-        stands[job.given or job.jid] = job.instead or job.jid
-        if job.instead_gone then
-          stands[job.jid] = false
-        end
-      end
-    end
-  end
-  return stands
-end
-
--- Dependencies on jobs that another one stands for are dependencies on the other one.
-local function translate(job, stands)
-  local depends, seen = {}, {}
-  for _, jid in ipairs(job.depends or {}) do
-    if stands[jid] ~= nil then
-      jid = stands[jid]
-    end
-    if jid and not seen[jid] then
-      seen[jid] = true
-      depends[#depends + 1] = jid
-    end
-  end
-  job.depends = job.depends and depends
-end
-
--- Leaves out the spare jobs on which no job of the batch depends that is put.
-local function leave_spare_ones(jobs, coming)
-  local wanted = {}
-  for n = #jobs, 1, -1 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      if job.spare == '1' and not wanted[job.jid] then
-        job.left_alone, coming[job.jid] = true, nil
-      else
-        for _, jid in ipairs(job.depends or {}) do
-          wanted[jid] = true
-        end
-      end
-    elseif job.instead and job.spare ~= '1' then
-      wanted[job.instead] = true
-    end
-  end
-end
-
--- The dependencies of a batch, by jid, if they could make a cycle: jobs that are all new, and of
--- which each waits for earlier ones only, cannot.
-local function links(jobs, coming)
-  local planned, earlier, harmless = nil, {}, true
-  for _, job in ipairs(jobs) do
-    if coming[job.jid] == job then
-      if job.depends and #job.depends > 0 then
-        planned = planned or {}
-        planned[job.jid] = job.depends
-        for _, other in ipairs(job.depends) do
-          harmless = harmless and (not coming[other] or earlier[other])
-        end
-      end
-      harmless = harmless and not job.old
-      earlier[job.jid] = true
-    end
-  end
-  return not harmless and planned or nil
-end
-
--- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
--- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
--- -> what carry_out wants
-function PutMany.plan(command, args, i, how)
-  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
-  local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
-  local stands = has.unique and stand_ins(command, jobs, coming)
-  if how and how.instead then
-    stands = setmetatable(stands or {}, how.instead)
-  end
-  for n = 1, stands and #jobs or 0 do
-    translate(jobs[n], stands)
-  end
-  if has.spare then
-    leave_spare_ones(jobs, coming)
-  end
-  local planned = has.depends and links(jobs, coming) or nil
-  for n = 1, (has.depends or has.unique) and #jobs or 0 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      modules.Put.prepare(command, job, coming, planned, how)
-    end
-  end
-  return { jobs = jobs, jids = jids, coming = coming, how = how }
-end
-
--- Collects jobs that are ready, to be placed together.
-local function collector()
-  local ready, scores = {}, modules.Places.scores()
-  return ready,
-    function(job)
-      local queue, priority = job.queue, job.priority
-      local list = ready[queue]
-      if not list then
-        list = {}
-        ready[queue] = list
-      end
-      local n = #list
-      list[n + 1], list[n + 2] = scores[priority], job.jid
-    end
-end
-
--- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
-function PutMany.carry_out(plan, worker)
-  local tracked, left, instead, counts = modules.Tracking.among(plan.jids), {}, {}, {}
-  local ready, batch = collector()
-  for n = 1, #plan.jobs do
-    local job = plan.jobs[n]
-    if job.left_alone then
-      left[#left + 1] = job.jid
-    elseif job.instead then
-      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
-    else
-      modules.PutStore.store(job, worker, tracked[job.jid], batch)
-      counts[job.queue] = (counts[job.queue] or 0) + 1
-      if job.given then
-        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
-      end
-    end
-  end
-  for queue, list in pairs(ready) do
-    modules.Places.work_many(queue, list)
-  end
-  for queue, count in pairs(counts) do
-    modules.Minutes.count(queue, 'put', count)
-    modules.Places.register(queue)
-  end
-  modules.Dependencies.follow_failed(plan.how)
-  return { left, instead }
-end
-
--- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
-function PutMany.many(args, i)
-  local worker = modules.Arguments.asking('put.many', args[i])
-  return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
 end
 end
 elseif module_name == 'ScheduleView' then
@@ -12013,6 +12389,59 @@ function WorkflowVerbs.retry(args, i)
   return { #jids == STEP and from + STEP or 0, revived }
 end
 end
+elseif module_name == 'AuditCrossing' then
+return function()
+local AuditCrossing = {}
+modules.AuditCrossing = AuditCrossing
+-- views/audit_crossing.lua
+-- The invariants of what goes into other namespaces: entries of the outbox, notes of jobs that were moved.
+
+local complain = modules.AuditJobs.complain
+
+-- A target is listed while entries wait for it, and no longer.
+function AuditCrossing.check_targets(report)
+  for _, target in ipairs(call('ZRANGE', key.crossing(), 0, -1)) do
+    if call('EXISTS', key.crossing_to(target)) == 0 then
+      complain(report, 'nothing waits for namespace %s, but it is listed', target)
+    end
+  end
+end
+
+-- Entries are in the order of their numbers, none above the last that was drawn, and their namespace has an id.
+function AuditCrossing.check_entries(report, target)
+  local last, id = modules.Hash.values(key.meta(), 'crossed', 'namespace')
+  local before = 0
+  if not call('ZSCORE', key.crossing(), target) then
+    complain(report, 'entries wait for namespace %s, which is not listed', target)
+  end
+  if not id then
+    complain(report, 'entries wait for namespace %s, and their own has no id', target)
+  end
+  for _, packed in ipairs(call('LRANGE', key.crossing_to(target), 0, modules.Arguments.most - 1)) do
+    local fine, sequence = pcall(modules.Crossing.sequence_of, packed)
+    if not fine or not sequence then
+      complain(report, 'an entry for namespace %s is damaged', target)
+    elseif sequence <= before or sequence > (tonumber(last or nil) or 0) then
+      complain(report, 'entry %s for namespace %s is not in order', string.format('%.0f', sequence), target)
+    end
+    before = fine and sequence or before
+  end
+end
+
+-- Where a job went is listed, and forgotten by itself.
+function AuditCrossing.check_moved(report, jid)
+  if not call('ZSCORE', key.moved(), jid) or call('TTL', key.moved_to(jid)) < 0 then
+    complain(report, 'where job %s was moved is not listed, or kept for ever', jid)
+  end
+end
+
+function AuditCrossing.check_number(report)
+  local many = modules.Moving.too_many()
+  if many > 0 then
+    complain(report, '%s jobs more are remembered as moved than is allowed', tostring(many))
+  end
+end
+end
 elseif module_name == 'AuditLinks' then
 return function()
 local AuditLinks = {}
@@ -12324,7 +12753,7 @@ return function()
 local Deliveries = {}
 modules.Deliveries = Deliveries
 -- deliveries.lua
--- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
+-- Deliveries: calls that an outbox hands over, of a database or of another namespace, each of which is carried out once.
 --
 -- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
 -- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
@@ -12352,6 +12781,7 @@ local CARRIED = {
   ['claim.regain'] = true,
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
+  receive = true,
 }
 
 local function mark_id(command, id)
@@ -15001,11 +15431,14 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
+  'crossing_wake',
 }) do
   ALONE[name] = true
 end
 ALONE.results = check_results
 ALONE.deliveries = modules.AuditLinks.check_deliveries
+ALONE.crossing = modules.AuditCrossing.check_targets
+ALONE.moved = modules.AuditCrossing.check_number
 local FAMILY = {
   { start = 'j:', check = check_job_key },
   { start = 'r:', check = check_template },
@@ -15027,6 +15460,8 @@ local FAMILY = {
   { start = 'dead_ids:', check = modules.AuditEntities.check_list },
   { start = 'dead_entity:', check = modules.AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = modules.AuditEntities.check_dead_payloads },
+  { start = 'crossing:', check = modules.AuditCrossing.check_entries },
+  { start = 'moved:', check = modules.AuditCrossing.check_moved },
   { start = 'f:', check = check_group },
   { start = 't:', check = check_tag },
 }
@@ -15353,6 +15788,21 @@ end, function(args, i)
   modules.Arguments.queue('move.each', args[i])
   modules.Arguments.number('move.each', 'delay', args[i + 1])
 end)
+
+local send = each('send.each', 3, function(jid, args)
+  modules.Moving.send_one(jid, args.parcel)
+end)
+
+-- send.each target queue delay jid...: moves them into another namespace
+function Bulk.send(args, i)
+  local target = modules.Arguments.name('send.each', 'target', args[i])
+  modules.Arguments.queue('send.each', args[i + 1])
+  modules.Arguments.number('send.each', 'delay', args[i + 2])
+  args.parcel = modules.Moving.parcel(target, args[i + 1], args[i + 2])
+  local reply = send(args, i)
+  modules.Moving.close(args.parcel)
+  return reply
+end
 
 Bulk.priority = each('priority.each', 1, function(jid, args, i)
   modules.Job.priority({ jid, args[i] }, 1)
