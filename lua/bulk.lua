@@ -91,11 +91,13 @@ local send = each('send.each', 3, function(jid, args)
   Moving.send_one(jid, args.parcel)
 end)
 
--- send.each target queue delay jid...: moves them into another namespace
+-- send.each target queue delay jid...: moves them into another namespace. (A delay of '' leaves them what they are.)
 function Bulk.send(args, i)
   local target = Arguments.name('send.each', 'target', args[i])
   Arguments.queue('send.each', args[i + 1])
-  Arguments.number('send.each', 'delay', args[i + 2])
+  if args[i + 2] ~= '' then
+    Arguments.number('send.each', 'delay', args[i + 2])
+  end
   args.parcel = Moving.parcel(target, args[i + 1], args[i + 2])
   local reply = send(args, i)
   Moving.close(args.parcel)

@@ -14,7 +14,7 @@ local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = tr
 local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
 
 -- The key in a field; if it is claimed, the namespace where it is, and that of the job.
-local function key_of(field)
+function Unique.parts(field)
   local letter = sub(field, 1, 1)
   if letter == 'S' or letter == 'E' then
     local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
@@ -22,6 +22,8 @@ local function key_of(field)
   end
   return sub(field, 2)
 end
+
+local key_of = Unique.parts
 
 local function counts(field, state)
   local states = COUNTS[sub(field, 1, 1)]
@@ -148,6 +150,28 @@ function Unique.free(jid, field)
         Crossing.write(where, 'claim.release', { text, jid, home })
       end
     end
+  end
+end
+
+-- The job goes to another namespace, and its claim with it.
+function Unique.leave(jid, field)
+  local text, where = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    call('DEL', key.unique(text))
+  end
+end
+
+-- The field of the same job in another namespace.
+function Unique.at(field, target)
+  local text, where = key_of(field)
+  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
+end
+
+-- The job has come from another namespace: that of its claim will hear where it is.
+function Unique.arrived(jid, field)
+  local text, where, home = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    Crossing.write(where, 'claim.regain', { text, jid, home })
   end
 end
 

@@ -2817,6 +2817,252 @@ function Tracking.track(args, i)
   return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 end
+elseif module_name == 'Unique' then
+return function()
+local Unique = {}
+modules.Unique = Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+
+local sub, floor, match = string.sub, math.floor, string.match
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
+-- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
+local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
+
+-- The key in a field; if it is claimed, the namespace where it is, and that of the job.
+function Unique.parts(field)
+  local letter = sub(field, 1, 1)
+  if letter == 'S' or letter == 'E' then
+    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
+    return text or '', where, home
+  end
+  return sub(field, 2)
+end
+
+local key_of = Unique.parts
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    if job.claimed then
+      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
+    end
+    return
+  end
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    modules.Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.name(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
+      if job[name] then
+        modules.Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    modules.Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.name(job.conflict)
+    )
+  end
+  if job.claim then
+    modules.ClaimHolder.check(command, job)
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
+  if call('PTTL', name) > 0 then
+    return jid, state
+  elseif field and key_of(field) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another has taken it meanwhile.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    local text, where, home = key_of(field)
+    if call('SET', key.unique(text), jid, 'NX') and where then
+      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
+    end
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local text, where, home = key_of(field)
+    local name = key.unique(text)
+    if call('GET', name) == jid then
+      call('DEL', name)
+      if where then
+        modules.Crossing.write(where, 'claim.release', { text, jid, home })
+      end
+    end
+  end
+end
+
+-- The job goes to another namespace, and its claim with it.
+function Unique.leave(jid, field)
+  local text, where = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    call('DEL', key.unique(text))
+  end
+end
+
+-- The field of the same job in another namespace.
+function Unique.at(field, target)
+  local text, where = key_of(field)
+  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
+end
+
+-- The job has come from another namespace: that of its claim will hear where it is.
+function Unique.arrived(jid, field)
+  local text, where, home = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    modules.Crossing.write(where, 'claim.regain', { text, jid, home })
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and string.lower(sub(field, 1, 1)) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and (key_of(field)) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+local function refuse(command, job, jid, state)
+  modules.Errors.raise(
+    'DUPLICATE',
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
 elseif module_name == 'Canceled' then
 return function()
 local Canceled = {}
@@ -3361,6 +3607,400 @@ function LimitSettings.named(name, klass)
   elseif find(name, '^key:') then
     return { name = name, most = of.key_most, rate = of.key_rate }
   end
+end
+end
+elseif module_name == 'Limits' then
+return function()
+local Limits = {}
+modules.Limits = Limits
+-- limits/limits.lua
+-- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
+--
+-- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
+-- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
+-- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
+-- that was called for is not given to those who come later, until the called are late.
+
+-- Jobs called by one call of a client; limits looked at by one.
+local CALLED, LOOKED = 250, 50
+
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
+-- Seconds: after which a called job that is not taken counts no longer (its queue may be paused), and between
+-- two looks at a limit that holds something back, whatever happens.
+local LATE, EVERY = 5, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
+local function room_of(limit, holds)
+  local room = math.huge
+  if limit.most then
+    room = limit.most - modules.Holders.count(limit.name) + (holds and 1 or 0)
+  end
+  if room > 0 and limit.rate then
+    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
+  end
+  return room
+end
+
+-- The same without those that are called already. -> room, whether there is none, whatever is called
+local function uncalled_room(limit, holds)
+  local room = room_of(limit, holds)
+  if room < 1 then
+    return 0, true
+  end
+  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
+end
+
+-- When a limit that holds something back has to be looked at again.
+local function next_look(limit)
+  if uncalled_room(limit) > 0 then
+    return scope.now
+  end
+  local look = scope.now + EVERY
+  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
+  look = called and math.min(look, called + LATE) or look
+  if limit.rate then
+    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
+  end
+  if limit.most then
+    look = math.min(look, modules.Holders.next_look(limit.name) or look)
+  end
+  return math.max(look, scope.now)
+end
+
+-- Notes when a limit, by name, is to be looked at by those who serve the queue.
+local function look_at(name, queue, time)
+  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
+  modules.Wake.due(queue, time)
+end
+
+-- Those that are next have their queues look after so many seconds: whether the called are late, or for further ones.
+local function look_after(name, seconds)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + seconds)
+  end
+end
+
+-- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
+function Limits.set_aside(jid, queue, name, score, look, job)
+  scope.set_aside = (scope.set_aside or 0) + 1
+  modules.LimitSettings.mark()
+  call('ZADD', key.place(queue, 'aside'), score, jid)
+  call('ZADD', key.limit_aside(name), score, jid)
+  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
+  if job.state == 'running' then -- its lock was lost
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    call('HDEL', key.job(jid), 'token')
+    call('ZREM', key.place(queue, 'locks'), jid)
+    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
+  end
+  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+end
+
+local function note_called(jid, names)
+  if #names > 0 then
+    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
+  else
+    call('HDEL', key.job(jid), 'called')
+  end
+end
+
+-- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
+function Limits.note_called(jid, called, name, time)
+  call('ZADD', key.limit_called(name), time, jid)
+  for _, other in ipairs(called) do
+    if other == name then
+      return
+    end
+  end
+  called[#called + 1] = name
+  note_called(jid, called)
+end
+
+-- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
+function Limits.uncall(jid, called, klass, name)
+  local rest, freed = {}, {}
+  for _, other in ipairs(called) do
+    if not name or other == name or modules.Turns.is_tenant(other) then
+      call('ZREM', key.limit_called(other), jid)
+      freed[#freed + 1] = other
+    else
+      rest[#rest + 1] = other
+    end
+  end
+  if #freed > 0 then
+    note_called(jid, rest)
+  end
+  for _, other in ipairs(freed) do
+    if other ~= name then
+      Limits.call_up(other, klass)
+    end
+  end
+  return rest
+end
+
+-- Takes a job out of where it was set aside.
+local function leave_aside(jid, queue, name)
+  call('ZREM', key.place(queue or '', 'aside'), jid)
+  call('ZREM', key.limit_aside(name), jid)
+  call('HDEL', key.job(jid), 'aside')
+end
+
+-- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
+function Limits.bring(jid, name, score, afresh)
+  local queue, state, priority, aside, its_called =
+    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
+  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
+    call('ZREM', key.place(queue or '', 'aside'), jid)
+    return nil
+  end
+  leave_aside(jid, queue, name)
+  if afresh and score ~= 'inf' then
+    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
+  end
+  call('ZADD', key.place(queue, 'work'), score, jid)
+  modules.Wake.ready(queue, 1)
+  local called = modules.Record.read('called', its_called, {})
+  for _, other in ipairs(called) do
+    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
+    look_after(other, LATE)
+  end
+  Limits.note_called(jid, called, name, modules.NumberFormat.now())
+  return queue
+end
+
+-- The limit of that name: how much room it has is known by the job types of those it holds back.
+local function limit_of(name, klass)
+  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
+    return nil
+  end
+  if not klass then
+    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
+    klass = jid and call('HGET', key.job(jid), 'klass') or ''
+  end
+  return modules.LimitSettings.named(name, klass) or { name = name }
+end
+
+-- Calls as many jobs as the limit has room for, a bounded number at a time.
+local function call_some(limit)
+  local room, full = uncalled_room(limit)
+  if room < 1 then
+    if full and limit.rate then -- the last of the called has filled it: until then it was not known when it opens
+      look_after(limit.name, next_look(limit) - scope.now)
+    end
+    return
+  end
+  local most = math.min(room, CALLED - (scope.called or 0))
+  local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
+  scope.called = (scope.called or 0) + #list / 2
+  local queue
+  for n = 1, #list, 2 do
+    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
+  end
+  if most < room then
+    look_after(limit.name, 0)
+  elseif queue then
+    look_after(limit.name, LATE)
+  end
+end
+
+-- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
+-- is called by who leaves it.)
+function Limits.call_up(name, klass)
+  if modules.Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
+    return
+  elseif modules.Turns.is_tenant(name) then
+    modules.Turns.next_of_tenant(name)
+  else
+    call_some(limit_of(name, klass))
+  end
+end
+
+-- Does the limit keep a job back that it has not called? -> when it is to be looked at again
+local function full(limit, called, holds)
+  local is_called = false
+  for _, name in ipairs(called) do
+    is_called = is_called or name == limit.name
+  end
+  local held = holds[limit.name]
+  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
+  return room < 1 and next_look(limit)
+end
+
+-- The limits of a job that have numbers: of its key, then of its type.
+local function limits_of(klass, text)
+  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
+  if of and text and (of.key_most or of.key_rate) then
+    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
+  end
+  if of and (of.most or of.rate) then
+    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
+local function obstacle(jid, queue, klass, job, limits, called, holds)
+  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if name then
+    return name
+  end
+  for n, limit in ipairs(limits) do
+    local look = full(limit, called, holds)
+    if look then
+      -- Those before have room for it: it is their next, whatever this one takes.
+      for before = 1, n - 1 do
+        Limits.note_called(jid, called, limits[before].name, '+inf')
+      end
+      return limit.name, look
+    end
+  end
+end
+
+-- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+function Limits.admit(jid, queue, klass, job, score, expires)
+  local limits = limits_of(klass, job.limit_key or nil)
+  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+    return true
+  end
+  local called = modules.Record.read('called', job.called or nil, {})
+  local holds = modules.Record.read('holds', job.holds or nil, {})
+  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  if name then
+    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
+    Limits.set_aside(jid, queue, name, score, look, job)
+    Limits.uncall(jid, called, klass, name)
+    return false
+  end
+  modules.Holders.take(jid, limits, expires, holds)
+  Limits.uncall(jid, called, klass)
+  return true
+end
+
+-- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
+function Limits.release(jid, holds)
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.call_up(name)
+  end
+end
+
+-- A job was taken from its worker and is the next to be handed out: there is room for it first.
+function Limits.call_again(jid, holds)
+  local called = {}
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.note_called(jid, called, name, modules.NumberFormat.now())
+    look_after(name, LATE)
+  end
+end
+
+-- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
+-- aside, called, queue.
+function Limits.leave(jid, record, keeps_turn)
+  if record.aside then
+    leave_aside(jid, record.queue, record.aside)
+  end
+  if record.holds then
+    Limits.release(jid, record.holds)
+  end
+  if record.called then
+    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
+  end
+  if record.turn and not keeps_turn then
+    modules.Turns.leave(jid, record.turn)
+  end
+end
+
+-- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
+-- called at a time that is yet to come, before the clock was set back, is called now.
+local function heal(limit)
+  modules.Holders.heal(limit.name)
+  local called, now = key.limit_called(limit.name), modules.NumberFormat.now()
+  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
+    call('ZADD', called, now, jid)
+  end
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
+    if not call('HGET', key.job(jid), 'aside') then
+      call('ZADD', called, now, jid)
+    end
+  end
+end
+
+-- A limit has to be looked at: whether there is room, and when to look again.
+local function look(name, queue)
+  local openings = key.place(queue, 'openings')
+  call('ZREM', openings, name)
+  local limit = limit_of(name)
+  if not limit then
+    modules.Turns.look(name)
+  else
+    heal(limit)
+    call_some(limit)
+  end
+  if call('EXISTS', key.limit_aside(name)) == 1 then
+    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
+  end
+end
+
+-- Looks at the limits of the queue for which it is time.
+function Limits.look(queue)
+  local name = key.place(queue, 'openings')
+  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
+    look(limit, queue)
+  end
+end
+
+-- The limits of a job type have changed: what they hold back is looked at by the next calls.
+function Limits.look_again(klass)
+  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
+  local left = modules.Arguments.most
+  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+    local openings = key.place(queue, 'openings')
+    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
+      left = left - 1
+      if name == type or string.sub(name, 1, #of_keys) == of_keys then
+        look_at(name, queue, scope.now)
+      end
+    end
+  end
+end
+
+-- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
+function Limits.room_of_queue(queue)
+  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if not rate then
+    return math.huge
+  end
+  return modules.Rates.room('queue:' .. queue, rate)
+end
+
+-- So many jobs of the queue were handed out.
+function Limits.count_of_queue(queue, n)
+  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if rate then
+    modules.Rates.count('queue:' .. queue, rate, n)
+  end
+end
+
+-- When limits have something to do for the queue next, or nil.
+function Limits.next_due(queue)
+  if not modules.LimitSettings.exist() then
+    return nil
+  end
+  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
+  local rate = modules.LimitSettings.of_queue(queue)
+  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
+    local room, opens = modules.Rates.room('queue:' .. queue, rate)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
 end
 end
 elseif module_name == 'Samples' then
@@ -3909,622 +4549,6 @@ function Tags.command(args, i)
     modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
   end
   return command(args, i + 1)
-end
-end
-elseif module_name == 'Unique' then
-return function()
-local Unique = {}
-modules.Unique = Unique
--- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-
-local sub, floor, match = string.sub, math.floor, string.match
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
-local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
--- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
-local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
-
--- The key in a field; if it is claimed, the namespace where it is, and that of the job.
-local function key_of(field)
-  local letter = sub(field, 1, 1)
-  if letter == 'S' or letter == 'E' then
-    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
-    return text or '', where, home
-  end
-  return sub(field, 2)
-end
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    if job.claimed then
-      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
-    end
-    return
-  end
-  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    modules.Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.name(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST)
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
-      if job[name] then
-        modules.Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.name(job.conflict)
-    )
-  end
-  if job.claim then
-    modules.ClaimHolder.check(command, job)
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and key_of(field) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    local text, where, home = key_of(field)
-    if call('SET', key.unique(text), jid, 'NX') and where then
-      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
-    end
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local text, where, home = key_of(field)
-    local name = key.unique(text)
-    if call('GET', name) == jid then
-      call('DEL', name)
-      if where then
-        modules.Crossing.write(where, 'claim.release', { text, jid, home })
-      end
-    end
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and string.lower(sub(field, 1, 1)) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and (key_of(field)) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
-    command,
-    modules.Errors.name(job.unique),
-    modules.Errors.name(job.jid),
-    modules.Errors.name(jid),
-    state and ', which is ' .. state or ''
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
-end
-end
-elseif module_name == 'Limits' then
-return function()
-local Limits = {}
-modules.Limits = Limits
--- limits/limits.lua
--- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
---
--- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
--- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
--- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
--- that was called for is not given to those who come later, until the called are late.
-
--- Jobs called by one call of a client; limits looked at by one.
-local CALLED, LOOKED = 250, 50
-
--- How many of those that are next have their queues look whether the called are late.
-local NEXT = 5
-
--- Seconds: after which a called job that is not taken counts no longer (its queue may be paused), and between
--- two looks at a limit that holds something back, whatever happens.
-local LATE, EVERY = 5, 60
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
--- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
-local function room_of(limit, holds)
-  local room = math.huge
-  if limit.most then
-    room = limit.most - modules.Holders.count(limit.name) + (holds and 1 or 0)
-  end
-  if room > 0 and limit.rate then
-    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
-  end
-  return room
-end
-
--- The same without those that are called already. -> room, whether there is none, whatever is called
-local function uncalled_room(limit, holds)
-  local room = room_of(limit, holds)
-  if room < 1 then
-    return 0, true
-  end
-  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
-end
-
--- When a limit that holds something back has to be looked at again.
-local function next_look(limit)
-  if uncalled_room(limit) > 0 then
-    return scope.now
-  end
-  local look = scope.now + EVERY
-  local called = tonumber(call('ZRANGE', key.limit_called(limit.name), 0, 0, 'WITHSCORES')[2])
-  look = called and math.min(look, called + LATE) or look
-  if limit.rate then
-    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
-  end
-  if limit.most then
-    look = math.min(look, modules.Holders.next_look(limit.name) or look)
-  end
-  return math.max(look, scope.now)
-end
-
--- Notes when a limit, by name, is to be looked at by those who serve the queue.
-local function look_at(name, queue, time)
-  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
-  modules.Wake.due(queue, time)
-end
-
--- Those that are next have their queues look after so many seconds: whether the called are late, or for further ones.
-local function look_after(name, seconds)
-  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + seconds)
-  end
-end
-
--- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
-function Limits.set_aside(jid, queue, name, score, look, job)
-  scope.set_aside = (scope.set_aside or 0) + 1
-  modules.LimitSettings.mark()
-  call('ZADD', key.place(queue, 'aside'), score, jid)
-  call('ZADD', key.limit_aside(name), score, jid)
-  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
-  if job.state == 'running' then -- its lock was lost
-    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
-    call('HDEL', key.job(jid), 'token')
-    call('ZREM', key.place(queue, 'locks'), jid)
-    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
-  end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
-end
-
-local function note_called(jid, names)
-  if #names > 0 then
-    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
-  else
-    call('HDEL', key.job(jid), 'called')
-  end
-end
-
--- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
-function Limits.note_called(jid, called, name, time)
-  call('ZADD', key.limit_called(name), time, jid)
-  for _, other in ipairs(called) do
-    if other == name then
-      return
-    end
-  end
-  called[#called + 1] = name
-  note_called(jid, called)
-end
-
--- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
-function Limits.uncall(jid, called, klass, name)
-  local rest, freed = {}, {}
-  for _, other in ipairs(called) do
-    if not name or other == name or modules.Turns.is_tenant(other) then
-      call('ZREM', key.limit_called(other), jid)
-      freed[#freed + 1] = other
-    else
-      rest[#rest + 1] = other
-    end
-  end
-  if #freed > 0 then
-    note_called(jid, rest)
-  end
-  for _, other in ipairs(freed) do
-    if other ~= name then
-      Limits.call_up(other, klass)
-    end
-  end
-  return rest
-end
-
--- Takes a job out of where it was set aside.
-local function leave_aside(jid, queue, name)
-  call('ZREM', key.place(queue or '', 'aside'), jid)
-  call('ZREM', key.limit_aside(name), jid)
-  call('HDEL', key.job(jid), 'aside')
-end
-
--- Brings a job back into the work that the limit has set aside. -> its queue; nil if it was there for nothing
-function Limits.bring(jid, name, score, afresh)
-  local queue, state, priority, aside, its_called =
-    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
-    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
-    call('ZREM', key.place(queue or '', 'aside'), jid)
-    return nil
-  end
-  leave_aside(jid, queue, name)
-  if afresh and score ~= 'inf' then
-    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
-  end
-  call('ZADD', key.place(queue, 'work'), score, jid)
-  modules.Wake.ready(queue, 1)
-  local called = modules.Record.read('called', its_called, {})
-  for _, other in ipairs(called) do
-    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
-    look_after(other, LATE)
-  end
-  Limits.note_called(jid, called, name, modules.NumberFormat.now())
-  return queue
-end
-
--- The limit of that name: how much room it has is known by the job types of those it holds back.
-local function limit_of(name, klass)
-  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
-    return nil
-  end
-  if not klass then
-    local jid = call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
-    klass = jid and call('HGET', key.job(jid), 'klass') or ''
-  end
-  return modules.LimitSettings.named(name, klass) or { name = name }
-end
-
--- Calls as many jobs as the limit has room for, a bounded number at a time.
-local function call_some(limit)
-  local room, full = uncalled_room(limit)
-  if room < 1 then
-    if full and limit.rate then -- the last of the called has filled it: until then it was not known when it opens
-      look_after(limit.name, next_look(limit) - scope.now)
-    end
-    return
-  end
-  local most = math.min(room, CALLED - (scope.called or 0))
-  local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
-  scope.called = (scope.called or 0) + #list / 2
-  local queue
-  for n = 1, #list, 2 do
-    queue = Limits.bring(list[n], limit.name, list[n + 1]) or queue
-  end
-  if most < room then
-    look_after(limit.name, 0)
-  elseif queue then
-    look_after(limit.name, LATE)
-  end
-end
-
--- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
--- is called by who leaves it.)
-function Limits.call_up(name, klass)
-  if modules.Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
-    return
-  elseif modules.Turns.is_tenant(name) then
-    modules.Turns.next_of_tenant(name)
-  else
-    call_some(limit_of(name, klass))
-  end
-end
-
--- Does the limit keep a job back that it has not called? -> when it is to be looked at again
-local function full(limit, called, holds)
-  local is_called = false
-  for _, name in ipairs(called) do
-    is_called = is_called or name == limit.name
-  end
-  local held = holds[limit.name]
-  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
-  return room < 1 and next_look(limit)
-end
-
--- The limits of a job that have numbers: of its key, then of its type.
-local function limits_of(klass, text)
-  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
-  if of and text and (of.key_most or of.key_rate) then
-    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
-  end
-  if of and (of.most or of.rate) then
-    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
-  end
-  return limits
-end
-
--- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
-local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
-  end
-  for n, limit in ipairs(limits) do
-    local look = full(limit, called, holds)
-    if look then
-      -- Those before have room for it: it is their next, whatever this one takes.
-      for before = 1, n - 1 do
-        Limits.note_called(jid, called, limits[before].name, '+inf')
-      end
-      return limit.name, look
-    end
-  end
-end
-
--- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
-function Limits.admit(jid, queue, klass, job, score, expires)
-  local limits = limits_of(klass, job.limit_key or nil)
-  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
-    return true
-  end
-  local called = modules.Record.read('called', job.called or nil, {})
-  local holds = modules.Record.read('holds', job.holds or nil, {})
-  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
-  if name then
-    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
-    Limits.set_aside(jid, queue, name, score, look, job)
-    Limits.uncall(jid, called, klass, name)
-    return false
-  end
-  modules.Holders.take(jid, limits, expires, holds)
-  Limits.uncall(jid, called, klass)
-  return true
-end
-
--- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
-function Limits.release(jid, holds)
-  for name in pairs(modules.Holders.drop(jid, holds)) do
-    Limits.call_up(name)
-  end
-end
-
--- A job was taken from its worker and is the next to be handed out: there is room for it first.
-function Limits.call_again(jid, holds)
-  local called = {}
-  for name in pairs(modules.Holders.drop(jid, holds)) do
-    Limits.note_called(jid, called, name, modules.NumberFormat.now())
-    look_after(name, LATE)
-  end
-end
-
--- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
--- aside, called, queue.
-function Limits.leave(jid, record, keeps_turn)
-  if record.aside then
-    leave_aside(jid, record.queue, record.aside)
-  end
-  if record.holds then
-    Limits.release(jid, record.holds)
-  end
-  if record.called then
-    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
-  end
-  if record.turn and not keeps_turn then
-    modules.Turns.leave(jid, record.turn)
-  end
-end
-
--- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
--- called at a time that is yet to come, before the clock was set back, is called now.
-local function heal(limit)
-  modules.Holders.heal(limit.name)
-  local called, now = key.limit_called(limit.name), modules.NumberFormat.now()
-  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
-  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
-    call('ZADD', called, now, jid)
-  end
-  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
-    if not call('HGET', key.job(jid), 'aside') then
-      call('ZADD', called, now, jid)
-    end
-  end
-end
-
--- A limit has to be looked at: whether there is room, and when to look again.
-local function look(name, queue)
-  local openings = key.place(queue, 'openings')
-  call('ZREM', openings, name)
-  local limit = limit_of(name)
-  if not limit then
-    modules.Turns.look(name)
-  else
-    heal(limit)
-    call_some(limit)
-  end
-  if call('EXISTS', key.limit_aside(name)) == 1 then
-    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
-  end
-end
-
--- Looks at the limits of the queue for which it is time.
-function Limits.look(queue)
-  local name = key.place(queue, 'openings')
-  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
-    look(limit, queue)
-  end
-end
-
--- The limits of a job type have changed: what they hold back is looked at by the next calls.
-function Limits.look_again(klass)
-  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
-  local left = modules.Arguments.most
-  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
-    local openings = key.place(queue, 'openings')
-    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
-      left = left - 1
-      if name == type or string.sub(name, 1, #of_keys) == of_keys then
-        look_at(name, queue, scope.now)
-      end
-    end
-  end
-end
-
--- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
-function Limits.room_of_queue(queue)
-  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if not rate then
-    return math.huge
-  end
-  return modules.Rates.room('queue:' .. queue, rate)
-end
-
--- So many jobs of the queue were handed out.
-function Limits.count_of_queue(queue, n)
-  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if rate then
-    modules.Rates.count('queue:' .. queue, rate, n)
-  end
-end
-
--- When limits have something to do for the queue next, or nil.
-function Limits.next_due(queue)
-  if not modules.LimitSettings.exist() then
-    return nil
-  end
-  local first = tonumber(call('ZRANGE', key.place(queue, 'openings'), 0, 0, 'WITHSCORES')[2])
-  local rate = modules.LimitSettings.of_queue(queue)
-  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
-    local room, opens = modules.Rates.room('queue:' .. queue, rate)
-    first = room < 1 and math.min(first or opens, opens) or first
-  end
-  return first
 end
 end
 elseif module_name == 'Workflow' then
@@ -7192,67 +7216,6 @@ function Payloads.give_back(jid)
   end
 end
 end
-elseif module_name == 'StatsBuffer' then
-return function()
-local StatsBuffer = {}
-modules.StatsBuffer = StatsBuffer
--- stats_buffer.lua
--- Samples that the statistics do not have yet: few at a time are only appended here.
-
-local match, format, floor = string.match, string.format, math.floor
-local text_of = modules.Arguments.text_of
-
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function StatsBuffer.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return modules.NumberFormat.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
-end
-
--- -> how many entries there are now
-function StatsBuffer.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
-  end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if fraction ~= '' then
-      seconds = tonumber(seconds .. fraction)
-    end
-    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
-  end
-end
-
-function StatsBuffer.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function StatsBuffer.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
-  end
-end
-end
 elseif module_name == 'Failures' then
 return function()
 local Failures = {}
@@ -7330,6 +7293,67 @@ function Failures.show(args, i)
     total = total,
     jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
   })
+end
+end
+elseif module_name == 'StatsBuffer' then
+return function()
+local StatsBuffer = {}
+modules.StatsBuffer = StatsBuffer
+-- stats_buffer.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
+
+local match, format, floor = string.match, string.format, math.floor
+local text_of = modules.Arguments.text_of
+
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function StatsBuffer.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return modules.NumberFormat.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
+end
+
+-- -> how many entries there are now
+function StatsBuffer.append(...)
+  return call('RPUSH', key.journal(), ...)
+end
+
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
+  end
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if fraction ~= '' then
+      seconds = tonumber(seconds .. fraction)
+    end
+    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
+  end
+end
+
+function StatsBuffer.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
+end
+
+-- The same, and forgets them.
+function StatsBuffer.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
+  end
 end
 end
 elseif module_name == 'JobSummary' then
@@ -8442,6 +8466,144 @@ function Ticks.put_off(record, since, words)
   end
   local again = scope.now + AGAIN
   call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
+end
+end
+elseif module_name == 'Turns' then
+return function()
+local Turns = {}
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
+
+local find = string.find
+
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
+
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
+end
+
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
+end
+
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local last = call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
+  call('ZADD', order, 'NX', last[2] and tonumber(last[2]) + 1 or 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+local function head_of(name)
+  return call('ZRANGE', key.limit_order(name), 0, 0)[1]
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
+  end
+end
+
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
+end
+
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
+    return
+  end
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
+    end
+  end
+end
+
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.ordered and job.turn
+end
+
+-- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order and head_of(order) ~= jid then
+    return order
+  end
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
+end
+
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, nil, { state = 'waiting' })
+    return true
+  elseif job.fair_by then
+    modules.LimitSettings.mark()
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
+  end
+  return false
+end
+
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
+    end
+  end
+end
+
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
+    local queue = call('HGET', key.job(jid), 'queue')
+    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+      call('ZREM', key.limit_called(name), jid)
+    end
+  end
+end
+
+-- A job waits long for its turn: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
+  else
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
+  end
 end
 end
 elseif module_name == 'Commands' then
@@ -10214,144 +10376,6 @@ function Schedules.forget(id)
   end
 end
 end
-elseif module_name == 'Turns' then
-return function()
-local Turns = {}
-modules.Turns = Turns
--- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
---
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
--- the other tenants that stand there.
-
-local find = string.find
-
--- How many jobs of a tenant are tried, if another core has taken those that stand first.
-local TRIED = 10
-
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
-function Turns.is_tenant(name)
-  return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local last = call('ZREVRANGE', order, 0, 0, 'WITHSCORES')
-  call('ZADD', order, 'NX', last[2] and tonumber(last[2]) + 1 or 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
-local function head_of(name)
-  return call('ZRANGE', key.limit_order(name), 0, 0)[1]
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
-end
-
--- The tenant's next job comes to stand in the work.
-function Turns.next_of_tenant(name)
-  if call('EXISTS', key.limit_called(name)) == 1 then
-    return
-  end
-  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    if modules.Limits.bring(list[n], name, list[n + 1], true) then
-      return
-    end
-  end
-end
-
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.ordered and job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order and head_of(order) ~= jid then
-    return order
-  end
-  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
-  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
-    return tenant
-  end
-end
-
--- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
-  if name then
-    modules.Limits.set_aside(jid, queue, name, score, nil, { state = 'waiting' })
-    return true
-  elseif job.fair_by then
-    modules.LimitSettings.mark()
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
-  end
-  return false
-end
-
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
-local function heal_tenant(name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, 0)) do
-    local queue = call('HGET', key.job(jid), 'queue')
-    if not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-      call('ZREM', key.limit_called(name), jid)
-    end
-  end
-end
-
--- A job waits long for its turn: does it come?
-function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
-  end
-end
-end
 elseif module_name == 'AuditEntities' then
 return function()
 local AuditEntities = {}
@@ -11619,21 +11643,24 @@ local function leaving(jid)
 end
 
 -- The unique key as options of the put there: who arrives takes it.
-local function add_unique(add, jid, field)
+local function add_unique(add, jid, field, target)
   if field then
-    local text = string.sub(field, 2)
+    local text, where = modules.Unique.parts(field)
     local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
     add('unique', text)
     add('conflict', 'take')
     add(
       'unique_until',
-      left > 0 and string.format('%.3f', left / 1000) or string.sub(field, 1, 1) == 's' and 'start' or 'end'
+      left > 0 and string.format('%.3f', left / 1000)
+        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
+        or 'end'
     )
+    add('claim', where and 'moved ' .. where .. '\n' .. target)
   end
 end
 
 -- The options of the put there.
-local function options_of(jid, record, delay)
+local function options_of(jid, record, parcel)
   local options = {}
   local function add(name, value)
     if value then
@@ -11642,7 +11669,7 @@ local function options_of(jid, record, delay)
     end
   end
   local due = record.state == 'scheduled'
-    and delay == 0
+    and tonumber(parcel.delay) == 0
     and call('ZSCORE', key.place(record.queue, 'scheduled'), jid)
   add('at', due)
   add('priority', modules.Record.text('priority', record.priority))
@@ -11653,7 +11680,9 @@ local function options_of(jid, record, delay)
   if record.state ~= 'failed' and record.state ~= 'complete' then
     add('expires_at', modules.Record.text('deadline', record.deadline))
   end
-  add_unique(add, jid, record.unique)
+  if not (parcel.as_it_is and record.state == 'failed') then
+    add_unique(add, jid, record.unique, parcel.target)
+  end
   add('limit_key', record.limit_key)
   add('ordered', record.ordered)
   add('fair_by', record.fair_by)
@@ -11661,7 +11690,7 @@ local function options_of(jid, record, delay)
 end
 
 -- What goes with it beyond that.
-local function more_of(jid, record)
+local function more_of(jid, record, parcel)
   if record.history then
     modules.History.modernise(jid, record.history)
   end
@@ -11676,6 +11705,9 @@ local function more_of(jid, record)
     more.remaining, more.crashes =
       modules.Record.read('remaining', record.remaining), modules.Record.read('crashes', record.crashes)
   end
+  if parcel.as_it_is then
+    modules.Rerouted.add(more, jid, record, parcel.target)
+  end
   return cjson.encode(more)
 end
 
@@ -11684,6 +11716,9 @@ local function take_out(jid, record)
   if record.state == 'complete' then
     call('ZREM', key.completed(), jid)
     call('ZREM', key.releasing(), jid)
+  end
+  if record.unique then
+    modules.Unique.leave(jid, record.unique)
   end
   modules.Job.remove(jid, record)
   call('ZREM', key.tracked(), jid)
@@ -11710,7 +11745,7 @@ end
 -- The arguments of the put there, which will not be refused.
 local function put_of(jid, record, parcel)
   local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
-  local options = options_of(jid, record, tonumber(parcel.delay))
+  local options = options_of(jid, record, parcel)
   put[6] = modules.NumberFormat.whole(#options / 2)
   for n = 1, #options do
     put[#put + 1] = options[n]
@@ -11723,7 +11758,7 @@ end
 -- Takes a job out, and adds what makes it to the `parcel` for the entry: more, and what the put there is given.
 function Moving.send_one(jid, parcel)
   local record = leaving(jid)
-  local put, more = put_of(jid, record, parcel), more_of(jid, record)
+  local put, more = put_of(jid, record, parcel), more_of(jid, record, parcel)
   parcel.more[#parcel.more + 1] = more
   parcel.bytes = parcel.bytes + #more
   for n = 1, #put do
@@ -11738,8 +11773,13 @@ function Moving.send_one(jid, parcel)
   end
 end
 
+-- With a delay of '' the jobs stay what they are: see Rerouted.
 function Moving.parcel(target, queue, delay)
-  return { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+  local parcel = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+  if delay == '' then
+    parcel.as_it_is, parcel.delay = true, '0'
+  end
+  return parcel
 end
 
 -- Writes the entry.
@@ -11759,7 +11799,7 @@ function Moving.close(parcel)
 end
 
 -- A job is there as it was elsewhere.
-local function restore(jid, more)
+local function restore(jid, queue, more)
   if more.remaining then
     call('HSET', key.job(jid), 'remaining', more.remaining)
   end
@@ -11772,6 +11812,11 @@ local function restore(jid, more)
     call('ZADD', key.tracked(), modules.NumberFormat.now(), jid)
   end
   modules.History.restore(jid, more.history or {})
+  local unique = call('HGET', key.job(jid), 'unique')
+  if unique then
+    modules.Unique.arrived(jid, unique)
+  end
+  modules.Rerouted.restore(jid, queue, more)
   if call('DEL', key.moved_to(jid)) == 1 then
     call('ZREM', key.moved(), jid)
   end
@@ -11789,7 +11834,7 @@ function Moving.receive(args, i)
   end
   local reply = modules.PutMany.carry_out(plan, '')
   for n, job in ipairs(plan.jobs) do
-    restore(job.jid, mores[n])
+    restore(job.jid, job.queue, mores[n])
   end
   return reply
 end
@@ -12517,14 +12562,17 @@ function ClaimHolder.check(command, job)
   job.claimed = claimed
 end
 
--- Does the job hold the key here, or will it? Until the claim has lapsed it may still be on its way. What is free may be
--- claimed by others, so that a put with this claim, however late, is refused.
+-- Does the job hold the key here, or will it? Until the claim has lapsed it may still be on its way; and if it was moved,
+-- the claim will hear where it is. What is free may be claimed by others, so that a put with this claim, however late, is
+-- refused.
 local function answer(text, jid, since, lapsed)
   local holder, state = modules.Unique.holder(text)
   if holder == jid then
     return 'held', state or ''
-  elseif not lapsed and call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
-    return 'held', ''
+  elseif call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
+    if not lapsed or call('EXISTS', key.moved_to(jid)) == 1 then
+      return 'held', ''
+    end
   end
   call('SET', key.claim_lost(jid), since, 'EX', DAY)
   return 'free', ''
@@ -14414,6 +14462,77 @@ function RecordTexts.entry(text)
   return is_entry(triple) and triple or nil
 end
 end
+elseif module_name == 'Rerouted' then
+return function()
+local Rerouted = {}
+modules.Rerouted = Rerouted
+-- crossing/rerouted.lua
+-- Jobs that go to another namespace because their queue is there now: they stay what they are. A job that waits keeps
+-- its place, by when it became ready; one that has failed stays failed.
+
+-- Where another namespace says when its jobs are ahead of others of the same key, those that were put here come first.
+local AHEAD = 1e9
+
+local function score_of(jid, queue)
+  return call('ZSCORE', key.place(queue, 'work'), jid) or call('ZSCORE', key.place(queue, 'aside'), jid)
+end
+
+-- Adds to what goes with a job (`more`) what says where it stands.
+function Rerouted.add(more, jid, record, target)
+  if record.state == 'failed' then
+    more.failed, more.unique = true, record.unique and modules.Unique.at(record.unique, target)
+    return
+  end
+  more.score, more.time = score_of(jid, record.queue) or nil, modules.Record.text('time', record.time)
+  local turn = call('HGET', key.job(jid), 'turn')
+  local position = turn and call('ZSCORE', key.limit_order(turn), jid)
+  more.position = position and tonumber(position) - AHEAD or nil
+end
+
+-- The job was put as one that waits, and has failed.
+local function fail(jid, queue, more)
+  local failure = modules.Record.read('failure', more.failure, {})
+  local record = modules.Hash.read(key.job(jid), { 'rare', 'aside', 'called', 'turn', 'holds', 'klass' })
+  record.queue = queue
+  modules.Places.leave(jid, queue)
+  if record.rare then
+    modules.Limits.leave(jid, record)
+  end
+  call('HSET', key.job(jid), 'state', 'failed', 'expires', '', 'failure', more.failure or '{}')
+  if more.unique then
+    call('HSET', key.job(jid), 'unique', more.unique, 'rare', '1')
+  end
+  modules.Failures.add(jid, queue, failure.group or 'unknown')
+end
+
+local function stand(jid, queue, more)
+  local state, aside, turn = modules.Hash.values(key.job(jid), 'state', 'aside', 'turn')
+  if state == 'waiting' and more.score then
+    if aside then
+      call('ZADD', key.place(queue, 'aside'), 'XX', more.score, jid)
+      call('ZADD', key.limit_aside(aside), 'XX', more.score, jid)
+    else
+      call('ZADD', key.place(queue, 'work'), 'XX', more.score, jid)
+    end
+    if more.time then
+      call('HSET', key.job(jid), 'time', more.time)
+    end
+  end
+  if turn and more.position then
+    call('ZADD', key.limit_order(turn), 'XX', more.position, jid)
+    modules.Turns.call_head(turn)
+  end
+end
+
+-- The job was put here: it is what it was.
+function Rerouted.restore(jid, queue, more)
+  if more.failed then
+    fail(jid, queue, more)
+  else
+    stand(jid, queue, more)
+  end
+end
+end
 elseif module_name == 'Serve' then
 return function()
 local Serve = {}
@@ -15793,11 +15912,13 @@ local send = each('send.each', 3, function(jid, args)
   modules.Moving.send_one(jid, args.parcel)
 end)
 
--- send.each target queue delay jid...: moves them into another namespace
+-- send.each target queue delay jid...: moves them into another namespace. (A delay of '' leaves them what they are.)
 function Bulk.send(args, i)
   local target = modules.Arguments.name('send.each', 'target', args[i])
   modules.Arguments.queue('send.each', args[i + 1])
-  modules.Arguments.number('send.each', 'delay', args[i + 2])
+  if args[i + 2] ~= '' then
+    modules.Arguments.number('send.each', 'delay', args[i + 2])
+  end
   args.parcel = modules.Moving.parcel(target, args[i + 1], args[i + 2])
   local reply = send(args, i)
   modules.Moving.close(args.parcel)

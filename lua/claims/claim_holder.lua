@@ -16,14 +16,17 @@ function ClaimHolder.check(command, job)
   job.claimed = claimed
 end
 
--- Does the job hold the key here, or will it? Until the claim has lapsed it may still be on its way. What is free may be
--- claimed by others, so that a put with this claim, however late, is refused.
+-- Does the job hold the key here, or will it? Until the claim has lapsed it may still be on its way; and if it was moved,
+-- the claim will hear where it is. What is free may be claimed by others, so that a put with this claim, however late, is
+-- refused.
 local function answer(text, jid, since, lapsed)
   local holder, state = Unique.holder(text)
   if holder == jid then
     return 'held', state or ''
-  elseif not lapsed and call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
-    return 'held', ''
+  elseif call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
+    if not lapsed or call('EXISTS', key.moved_to(jid)) == 1 then
+      return 'held', ''
+    end
   end
   call('SET', key.claim_lost(jid), since, 'EX', DAY)
   return 'free', ''

@@ -45,21 +45,24 @@ local function leaving(jid)
 end
 
 -- The unique key as options of the put there: who arrives takes it.
-local function add_unique(add, jid, field)
+local function add_unique(add, jid, field, target)
   if field then
-    local text = string.sub(field, 2)
+    local text, where = Unique.parts(field)
     local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
     add('unique', text)
     add('conflict', 'take')
     add(
       'unique_until',
-      left > 0 and string.format('%.3f', left / 1000) or string.sub(field, 1, 1) == 's' and 'start' or 'end'
+      left > 0 and string.format('%.3f', left / 1000)
+        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
+        or 'end'
     )
+    add('claim', where and 'moved ' .. where .. '\n' .. target)
   end
 end
 
 -- The options of the put there.
-local function options_of(jid, record, delay)
+local function options_of(jid, record, parcel)
   local options = {}
   local function add(name, value)
     if value then
@@ -68,7 +71,7 @@ local function options_of(jid, record, delay)
     end
   end
   local due = record.state == 'scheduled'
-    and delay == 0
+    and tonumber(parcel.delay) == 0
     and call('ZSCORE', key.place(record.queue, 'scheduled'), jid)
   add('at', due)
   add('priority', Record.text('priority', record.priority))
@@ -79,7 +82,9 @@ local function options_of(jid, record, delay)
   if record.state ~= 'failed' and record.state ~= 'complete' then
     add('expires_at', Record.text('deadline', record.deadline))
   end
-  add_unique(add, jid, record.unique)
+  if not (parcel.as_it_is and record.state == 'failed') then
+    add_unique(add, jid, record.unique, parcel.target)
+  end
   add('limit_key', record.limit_key)
   add('ordered', record.ordered)
   add('fair_by', record.fair_by)
@@ -87,7 +92,7 @@ local function options_of(jid, record, delay)
 end
 
 -- What goes with it beyond that.
-local function more_of(jid, record)
+local function more_of(jid, record, parcel)
   if record.history then
     History.modernise(jid, record.history)
   end
@@ -102,6 +107,9 @@ local function more_of(jid, record)
     more.remaining, more.crashes =
       Record.read('remaining', record.remaining), Record.read('crashes', record.crashes)
   end
+  if parcel.as_it_is then
+    Rerouted.add(more, jid, record, parcel.target)
+  end
   return cjson.encode(more)
 end
 
@@ -110,6 +118,9 @@ local function take_out(jid, record)
   if record.state == 'complete' then
     call('ZREM', key.completed(), jid)
     call('ZREM', key.releasing(), jid)
+  end
+  if record.unique then
+    Unique.leave(jid, record.unique)
   end
   Job.remove(jid, record)
   call('ZREM', key.tracked(), jid)
@@ -136,7 +147,7 @@ end
 -- The arguments of the put there, which will not be refused.
 local function put_of(jid, record, parcel)
   local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
-  local options = options_of(jid, record, tonumber(parcel.delay))
+  local options = options_of(jid, record, parcel)
   put[6] = NumberFormat.whole(#options / 2)
   for n = 1, #options do
     put[#put + 1] = options[n]
@@ -149,7 +160,7 @@ end
 -- Takes a job out, and adds what makes it to the `parcel` for the entry: more, and what the put there is given.
 function Moving.send_one(jid, parcel)
   local record = leaving(jid)
-  local put, more = put_of(jid, record, parcel), more_of(jid, record)
+  local put, more = put_of(jid, record, parcel), more_of(jid, record, parcel)
   parcel.more[#parcel.more + 1] = more
   parcel.bytes = parcel.bytes + #more
   for n = 1, #put do
@@ -164,8 +175,13 @@ function Moving.send_one(jid, parcel)
   end
 end
 
+-- With a delay of '' the jobs stay what they are: see Rerouted.
 function Moving.parcel(target, queue, delay)
-  return { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+  local parcel = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+  if delay == '' then
+    parcel.as_it_is, parcel.delay = true, '0'
+  end
+  return parcel
 end
 
 -- Writes the entry.
@@ -185,7 +201,7 @@ function Moving.close(parcel)
 end
 
 -- A job is there as it was elsewhere.
-local function restore(jid, more)
+local function restore(jid, queue, more)
   if more.remaining then
     call('HSET', key.job(jid), 'remaining', more.remaining)
   end
@@ -198,6 +214,11 @@ local function restore(jid, more)
     call('ZADD', key.tracked(), NumberFormat.now(), jid)
   end
   History.restore(jid, more.history or {})
+  local unique = call('HGET', key.job(jid), 'unique')
+  if unique then
+    Unique.arrived(jid, unique)
+  end
+  Rerouted.restore(jid, queue, more)
   if call('DEL', key.moved_to(jid)) == 1 then
     call('ZREM', key.moved(), jid)
   end
@@ -215,7 +236,7 @@ function Moving.receive(args, i)
   end
   local reply = PutMany.carry_out(plan, '')
   for n, job in ipairs(plan.jobs) do
-    restore(job.jid, mores[n])
+    restore(job.jid, job.queue, mores[n])
   end
   return reply
 end
