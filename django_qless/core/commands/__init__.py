@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..request import J
+from .crossing import CrossingCommands
 from .deliveries import DeliveryCommands
 from .detached import DetachedCommands
 from .entities import EntityCommands
@@ -28,6 +29,7 @@ class Commands(
     ScheduleCommands,
     WorkflowCommands,
     DeliveryCommands,
+    CrossingCommands,
     DetachedCommands,
     EntityCommands,
     OperationCommands,
