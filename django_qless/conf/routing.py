@@ -132,6 +132,16 @@ def check_stays(whose: str, name: str, queue: str, other: str) -> None:
         )
 
 
+def elsewhere(name: str, queue: str) -> str:
+    """Return the namespace of a queue if it is another than this one; else "".
+
+    A job of `name` that goes into the queue leaves its namespace.
+    """
+    routes = _routes[name] if name in _routes else _read(name)
+    found = name if routes is None else routes.of(queue)
+    return "" if found == name else found
+
+
 def check_option(name: str, option: str, value: str) -> None:
     """Raise InvalidOption for an option of the core that names a queue elsewhere."""
     for queue, which, other in namespaces.queues_named({}, {option: value}):

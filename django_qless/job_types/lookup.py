@@ -19,6 +19,9 @@ from django_qless.exceptions import InvalidOption
 
 T = TypeVar("T")
 
+# Moves of a job that are followed.
+_MOVES = 8
+
 
 def find_job(
     alias: str,
@@ -36,6 +39,11 @@ def find_job(
 
     for names in _rounds(alias, jid):
         found = _only(alias, jid, names, ask_each(names, ask, client_of))
+        if found is None and len(names) == 1:
+            # It may have been moved, into a namespace that answers though others do not.
+            name = followed(names[0], jid, client_of)
+            job = None if name == names[0] else ask(client_of(name))
+            found = None if job is None else (name, job)
         if found is not None:
             return found
     return None
@@ -49,9 +57,40 @@ async def afind_job(alias: str, jid: str) -> tuple[str, AsyncJob] | None:
 
     for names in _rounds(alias, jid):
         found = _only(alias, jid, names, await aask_each(names, ask))
+        if found is None and len(names) == 1:
+            name = await afollowed(names[0], jid)
+            job = None if name == names[0] else await ask(connections.aclient(name))
+            found = None if job is None else (name, job)
         if found is not None:
             return found
     return None
+
+
+def followed(
+    name: str,
+    jid: str,
+    client_of: Callable[[str], Client] = connections.__getitem__,
+) -> str:
+    """Return the namespace into which a job was moved from this one, if it was.
+
+    One call, and one for each move. Asks nothing where there is one namespace only.
+    """
+    for _ in range(_MOVES if routing.is_routed(name) else 0):
+        (target,) = client_of(name).moved([jid])
+        if not target:
+            break
+        name = target
+    return name
+
+
+async def afollowed(name: str, jid: str) -> str:
+    """Asynchronous version of `followed`."""
+    for _ in range(_MOVES if routing.is_routed(name) else 0):
+        (target,) = await connections.aclient(name).moved([jid])
+        if not target:
+            break
+        name = target
+    return name
 
 
 def home_of(

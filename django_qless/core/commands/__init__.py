@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..request import J
 from .claims import ClaimCommands
+from .crossing import CrossingCommands
 from .deliveries import DeliveryCommands
 from .detached import DetachedCommands
 from .entities import EntityCommands
@@ -30,6 +31,7 @@ class Commands(
     WorkflowCommands,
     ClaimCommands,
     DeliveryCommands,
+    CrossingCommands,
     DetachedCommands,
     EntityCommands,
     OperationCommands,
