@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from redis.connection import Connection, ConnectionPool, SSLConnection, parse_url
 
+from django_qless.conf import partitions
 from django_qless.core.arguments import is_finite
 from django_qless.core.options import OF_A_QUEUE, OPTIONS, TEXTS_OF_A_QUEUE, known
 from django_qless.core.rates import RATE, is_rate
@@ -32,6 +33,7 @@ QUEUE_OPTIONS = {
     **CORE_QUEUE_OPTIONS,
     **QUEUE_LIMITS,
     DETACHED_LIMIT: "how many detached jobs of this queue run at once on a host",
+    partitions.OPTION: "into how many namespaces this queue is split",
 }
 
 
@@ -220,6 +222,14 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             if not is_rate(value):
                 text = f": rate of queue {queue!r} must be {RATE}, not {value!r}."
                 yield Problem(text, f"It is {QUEUE_OPTIONS[name]}.")
+        elif name == partitions.OPTION:
+            if not partitions.is_count(value):
+                yield Problem(
+                    f": partitions of queue {queue!r} must be a whole number from 1 to "
+                    f"{partitions.MOST}, not {value!r}.",
+                    "Leave it away to have the queue in one namespace.",
+                    "E064",
+                )
         elif not is_number(value) or value < 0:
             yield Problem(
                 f": {name} of queue {queue!r} must be a number, not {value!r}.",
