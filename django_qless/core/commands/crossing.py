@@ -48,16 +48,20 @@ class CrossingCommands:
         target: str,
         jids: str | Sequence[str],
         queue: str,
-        delay: int | float = 0,
+        delay: int | float | None = 0,
     ) -> Command[BulkResult]:
         """Move up to 250 jobs into a queue of another namespace, where they start again.
+
+        Without a delay (None) they stay what they are: those that wait keep their places,
+        and those that have failed stay failed.
 
         They are taken out at once, and put there when the outbox is delivered. Refused are
         those that are running, are gone, or have to do with others here: dependencies and
         dependents, workflows, entities, spawned jobs.
         """
         name, to = arguments.name("target", target), arguments.queue(queue)
-        return bulk("send.each", jids, name, to, arguments.number("delay", delay))
+        later = "" if delay is None else arguments.number("delay", delay)
+        return bulk("send.each", jids, name, to, later)
 
     @command
     def moved(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
