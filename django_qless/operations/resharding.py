@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 #: Jobs that one call moves.
 CHUNK = 100
 
-#: The states of jobs that move, in this order, before those that have failed.
-IN_ORDER: tuple[Literal["waiting", "scheduled"], ...] = ("waiting", "scheduled")
-
 #: What has to end where it is, by what counts of queues call it, and the reason.
 STAYING = {
     "running": "is running: move it when its run has ended",
@@ -73,7 +70,7 @@ class Progress:
     stay: Counter[str] = field(default_factory=Counter)
     """Jobs that cannot be moved, by the reason, which names the remedy."""
     problem: str = ""
-    """What has stopped it; "" if nothing has."""
+    """What has stopped it, perhaps before any queue was seen; "" if nothing has."""
 
     @property
     def is_split(self) -> bool:
@@ -114,20 +111,25 @@ class Resharding:
         Also the partitions of a queue: which jobs belong elsewhere is seen as they move.
         """
         for name in self._names:
-            client = connections[name]
-            for counts in with_schedules(client, client.queues()):
-                if self._queue in ("", counts.name):
-                    targets = routing.queue_namespaces(self._alias, counts.name)
-                    if name not in targets or len(targets) > 1:
-                        yield Progress(
-                            Place(name, counts.name), _numbers(client, counts), targets
-                        )
+            try:
+                yield from self._misplaced(name, connections[name])
+            except QlessError as error:
+                yield Progress(Place(name, self._queue), {}, (), problem=str(error))
+
+    def _misplaced(self, name: str, client: Client) -> Iterator[Progress]:
+        for counts in with_schedules(client, client.queues()):
+            if self._queue in ("", counts.name):
+                targets = routing.queue_namespaces(self._alias, counts.name)
+                if name not in targets or len(targets) > 1:
+                    place = Place(name, counts.name)
+                    yield Progress(place, _numbers(client, counts), targets)
 
     def run(self) -> Iterator[Progress]:
         """Move what may move, queue by queue; yield what became of each."""
         for progress in [*self.survey()]:
             try:
-                _Move(progress, self._alias, self._on_progress).run()
+                if not progress.problem:
+                    _Move(progress, self._alias, self._on_progress).run()
             except QlessError as error:
                 progress.problem = str(error)
             yield progress
@@ -150,10 +152,12 @@ class _Move:
         targets = [name for name in self.progress.targets if name != self._name]
         # (Also shows that they are there, before a job is taken out.)
         self._prepare([connections[name] for name in targets])
-        for move in (
-            *(partial(self._move, state) for state in IN_ORDER),
+        moves: list[Callable[[Counter[str]], int]] = [
+            partial(self._move, "waiting"),
+            partial(self._move, "scheduled"),
             self._move_failed,
-        ):
+        ]
+        for move in moves:
             for _ in range(MOST_PASSES):
                 stay: Counter[str] = Counter()
                 if not move(stay):

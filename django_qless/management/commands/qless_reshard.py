@@ -73,7 +73,7 @@ class Command(QlessCommand):
         rows = [
             [
                 *(each.place.queue, each.place.namespace, _targets(each)),
-                *(str(each.counts[state] or "") for state in states),
+                *(str(each.counts.get(state) or "") for state in states),
             ]
             for each in found
         ]
