@@ -25,6 +25,8 @@ local CARRIED = {
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
   receive = true,
+  watch = true,
+  ended = true,
 }
 
 local function mark_id(command, id)

@@ -32,6 +32,10 @@ local function leaving(jid)
     refuse(jid, 'has a damaged record: cancel it')
   elseif call('EXISTS', key.dependents(jid)) == 1 then
     refuse(jid, 'has dependents: move it when they are gone')
+  elseif record.elsewhere then
+    refuse(jid, 'stands for a job of another namespace: move that')
+  elseif record.watched then
+    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
   elseif record.entity then
     refuse(jid, 'belongs to an entity, which stays: push its payloads there')
   elseif record.workflow then
