@@ -12001,12 +12001,13 @@ function Moving.receive(args, i)
   return reply
 end
 
--- moved jid... -> the names of the namespaces to which they were moved from here; '' for others
+-- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
+-- stand; '' for others
 function Moving.moved(args, i)
   local jids, found = modules.Tags.rest(args, i), {}
   modules.Arguments.bounded('moved', #jids)
   for n, jid in ipairs(jids) do
-    found[n] = call('GET', key.moved_to(jid)) or ''
+    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
   end
   return found
 end
