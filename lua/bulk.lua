@@ -65,8 +65,10 @@ local function state_of(command, jid)
 end
 
 Bulk.revive = each('revive.each', 0, function(jid)
-  local state = state_of('revive.each', jid)
-  if state ~= 'failed' then
+  local state, elsewhere = state_of('revive.each', jid), call('HGET', key.job(jid), 'elsewhere')
+  if elsewhere then
+    StandIns.refuse('revive.each', jid, elsewhere)
+  elseif state ~= 'failed' then
     Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. state)
   end
   Revive.revive({ jid }, 1)

@@ -158,6 +158,8 @@ deliver Deliveries.deliver
 deliver.forget Deliveries.forget
 send.each Bulk.send
 receive Moving.receive
+watch Watchers.watch
+ended StandIns.ended
 crossing.due Crossing.due
 crossing.delivered Crossing.delivered
 ]]

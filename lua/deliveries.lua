@@ -27,6 +27,8 @@ local CARRIED = {
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
   receive = true,
+  watch = true,
+  ended = true,
 }
 
 local function mark_id(command, id)

@@ -123,6 +123,7 @@ local function more_patterns()
     crossing = 'crossing', --             zset   name of a namespace for which entries wait -> since when the oldest does
     crossing_to = 'crossing:<>', --       list   these entries, packed: number, command, arguments; the oldest first
     crossing_wake = 'crossing_wake', --   list   an element if entries were written since the last look
+    watchers = 'watchers:<>', --          set    names of the namespaces that hear how the job ends: see watchers.lua
     moved = 'moved', --                   zset   jid of a job that was moved into another namespace -> when
     moved_to = 'moved:<>', --             string the name of that; expires by itself
 
@@ -235,7 +236,9 @@ end
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
 --                              it has a position), `holds` (limits under which it runs, and how many each
 --                              allowed when it took them, JSON), `aside` (the limit that holds it back),
---                              `called` (limits that have room for it, JSON)
+--                              `called` (limits that have room for it, JSON);
+--                              `elsewhere` is the namespace of the job for which this one stands, `watched` says that
+--                              others have jobs that stand for this one
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

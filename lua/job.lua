@@ -42,6 +42,8 @@ local FIELDS = {
   'entity',
   'home',
   'batch',
+  'elsewhere',
+  'watched',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -118,6 +120,7 @@ function Job.with_ours(shown, record)
     shown.unique = Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
     shown.deadline = Record.read('deadline', record.deadline)
+    shown.elsewhere = record.elsewhere
     shown.limits = LimitView.of_job(record)
   end
   local context = Record.text('context', record.context, 'null')

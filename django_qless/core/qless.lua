@@ -126,6 +126,7 @@ local function more_patterns()
     crossing = 'crossing', --             zset   name of a namespace for which entries wait -> since when the oldest does
     crossing_to = 'crossing:<>', --       list   these entries, packed: number, command, arguments; the oldest first
     crossing_wake = 'crossing_wake', --   list   an element if entries were written since the last look
+    watchers = 'watchers:<>', --          set    names of the namespaces that hear how the job ends: see watchers.lua
     moved = 'moved', --                   zset   jid of a job that was moved into another namespace -> when
     moved_to = 'moved:<>', --             string the name of that; expires by itself
 
@@ -238,7 +239,9 @@ end
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
 --                              it has a position), `holds` (limits under which it runs, and how many each
 --                              allowed when it took them, JSON), `aside` (the limit that holds it back),
---                              `called` (limits that have room for it, JSON)
+--                              `called` (limits that have room for it, JSON);
+--                              `elsewhere` is the namespace of the job for which this one stands, `watched` says that
+--                              others have jobs that stand for this one
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -1635,6 +1638,8 @@ local FIELDS = {
   'entity',
   'home',
   'batch',
+  'elsewhere',
+  'watched',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -1711,6 +1716,7 @@ function Job.with_ours(shown, record)
     shown.unique = modules.Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
     shown.deadline = modules.Record.read('deadline', record.deadline)
+    shown.elsewhere = record.elsewhere
     shown.limits = modules.LimitView.of_job(record)
   end
   local context = modules.Record.text('context', record.context, 'null')
@@ -2764,6 +2770,59 @@ function Json.list(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
 elseif module_name == 'Tracking' then
 return function()
 local Tracking = {}
@@ -3393,59 +3452,6 @@ function Minutes.show(args, i)
   end
   count_buffered(shown, queue, from, to)
   return cjson.encode(shown)
-end
-end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
 end
 end
 elseif module_name == 'LimitSettings' then
@@ -4705,193 +4711,6 @@ function Workflow.finish()
   end
 end
 end
-elseif module_name == 'Clock' then
-return function()
-local Clock = {}
-modules.Clock = Clock
--- clock.lua
--- The server's clock, and the record of the namespace that keeps it: meta.
-
-local format, rep, floor = string.format, string.rep, math.floor
-
--- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
-local TOO_FAR = 60
-
-local EVERY = 64
-
--- The number in meta says what a build must understand to work on what is stored. This build reads the
--- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
--- without a number has format 1.
--- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
--- stores: a field that means something else, a key of another type or name. Fields and keys that it
--- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
--- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
-local OLDEST, NEWEST = 1, 1
-local WRITTEN = format('%d', NEWEST)
-
--- Of a call, in scope.clock:
---   kept, token  as meta has them
---   drawn        how many tokens the call has drawn
---   last         the last of them, as text
---   known        the server on which this build drew last, as meta has it
---   newcomer     this server, if it is another one
---   older        meta does not say the format yet that this build writes
---   server       the time is the server's
---   ahead        by how much the kept time was ahead of it
---   skewed       and that is no drift
---   shifts       what skews have left to do, as meta has it
-
--- Refuses a namespace that this build cannot work on.
-local function check_format(text)
-  local number = tonumber(text or 1)
-  if not (number and number <= NEWEST) then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'upgrade the workers and web processes that still run this build'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
-  elseif number < OLDEST then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'let workers of the build before drain it first'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
-  end
-end
-
--- What stands before the microseconds, by how many digits they have.
-local BEFORE = {}
-for digits = 1, 6 do
-  BEFORE[digits] = '.' .. rep('0', 6 - digits)
-end
-
-local function take_server_time()
-  local time = call('TIME')
-  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
-  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
-end
-
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
--- another field of meta
-function Clock.set(text, field)
-  field = field or 'clock'
-  local kept, token, written, shifts, known, value =
-    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
-  local clock = {
-    kept = tonumber(kept),
-    token = tonumber(token) or 0,
-    drawn = 0,
-    shifts = false,
-    known = known,
-  }
-  scope.clock = clock
-  if written ~= WRITTEN then
-    clock.older = true
-    check_format(written)
-  end
-  if text ~= '*' then
-    scope.now = modules.Arguments.number('now', 'now', text)
-    return value
-  end
-  clock.server, clock.shifts = true, shifts
-  take_server_time()
-  clock.ahead = clock.kept and clock.kept - scope.now or 0
-  if clock.ahead > TOO_FAR then
-    clock.skewed = true
-  elseif clock.ahead > 0 then
-    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
-  end
-  return value
-end
-
--- Has the clock been set back, now or lately?
-function Clock.is_skewed()
-  return (scope.clock.shifts or scope.clock.skewed) and true or false
-end
-
--- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
--- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
--- ahead by much
-function Clock.skew()
-  local clock = scope.clock
-  if clock.skewed then
-    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
-  end
-  return clock.shifts
-end
-
-function Clock.keep_shifts(text)
-  if text then
-    call('HSET', key.meta(), 'shifts', text)
-  elseif scope.clock.shifts then
-    call('HDEL', key.meta(), 'shifts')
-  end
-end
-
--- Before the first token of a call: was the last one drawn here?
-local function look_who_draws(clock)
-  clock.newcomer = modules.Epoch.newcomer(clock.known)
-  if clock.newcomer then
-    clock.token = modules.Epoch.begin(clock.token)
-  end
-end
-
--- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
-function Clock.draw()
-  local clock = scope.clock
-  if clock.drawn == 0 then
-    look_who_draws(clock)
-  end
-  clock.drawn = clock.drawn + 1
-  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
-  return clock.last
-end
-
--- Is it time for what has to be looked after, but not at each call? So in the first call of a
--- second, and for one in EVERY tokens.
-function Clock.is_round()
-  local token, kept = scope.clock.token, scope.clock.kept
-  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
-end
-
--- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
--- their values may be given, which are written with it.
-function Clock.keep(...)
-  local name, clock = key.meta(), scope.clock
-  local server, last, kept = clock.server, clock.last, clock.kept
-  if not last and not kept then
-    last = modules.NumberFormat.whole(clock.token)
-  end
-  if server and last then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
-  elseif server then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
-  elseif last then
-    call('HSET', name, 'token', last, ...)
-  elseif ... then
-    call('HSET', name, ...)
-  end
-  if clock.newcomer then
-    call('HSET', name, modules.Epoch.field(), clock.newcomer)
-  end
-  if clock.older then
-    call('HSET', name, 'format', WRITTEN)
-  end
-  if clock.skewed then
-    call('HINCRBY', name, 'skews', 1)
-  elseif server and clock.ahead < -TOO_FAR then
-    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
-    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
-  end
-end
-
--- meta
-function Clock.show()
-  local shown = { now = format('%.6f', scope.now) }
-  for field, value in pairs(modules.Hash.all(key.meta())) do
-    if not string.find(field, '^reply:') then
-      shown[field] = value
-    end
-  end
-  return cjson.encode(shown)
-end
-end
 elseif module_name == 'Outcome' then
 return function()
 local Outcome = {}
@@ -5282,6 +5101,349 @@ function Outcome.release(args, i)
   modules.Lock.release(job)
   Outcome.back(job, job.queue, delay, nil, true)
   return 1
+end
+end
+elseif module_name == 'Cascade' then
+return function()
+local Cascade = {}
+modules.Cascade = Cascade
+-- cascade.lua
+-- The on_failure policy of jobs whose dependency has failed or was canceled.
+--   block   waits on for what has failed; fails itself when it was canceled
+--   cancel  is canceled
+--   run     waits for it no longer, as if it had been completed
+
+local GROUP = 'dependency-canceled'
+
+-- Dependents looked at together: how much work they are shows only then.
+local PART = 50
+
+-- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
+-- which it was put, if any, whose end is enough.
+function Cascade.policy(jid)
+  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
+  return on_failure or 'block', behind
+end
+
+local function policy_of(jid, other)
+  local policy, behind = Cascade.policy(jid)
+  return behind == other and 'run' or policy
+end
+
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
+-- `dependency` or the `workflow` of this jid or id.
+function Cascade.cancel(jid, why, by)
+  local record = modules.Job.read(jid)
+  if record then
+    modules.Job.remove(jid, record, why, by)
+    Cascade.follow(jid, 'gone')
+  end
+end
+
+local function fail(jid, other)
+  local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
+  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
+  modules.Dependencies.unlink_all(jid)
+  modules.Places.leave(jid, its_queue)
+  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  modules.History.failed(jid, GROUP, nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, '')
+end
+
+-- The job's record is gone: all its dependents have to do without it.
+local function visit_gone(jid)
+  local dependents
+  repeat
+    dependents = modules.Dependencies.take_some(jid, key.cascading(), PART)
+    for _, dependent in ipairs(dependents) do
+      local policy = policy_of(dependent, jid)
+      if policy == 'run' then
+        modules.Dependencies.free_if_last(dependent)
+      elseif policy == 'cancel' then
+        Cascade.cancel(dependent, 'dependency', jid)
+      else
+        fail(dependent, jid)
+      end
+    end
+  until #dependents < PART or modules.Dependencies.left() <= 0
+end
+
+-- -> whether the call could deal with all of these dependents of a failed job
+local function follow_some(jid, dependents)
+  for _, dependent in ipairs(dependents) do
+    if modules.Dependencies.left() <= 0 then
+      return false
+    end
+    modules.Dependencies.spend(1)
+    local policy = policy_of(dependent, jid)
+    if policy == 'run' then
+      modules.Dependencies.unlink(dependent, { jid })
+      modules.Dependencies.free_if_last(dependent)
+    elseif policy == 'cancel' then
+      Cascade.cancel(dependent, 'dependency', jid)
+    end
+  end
+  return true
+end
+
+-- The job has failed: those that block stay where they are, so the rest is found by a cursor.
+local function visit_failed(jid)
+  local name = key.job(jid)
+  local cursor = modules.Record.text('cascade', call('HGET', name, 'cascade'), '0')
+  local done
+  repeat
+    local part = math.min(PART, modules.Dependencies.left())
+    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
+    if not follow_some(jid, reply[2]) then
+      break -- the same part again: those that were dealt with are no members any more
+    end
+    cursor = reply[1]
+    done = cursor == '0'
+  until done or modules.Dependencies.left() <= 0
+  if done then
+    call('HDEL', name, 'cascade')
+    call('ZREM', key.cascading(), jid)
+  else
+    call('HSET', name, 'cascade', cursor)
+    call('ZADD', key.cascading(), scope.now, jid)
+  end
+end
+
+local VISIT = { gone = visit_gone, failed = visit_failed }
+
+-- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
+-- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
+-- is at work: scope.following.)
+function Cascade.follow(jid, kind)
+  local line = scope.following
+  if line then
+    line[#line + 1] = { jid, kind }
+    return
+  end
+  line = { { jid, kind } }
+  scope.following = line
+  local n = 1
+  while line[n] do
+    local name = line[n][1]
+    if modules.Dependencies.left() > 0 then
+      VISIT[line[n][2]](name)
+    elseif call('EXISTS', key.dependents(name)) == 1 then
+      call('ZADD', key.cascading(), scope.now, name)
+    end
+    n = n + 1
+  end
+  scope.following = nil
+end
+
+-- Takes up what an earlier call had to leave of this job.
+function Cascade.carry_on(jid)
+  local state = call('HGET', key.job(jid), 'state')
+  if not state then
+    Cascade.follow(jid, 'gone')
+  elseif state == 'failed' then
+    Cascade.follow(jid, 'failed')
+  else
+    -- It was put again, or goes on: the rest waits for its new run.
+    call('ZREM', key.cascading(), jid)
+    call('HDEL', key.job(jid), 'cascade')
+    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
+  end
+end
+end
+elseif module_name == 'Clock' then
+return function()
+local Clock = {}
+modules.Clock = Clock
+-- clock.lua
+-- The server's clock, and the record of the namespace that keeps it: meta.
+
+local format, rep, floor = string.format, string.rep, math.floor
+
+-- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
+local TOO_FAR = 60
+
+local EVERY = 64
+
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
+local OLDEST, NEWEST = 1, 1
+local WRITTEN = format('%d', NEWEST)
+
+-- Of a call, in scope.clock:
+--   kept, token  as meta has them
+--   drawn        how many tokens the call has drawn
+--   last         the last of them, as text
+--   known        the server on which this build drew last, as meta has it
+--   newcomer     this server, if it is another one
+--   older        meta does not say the format yet that this build writes
+--   server       the time is the server's
+--   ahead        by how much the kept time was ahead of it
+--   skewed       and that is no drift
+--   shifts       what skews have left to do, as meta has it
+
+-- Refuses a namespace that this build cannot work on.
+local function check_format(text)
+  local number = tonumber(text or 1)
+  if not (number and number <= NEWEST) then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'upgrade the workers and web processes that still run this build'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
+  elseif number < OLDEST then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'let workers of the build before drain it first'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
+  end
+end
+
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
+end
+
+local function take_server_time()
+  local time = call('TIME')
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
+end
+
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
+-- another field of meta
+function Clock.set(text, field)
+  field = field or 'clock'
+  local kept, token, written, shifts, known, value =
+    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
+  local clock = {
+    kept = tonumber(kept),
+    token = tonumber(token) or 0,
+    drawn = 0,
+    shifts = false,
+    known = known,
+  }
+  scope.clock = clock
+  if written ~= WRITTEN then
+    clock.older = true
+    check_format(written)
+  end
+  if text ~= '*' then
+    scope.now = modules.Arguments.number('now', 'now', text)
+    return value
+  end
+  clock.server, clock.shifts = true, shifts
+  take_server_time()
+  clock.ahead = clock.kept and clock.kept - scope.now or 0
+  if clock.ahead > TOO_FAR then
+    clock.skewed = true
+  elseif clock.ahead > 0 then
+    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
+  end
+  return value
+end
+
+-- Has the clock been set back, now or lately?
+function Clock.is_skewed()
+  return (scope.clock.shifts or scope.clock.skewed) and true or false
+end
+
+-- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
+-- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
+-- ahead by much
+function Clock.skew()
+  local clock = scope.clock
+  if clock.skewed then
+    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
+  end
+  return clock.shifts
+end
+
+function Clock.keep_shifts(text)
+  if text then
+    call('HSET', key.meta(), 'shifts', text)
+  elseif scope.clock.shifts then
+    call('HDEL', key.meta(), 'shifts')
+  end
+end
+
+-- Before the first token of a call: was the last one drawn here?
+local function look_who_draws(clock)
+  clock.newcomer = modules.Epoch.newcomer(clock.known)
+  if clock.newcomer then
+    clock.token = modules.Epoch.begin(clock.token)
+  end
+end
+
+-- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
+function Clock.draw()
+  local clock = scope.clock
+  if clock.drawn == 0 then
+    look_who_draws(clock)
+  end
+  clock.drawn = clock.drawn + 1
+  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
+  return clock.last
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
+end
+
+-- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
+-- their values may be given, which are written with it.
+function Clock.keep(...)
+  local name, clock = key.meta(), scope.clock
+  local server, last, kept = clock.server, clock.last, clock.kept
+  if not last and not kept then
+    last = modules.NumberFormat.whole(clock.token)
+  end
+  if server and last then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
+  elseif server then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
+  elseif last then
+    call('HSET', name, 'token', last, ...)
+  elseif ... then
+    call('HSET', name, ...)
+  end
+  if clock.newcomer then
+    call('HSET', name, modules.Epoch.field(), clock.newcomer)
+  end
+  if clock.older then
+    call('HSET', name, 'format', WRITTEN)
+  end
+  if clock.skewed then
+    call('HINCRBY', name, 'skews', 1)
+  elseif server and clock.ahead < -TOO_FAR then
+    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
+    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
+  end
+end
+
+-- meta
+function Clock.show()
+  local shown = { now = format('%.6f', scope.now) }
+  for field, value in pairs(modules.Hash.all(key.meta())) do
+    if not string.find(field, '^reply:') then
+      shown[field] = value
+    end
+  end
+  return cjson.encode(shown)
 end
 end
 elseif module_name == 'Queue' then
@@ -5824,160 +5986,227 @@ function Retention.cut(args, i)
   return jids
 end
 end
-elseif module_name == 'Cascade' then
+elseif module_name == 'Spawned' then
 return function()
-local Cascade = {}
-modules.Cascade = Cascade
--- cascade.lua
--- The on_failure policy of jobs whose dependency has failed or was canceled.
---   block   waits on for what has failed; fails itself when it was canceled
---   cancel  is canceled
---   run     waits for it no longer, as if it had been completed
+local Spawned = {}
+modules.Spawned = Spawned
+-- workflows/spawned.lua
+-- Jobs that a job has spawned: its dependents wait for them as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
 
-local GROUP = 'dependency-canceled'
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
 
--- Dependents looked at together: how much work they are shows only then.
-local PART = 50
+local FEW = 10 -- spawned jobs that are looked at one by one
 
--- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
--- which it was put, if any, whose end is enough.
-function Cascade.policy(jid)
-  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
-  return on_failure or 'block', behind
+local function list_of(text)
+  return modules.Record.read('spawners', text, {})
 end
 
-local function policy_of(jid, other)
-  local policy, behind = Cascade.policy(jid)
-  return behind == other and 'run' or policy
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
+    end
+  end
+  return false
 end
 
--- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
--- `dependency` or the `workflow` of this jid or id.
-function Cascade.cancel(jid, why, by)
-  local record = modules.Job.read(jid)
-  if record then
-    modules.Job.remove(jid, record, why, by)
-    Cascade.follow(jid, 'gone')
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+-- Has one of the spawners in this field `spawners` not seen the end of the job?
+function Spawned.is_awaited(jid, text)
+  for _, spawner in ipairs(list_of(text)) do
+    if Spawned.is_one(spawner, jid) then
+      return true
+    end
+  end
+  return false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = modules.CycleDetection.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < modules.Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
+    good, tired = modules.CycleDetection.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, modules.Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
   end
 end
 
-local function fail(jid, other)
-  local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
-  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
-  modules.Dependencies.unlink_all(jid)
-  modules.Places.leave(jid, its_queue)
-  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  modules.History.failed(jid, GROUP, nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
+  else
+    call('HDEL', key.job(jid), 'beyond')
   end
-  modules.Events.failed(jid, GROUP, message, '')
 end
 
--- The job's record is gone: all its dependents have to do without it.
-local function visit_gone(jid)
-  local dependents
-  repeat
-    dependents = modules.Dependencies.take_some(jid, key.cascading(), PART)
-    for _, dependent in ipairs(dependents) do
-      local policy = policy_of(dependent, jid)
-      if policy == 'run' then
-        modules.Dependencies.free_if_last(dependent)
-      elseif policy == 'cancel' then
-        Cascade.cancel(dependent, 'dependency', jid)
-      else
-        fail(dependent, jid)
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
       end
     end
-  until #dependents < PART or modules.Dependencies.left() <= 0
+    write_beyond(jid, rest)
+  end
 end
 
--- -> whether the call could deal with all of these dependents of a failed job
-local function follow_some(jid, dependents)
-  for _, dependent in ipairs(dependents) do
-    if modules.Dependencies.left() <= 0 then
-      return false
-    end
-    modules.Dependencies.spend(1)
-    local policy = policy_of(dependent, jid)
-    if policy == 'run' then
-      modules.Dependencies.unlink(dependent, { jid })
-      modules.Dependencies.free_if_last(dependent)
-    elseif policy == 'cancel' then
-      Cascade.cancel(dependent, 'dependency', jid)
-    end
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
   end
+  modules.Dependencies.link(jid, { spawner })
+  modules.Dependencies.spend(modules.Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
   return true
 end
 
--- The job has failed: those that block stay where they are, so the rest is found by a cursor.
-local function visit_failed(jid)
-  local name = key.job(jid)
-  local cursor = modules.Record.text('cascade', call('HGET', name, 'cascade'), '0')
-  local done
-  repeat
-    local part = math.min(PART, modules.Dependencies.left())
-    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
-    if not follow_some(jid, reply[2]) then
-      break -- the same part again: those that were dealt with are no members any more
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      modules.Cascade.cancel(jid, 'dependency', failed)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      modules.Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
     end
-    cursor = reply[1]
-    done = cursor == '0'
-  until done or modules.Dependencies.left() <= 0
-  if done then
-    call('HDEL', name, 'cascade')
-    call('ZREM', key.cascading(), jid)
-  else
-    call('HSET', name, 'cascade', cursor)
-    call('ZADD', key.cascading(), scope.now, jid)
+  end
+  write_beyond(jid, beyond)
+  modules.Dependencies.link(jid, open, policy)
+  return #open > 0
+end
+
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
+end
+
+-- The job takes these under its wings: jid and state of each.
+function Spawned.adopt(spawner, jobs)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1')
+  modules.DependencyResults.add_offspring(spawner, new)
+end
+
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
   end
 end
 
-local VISIT = { gone = visit_gone, failed = visit_failed }
-
--- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
--- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
--- is at work: scope.following.)
-function Cascade.follow(jid, kind)
-  local line = scope.following
-  if line then
-    line[#line + 1] = { jid, kind }
-    return
-  end
-  line = { { jid, kind } }
-  scope.following = line
-  local n = 1
-  while line[n] do
-    local name = line[n][1]
-    if modules.Dependencies.left() > 0 then
-      VISIT[line[n][2]](name)
-    elseif call('EXISTS', key.dependents(name)) == 1 then
-      call('ZADD', key.cascading(), scope.now, name)
-    end
-    n = n + 1
-  end
-  scope.following = nil
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
 end
 
--- Takes up what an earlier call had to leave of this job.
-function Cascade.carry_on(jid)
-  local state = call('HGET', key.job(jid), 'state')
-  if not state then
-    Cascade.follow(jid, 'gone')
-  elseif state == 'failed' then
-    Cascade.follow(jid, 'failed')
-  else
-    -- It was put again, or goes on: the rest waits for its new run.
-    call('ZREM', key.cascading(), jid)
-    call('HDEL', key.job(jid), 'cascade')
-    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
-  end
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
 end
 end
 elseif module_name == 'CycleDetection' then
@@ -6308,7 +6537,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress = modules.Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = modules.Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -6317,7 +6546,8 @@ function JobEnd.completed(jids, rare)
       'turn',
       'entity',
       'grace',
-      'progress'
+      'progress',
+      'watched'
     )
     modules.Unique.free(jid, unique)
     if grace or progress then
@@ -6330,6 +6560,9 @@ function JobEnd.completed(jids, rare)
       modules.Limits.leave(jid, { holds = holds, turn = turn })
     end
     modules.Spawned.done(jid, spawners)
+    if watched then
+      modules.Watchers.tell(jid, 'complete')
+    end
     if entity then
       entities[#entities + 1] = jid
     end
@@ -6342,8 +6575,19 @@ function JobEnd.completed(jids, rare)
   modules.Dependencies.release(jids, is_rare)
 end
 
-local FAILED =
-  { 'unique', 'workflow', 'spawners', 'followed', 'holds', 'turn', 'aside', 'called', 'queue', 'klass' }
+local FAILED = {
+  'unique',
+  'workflow',
+  'spawners',
+  'followed',
+  'holds',
+  'turn',
+  'aside',
+  'called',
+  'queue',
+  'klass',
+  'watched',
+}
 
 -- The job, which was in this state, has failed.
 function JobEnd.failed(jid, was, rare)
@@ -6358,6 +6602,9 @@ function JobEnd.failed(jid, was, rare)
   end
   modules.Limits.leave(jid, job)
   modules.Spawned.failed(jid, job.spawners)
+  if job.watched then
+    modules.Watchers.tell(jid, 'failed')
+  end
   if job.followed then
     modules.Cascade.follow(jid, 'failed')
   end
@@ -6412,6 +6659,9 @@ function JobEnd.canceled(jid, record)
     end
     modules.Spawned.done(jid, record.spawners)
     modules.Limits.leave(jid, record)
+    if record.watched then
+      modules.Watchers.tell(jid, 'canceled')
+    end
     if record.entity then
       modules.Entity.gone(jid, record.home)
     end
@@ -6560,229 +6810,6 @@ function Lock.extend(job, expires)
   call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
 end
 end
-elseif module_name == 'Spawned' then
-return function()
-local Spawned = {}
-modules.Spawned = Spawned
--- workflows/spawned.lua
--- Jobs that a job has spawned: its dependents wait for them as well.
---
--- The links are made late. A dependent waits for the spawner; when that is complete, for those of
--- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
-
--- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
-local ON_ITS_WAY, FAILED = '0', '1'
-
-local FEW = 10 -- spawned jobs that are looked at one by one
-
-local function list_of(text)
-  return modules.Record.read('spawners', text, {})
-end
-
-local function has(list, jid)
-  for _, one in ipairs(list) do
-    if one == jid then
-      return true
-    end
-  end
-  return false
-end
-
--- Has the spawner spawned this job, which is not complete?
-function Spawned.is_one(spawner, jid)
-  return call('ZSCORE', key.spawned(spawner), jid) and true or false
-end
-
--- Has one of the spawners in this field `spawners` not seen the end of the job?
-function Spawned.is_awaited(jid, text)
-  for _, spawner in ipairs(list_of(text)) do
-    if Spawned.is_one(spawner, jid) then
-      return true
-    end
-  end
-  return false
-end
-
-function Spawned.has_unfinished(spawner)
-  return call('EXISTS', key.spawned(spawner)) == 1
-end
-
--- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
-local function harmless(dependent, name, jids, most)
-  local good, tired = modules.CycleDetection.harmless(dependent, jids)
-  if #good == 0 and #jids == most and most < modules.Arguments.most then
-    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
-    good, tired = modules.CycleDetection.harmless(dependent, jids)
-    good = { good[1] }
-  end
-  return good, tired
-end
-
--- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
--- said that it has ended.
-local function without_ended(name, jids)
-  local left = {}
-  for _, jid in ipairs(jids) do
-    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
-      left[#left + 1] = jid
-    elseif not scope.reading then
-      call('ZREM', name, jid)
-    end
-  end
-  return left
-end
-
--- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
--- another look when they are done). And one that has failed, if any. With `dependent` only what does not
--- wait for that; and whether there is more than this call can see.
-function Spawned.unfinished(spawner, policy, most, dependent)
-  local name, tired = key.spawned(spawner), false
-  most = math.max(1, math.min(most, modules.Arguments.most))
-  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
-  if #jids <= FEW then
-    jids = without_ended(name, jids)
-  end
-  if dependent and #jids > 0 then
-    jids, tired = harmless(dependent, name, jids, most)
-  end
-  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
-  if failed and #jids == 0 and policy ~= 'run' then
-    jids[1] = failed
-  end
-  return jids, failed, tired
-end
-
--- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
-function Spawned.look_beyond(jid, spawner)
-  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(its_beyond)
-  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
-    beyond[#beyond + 1] = spawner
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
-  end
-end
-
-local function write_beyond(jid, beyond)
-  if #beyond > 0 then
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
-  else
-    call('HDEL', key.job(jid), 'beyond')
-  end
-end
-
--- A job waits for these spawners' jobs no longer; nil: for none.
-function Spawned.forget_beyond(jid, spawners)
-  local text = call('HGET', key.job(jid), 'beyond')
-  if text then
-    local rest = {}
-    for _, spawner in ipairs(list_of(text)) do
-      if spawners and not has(spawners, spawner) then
-        rest[#rest + 1] = spawner
-      end
-    end
-    write_beyond(jid, rest)
-  end
-end
-
--- This call has looked so far for others that it cannot say what the job has to wait for: a later one
--- does, as if the spawner were complete only then. -> whether that can be
-local function put_off(jid, spawner)
-  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
-    return false
-  end
-  modules.Dependencies.link(jid, { spawner })
-  modules.Dependencies.spend(modules.Dependencies.left())
-  call('ZADD', key.releasing(), scope.now, spawner)
-  return true
-end
-
--- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
--- canceled with what has failed of it. -> whether it must not start
-function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
-  for _, spawner in ipairs(list_of(text)) do
-    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
-    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
-      return true
-    elseif failed and policy == 'cancel' then
-      modules.Cascade.cancel(jid, 'dependency', failed)
-      return true
-    elseif #jids > 0 then
-      beyond[#beyond + 1] = spawner
-      modules.Dependencies.spend(#jids)
-      for n = 1, #jids do
-        open[#open + 1] = jids[n]
-      end
-    end
-  end
-  write_beyond(jid, beyond)
-  modules.Dependencies.link(jid, open, policy)
-  return #open > 0
-end
-
--- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
--- again would collect them for ever.
-local function without_former(spawners, jid)
-  local first, rest = 1, {}
-  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
-    first = first + 1
-  end
-  for n = first, #spawners do
-    rest[#rest + 1] = spawners[n]
-  end
-  return rest
-end
-
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
-  local name, scores, new = key.spawned(spawner), {}, {}
-  for _, job in ipairs(jobs) do
-    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
-    if not has(spawners, spawner) then
-      spawners = without_former(spawners, job.jid)
-      spawners[#spawners + 1] = spawner
-      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
-      new[#new + 1] = job.jid
-    end
-    if job.state ~= 'complete' then
-      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
-      scores[#scores + 1] = job.jid
-    end
-  end
-  if #scores > 0 then
-    call('ZADD', name, unpack(scores))
-  end
-  call('HSET', key.job(spawner), 'rare', '1')
-  modules.DependencyResults.add_offspring(spawner, new)
-end
-
-local function each(text, act)
-  for _, spawner in ipairs(list_of(text)) do
-    act(key.spawned(spawner))
-  end
-end
-
--- A job with this field `spawners` is complete, or gone.
-function Spawned.done(jid, text)
-  each(text, function(name)
-    call('ZREM', name, jid)
-  end)
-end
-
-function Spawned.failed(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', FAILED, jid)
-  end)
-end
-
--- It had failed, and goes on.
-function Spawned.goes_on(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
-  end)
-end
-end
 elseif module_name == 'AuditJobs' then
 return function()
 local AuditJobs = {}
@@ -6841,6 +6868,8 @@ local RARE = {
   'called',
   'holds',
   'entity',
+  'elsewhere',
+  'watched',
 }
 
 local function check_rare(report, jid, record)
@@ -6976,6 +7005,7 @@ local FIELDS = {
   'rare',
   'aside',
   'entity',
+  'elsewhere',
 }
 
 local function check_numbers(report, jid, record)
@@ -7040,6 +7070,9 @@ function AuditJobs.check(report, jid)
     if not call('ZSCORE', key.tag(tag), jid) then
       AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
     end
+  end
+  if record.elsewhere then
+    modules.AuditCrossing.check_stand_in(report, jid, record)
   end
   if record.state == 'running' then
     check_running(report, jid, record)
@@ -7134,6 +7167,85 @@ function CorruptJobs.mend(record)
   end
 end
 end
+elseif module_name == 'Failures' then
+return function()
+local Failures = {}
+modules.Failures = Failures
+-- failures.lua
+-- Failed jobs by group: the set of groups, a list of jids for each.
+
+Failures.groups = 1000
+
+-- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
+local function list_of(group)
+  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
+    if call('SCARD', key.failures()) >= Failures.groups then
+      return 'other'
+    end
+  end
+  return group
+end
+
+-- Files a failed job under its group and counts it.
+function Failures.add(jid, queue, group)
+  local list = list_of(group)
+  call('SADD', key.failures(), list)
+  call('LPUSH', key.group(list), jid)
+  modules.Stats.count(queue, 'failures', 1)
+  modules.Stats.count(queue, 'failed', 1)
+  modules.Minutes.count(queue, 'failed', 1)
+end
+
+-- Looks from the newest on, or from the oldest on: where the job is likely to be.
+local function take(jid, list, oldest_first)
+  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
+  if call('LLEN', key.group(list)) == 0 then
+    call('SREM', key.failures(), list)
+  end
+  return found > 0
+end
+
+-- Nothing says in which group the job is: it is in one of them.
+local function take_anywhere(jid)
+  for _, list in ipairs(call('SMEMBERS', key.failures())) do
+    if take(jid, list) then
+      return
+    end
+  end
+end
+
+-- A job that was failed is so no longer.
+function Failures.remove(jid, queue, failure, oldest_first)
+  local known = modules.Record.read('failure', failure)
+  if not known or not known.group then
+    take_anywhere(jid)
+    modules.Stats.mended(queue, scope.now)
+    return
+  end
+  if not take(jid, known.group, oldest_first) then
+    take(jid, 'other', oldest_first)
+  end
+  modules.Stats.mended(queue, known.when or 0)
+end
+
+-- failed [group [start limit]]
+function Failures.show(args, i)
+  local group = args[i]
+  if not group then
+    local counts = {}
+    for _, name in ipairs(call('SMEMBERS', key.failures())) do
+      counts[name] = call('LLEN', key.group(name))
+    end
+    return cjson.encode(counts)
+  end
+  local start, limit = modules.Arguments.offset('failed', args[i + 1]), modules.Arguments.count('failed', args[i + 2], 25)
+  local total = call('LLEN', key.group(group))
+  return cjson.encode({
+    total = total,
+    jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
+  })
+end
+end
 elseif module_name == 'Payloads' then
 return function()
 local Payloads = {}
@@ -7216,83 +7328,640 @@ function Payloads.give_back(jid)
   end
 end
 end
-elseif module_name == 'Failures' then
+elseif module_name == 'Crossing' then
 return function()
-local Failures = {}
-modules.Failures = Failures
--- failures.lua
--- Failed jobs by group: the set of groups, a list of jids for each.
+local Crossing = {}
+modules.Crossing = Crossing
+-- crossing/crossing.lua
+-- The outbox for other namespaces: calls that have to be made there because of what happened here. An entry is written
+-- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
+-- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
 
-Failures.groups = 1000
+local floor, format, max = math.floor, string.format, math.max
 
--- Where calls with KEYS are made the number of groups is bounded: further ones share a list.
-local function list_of(group)
-  if scope.live and call('SISMEMBER', key.failures(), group) == 0 then
-    if call('SCARD', key.failures()) >= Failures.groups then
-      return 'other'
+-- Entries that one call reads, and bytes of them after which it stops.
+local MOST, BYTES = 100, 512 * 1024
+
+-- What tells this namespace apart from all others that deliver to a target, whatever they are called.
+local function own_id(text)
+  local id = call('HGET', key.meta(), 'namespace')
+  if not id then
+    local time = call('TIME')
+    id = string.sub(redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' ')), 1, 20)
+    call('HSET', key.meta(), 'namespace', id)
+  end
+  return id
+end
+
+-- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
+local function next_sequence()
+  local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
+  local text = format('%.0f', max(last + 1, floor(scope.now * 1e6)))
+  call('HSET', key.meta(), 'crossed', text)
+  return text
+end
+
+-- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
+function Crossing.write(target, command, args)
+  local entry = cmsgpack.pack({ next_sequence(), command, args })
+  own_id(entry)
+  call('RPUSH', key.crossing_to(target), entry)
+  call('ZADD', key.crossing(), 'NX', modules.NumberFormat.now(), target)
+  if call('LLEN', key.crossing_wake()) == 0 then
+    call('RPUSH', key.crossing_wake(), '1')
+  end
+end
+
+-- Each target: its name, how many entries wait for it, since when the oldest does.
+local function waiting()
+  local flat, found = call('ZRANGE', key.crossing(), 0, -1, 'WITHSCORES'), {}
+  for n = 1, #flat, 2 do
+    found[#found + 1] = { flat[n], call('LLEN', key.crossing_to(flat[n])), flat[n + 1] }
+  end
+  return found
+end
+
+-- crossing.waiting -> the time, and the targets
+function Crossing.waiting()
+  return { modules.NumberFormat.now(), waiting() }
+end
+
+-- crossing.due -> the key on which to wait for further entries, and the targets of those that there are
+function Crossing.due()
+  call('DEL', key.crossing_wake())
+  return { key.crossing_wake(), waiting() }
+end
+
+-- crossing.read target -> the id of this namespace, and the oldest entries: sequence, command, arguments
+function Crossing.read(args, i)
+  local name = key.crossing_to(modules.Arguments.name('crossing.read', 'target', args[i]))
+  local found, bytes, n = { call('HGET', key.meta(), 'namespace') or '' }, 0, 0
+  while n < MOST and bytes < BYTES do
+    local packed = call('LINDEX', name, n)
+    if not packed then
+      break
+    end
+    found[#found + 1] = cmsgpack.unpack(packed)
+    n, bytes = n + 1, bytes + #packed
+  end
+  return found
+end
+
+function Crossing.sequence_of(packed)
+  return tonumber(cmsgpack.unpack(packed)[1])
+end
+
+-- crossing.delivered target sequence: the entries up to that one were -> how many of them were still there
+function Crossing.delivered(args, i)
+  local target = modules.Arguments.name('crossing.delivered', 'target', args[i])
+  local last = modules.Arguments.whole('crossing.delivered', 'sequence', args[i + 1], 0)
+  local name, gone = key.crossing_to(target), 0
+  local head = call('LINDEX', name, 0)
+  while head and gone < MOST and Crossing.sequence_of(head) <= last do
+    call('LPOP', name)
+    head, gone = call('LINDEX', name, 0), gone + 1
+  end
+  if head and gone > 0 then
+    call('ZADD', key.crossing(), format('%.6f', Crossing.sequence_of(head) / 1e6), target)
+  elseif not head then
+    call('ZREM', key.crossing(), target)
+  end
+  return gone
+end
+end
+elseif module_name == 'PutStore' then
+return function()
+local PutStore = {}
+modules.PutStore = PutStore
+-- put_store.lua
+-- Writing a put: the record, its places, its links; over an old record or as a new one.
+
+local format, text_of = string.format, modules.Arguments.text_of
+
+local OLD = {
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'tags',
+  'retries',
+  'failure',
+  'history',
+  'open',
+  'rare',
+  'time',
+  'waited',
+  'put',
+}
+
+-- The fields that few records have. A record that has one of them has `rare` as well, which is never
+-- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
+-- than the marks of a run, `grace` and `progress`.)
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'aside',
+  'called',
+  'holds',
+  'entity',
+  'elsewhere',
+}
+
+local function named(fields, values)
+  local record = {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n] or nil
+  end
+  return record
+end
+
+-- The fields of an old record that stay where a put says nothing of them.
+local KEPT = { 'priority', 'retries', 'history' }
+
+-- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
+local function forget_bad(record, fields, old)
+  for _, field in ipairs(fields) do
+    if modules.Record.is_bad(field, record[field]) then
+      record[field] = nil
+      old.gone = old.gone or {}
+      old.gone[#old.gone + 1] = field
     end
   end
-  return group
 end
 
--- Files a failed job under its group and counts it.
-function Failures.add(jid, queue, group)
-  local list = list_of(group)
-  call('SADD', key.failures(), list)
-  call('LPUSH', key.group(list), jid)
-  modules.Stats.count(queue, 'failures', 1)
-  modules.Stats.count(queue, 'failed', 1)
-  modules.Minutes.count(queue, 'failed', 1)
-end
-
--- Looks from the newest on, or from the oldest on: where the job is likely to be.
-local function take(jid, list, oldest_first)
-  local found = call('LREM', key.group(list), oldest_first and -1 or 1, jid)
-  if call('LLEN', key.group(list)) == 0 then
-    call('SREM', key.failures(), list)
+-- What of an old record a put needs, or false.
+function PutStore.read_old(jid)
+  local values = call('HMGET', key.job(jid), unpack(OLD))
+  if not values[1] then
+    return false
   end
-  return found > 0
+  local old = named(OLD, values)
+  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
+  forget_bad(old.more, RARE, old)
+  forget_bad(old, KEPT, old)
+  return old
 end
 
--- Nothing says in which group the job is: it is in one of them.
-local function take_anywhere(jid)
-  for _, list in ipairs(call('SMEMBERS', key.failures())) do
-    if take(jid, list) then
-      return
-    end
-  end
-end
-
--- A job that was failed is so no longer.
-function Failures.remove(jid, queue, failure, oldest_first)
-  local known = modules.Record.read('failure', failure)
-  if not known or not known.group then
-    take_anywhere(jid)
-    modules.Stats.mended(queue, scope.now)
+-- What the new run keeps of the old one because the put says nothing of it. A job that takes
+-- another's place (`fresh`) keeps what others know it by.
+local function inherit(job, old)
+  local more = old.more
+  if job.fresh then
+    job.workflow = more.workflow or job.workflow
     return
   end
-  if not take(jid, known.group, oldest_first) then
-    take(jid, 'other', oldest_first)
+  job.workflow = job.workflow or more.workflow
+  if not job.unique then
+    job.unique_field, job.first = more.unique, more.first
   end
-  modules.Stats.mended(queue, known.when or 0)
+  if not job.limit_key then
+    job.limit_key, job.ordered = more.limit_key, more.ordered
+  end
+  job.fair_by = job.fair_by or more.fair_by
+  if not job.replacing then
+    job.on_failure = job.on_failure or more.on_failure
+    job.behind, job.beyond = more.behind, more.beyond
+  end
+  if old.state ~= 'failed' and old.state ~= 'complete' then
+    if not job.deadline then
+      job.deadline, job.fixed = more.deadline, more.fixed
+    end
+  end
 end
 
--- failed [group [start limit]]
-function Failures.show(args, i)
-  local group = args[i]
-  if not group then
-    local counts = {}
-    for _, name in ipairs(call('SMEMBERS', key.failures())) do
-      counts[name] = call('LLEN', key.group(name))
-    end
-    return cjson.encode(counts)
+local function clear_rare(job, old)
+  local jid, more = job.jid, old.more
+  if more.unique and more.unique ~= job.unique_field then
+    modules.Unique.free(jid, more.unique)
   end
-  local start, limit = modules.Arguments.offset('failed', args[i + 1]), modules.Arguments.count('failed', args[i + 2], 25)
-  local total = call('LLEN', key.group(group))
-  return cjson.encode({
-    total = total,
-    jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
+  if old.state == 'failed' then
+    modules.Spawned.goes_on(jid, more.spawners)
+  end
+  more.queue, more.klass = old.queue, job.klass
+  modules.Limits.leave(jid, more, true)
+  call(
+    'HDEL',
+    key.job(jid),
+    'unique',
+    'workflow',
+    'on_failure',
+    'deadline',
+    'fixed',
+    'first',
+    'behind',
+    'beyond',
+    'cascade',
+    'limit_key',
+    'ordered',
+    'fair_by'
+  )
+end
+
+local function forget_result(jid)
+  if call('DEL', key.result(jid)) == 1 then
+    modules.Retention.forget('result:' .. jid)
+  end
+end
+
+-- Fields that do not go on into a new run.
+local OF_ONE_RUN = {
+  'put',
+  'grace',
+  'scheduled',
+  'token',
+  'progress',
+  'waited',
+  'crashes',
+  'unknown',
+  'open',
+  'context',
+  'returned',
+  'cut',
+  'at',
+  'shifted',
+  'failed_from',
+}
+
+-- Undoes what the old record did elsewhere.
+local function clear_old(job, old, asking)
+  local jid, queue, worker = job.jid, old.queue, old.worker
+  modules.Tags.unindex_all(jid, old.tags)
+  if queue and old.state ~= 'complete' then
+    modules.Places.leave(jid, queue)
+  end
+  if worker and worker ~= '' then
+    modules.Job.unhold(jid, worker)
+    if worker ~= asking then
+      modules.Events.lock_lost(jid, worker)
+    end
+  end
+  local is_lost = not modules.Record.is_state(old.state)
+  if old.state == 'complete' or is_lost then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  end
+  if old.state == 'failed' or is_lost then
+    modules.Failures.remove(jid, queue, old.failure)
+  elseif old.state == 'running' then
+    modules.Samples.taken_away(queue, old.time, old.waited)
+  end
+  if modules.Record.is_bad('failure', old.failure) then
+    call('HSET', key.job(jid), 'failure', '{}')
+  end
+  if job.replacing then
+    modules.Dependencies.unlink_all(jid)
+    modules.DependencyResults.forget(jid)
+  end
+  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
+  if old.rare then
+    clear_rare(job, old)
+  end
+  if old.gone then
+    call('HDEL', key.job(jid), unpack(old.gone))
+  end
+  if scope.live then
+    forget_result(jid)
+  end
+end
+
+local function write_rare(job, state)
+  local fields, jid = { 'rare', '1' }, job.jid
+  local function add(name, value)
+    if value then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
+    end
+  end
+  add('unique', job.unique_field)
+  add('workflow', job.workflow)
+  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
+  add('deadline', job.deadline and format('%.6f', job.deadline))
+  add('fixed', job.deadline and job.fixed)
+  add('first', job.first and format('%.6f', job.first))
+  add('behind', job.behind)
+  add('beyond', job.beyond)
+  add('limit_key', job.limit_key)
+  add('ordered', job.ordered)
+  add('fair_by', job.fair_by)
+  if job.turn then
+    modules.Turns.join(jid, job.turn)
+  end
+  add('elsewhere', job.elsewhere)
+  add('entity', job.entity)
+  add('home', job.entity and job.queue)
+  add('batch', job.batch and text_of(tonumber(job.batch)))
+  if #fields > 2 then
+    call('HSET', key.job(jid), unpack(fields))
+  end
+  if job.unique then
+    modules.Unique.take(jid, job.unique, job.period)
+  else
+    modules.Unique.regain(jid, job.unique_field, state)
+  end
+end
+
+-- A workflow counts its jobs by their states.
+local function join(job, state)
+  local was = job.old and job.old.more.workflow
+  if was and was == job.workflow then
+    modules.Workflow.moved(was, job.old.state, state)
+    return
+  elseif was then
+    modules.Workflow.moved(was, job.old.state, false)
+  end
+  if job.workflow then
+    modules.Workflow.joined(job.workflow, job.jid, state)
+  end
+end
+
+local function due(job)
+  return job.at or scope.now + job.delay
+end
+
+-- Fields that change at every step come first; those that few have last.
+local function write_fields(job, state, ...)
+  local jid, retries = job.jid, text_of(job.retries)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    modules.NumberFormat.time(),
+    'remaining',
+    retries,
+    'jid',
+    jid,
+    'klass',
+    job.klass,
+    'data',
+    job.data,
+    'priority',
+    text_of(job.priority),
+    'tags',
+    job.tags_text,
+    'queue',
+    job.queue,
+    'retries',
+    retries,
+    ...
+  )
+end
+
+-- The record of a new job, mostly in one command.
+local function write(job, state)
+  local name = key.job(job.jid)
+  if job.put then
+    write_fields(job, state, 'put', job.put)
+  else
+    write_fields(job, state)
+  end
+  if job.context then
+    call('HSET', name, 'context', job.context)
+  end
+  if job.open == '1' then
+    call('HSET', name, 'open', '1')
+  end
+  if job.delay > 0 and job.at then
+    call('HSET', name, 'at', format('%.17g', job.at))
+  end
+  if state == 'depends' and job.delay > 0 then
+    call('HSET', name, 'scheduled', format('%.17g', due(job)))
+  end
+  if job.rare or (job.old and job.old.rare) then
+    write_rare(job, state)
+    join(job, state)
+  end
+end
+
+-- What a put leaves open is as it was, or as it is with new jobs.
+local function complete_options(job, old)
+  job.priority = job.priority or (old and modules.Record.read('priority', old.priority)) or 0
+  job.retries = job.retries or (old and modules.Record.read('retries', old.retries)) or 5
+  if not job.tags and old then
+    job.tags = modules.Record.read('tags', old.tags, {})
+  end
+  job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
+end
+
+-- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
+local function settle_turn(job, held_back)
+  local old = job.old and job.old.more.turn
+  if job.ordered and job.limit_key and not held_back then
+    job.turn = modules.LimitSettings.of_order(job.klass, job.limit_key)
+  end
+  if old and old ~= job.turn then
+    modules.Turns.leave(job.jid, old)
+  end
+end
+
+-- The job may be handed out from now on, unless it waits for its turn.
+local function make_ready(job, batch)
+  local jid, queue = job.jid, job.queue
+  if (job.turn or job.fair_by) and modules.Turns.set_aside(jid, queue, job.klass, job) then
+    return
+  elseif job.overdue then
+    modules.Places.work(jid, queue, job.priority, job.overdue)
+    modules.Places.ready_since(jid, job.overdue)
+  elseif batch then
+    batch(job)
+  else
+    modules.Places.work(jid, queue, job.priority)
+  end
+end
+
+-- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
+function PutStore.store(job, asking, tracked, batch)
+  local jid, queue, old = job.jid, job.queue, job.old
+  modules.Events.put(jid, queue)
+  if job.was_canceled then
+    modules.Canceled.forget(jid)
+  end
+  if old and old.history then
+    modules.History.modernise(jid, old.history)
+  end
+  if old then
+    modules.History.put(jid, queue)
+    if old.put and old.put ~= '' then
+      modules.History.write_late(jid)
+    end
+  else
+    job.put = modules.History.begin(jid, queue)
+  end
+  complete_options(job, not job.fresh and old)
+  local held_back = job.open == '1'
+  if old then
+    inherit(job, old)
+    clear_old(job, old, asking)
+    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
+  end
+  if job.tags then
+    modules.Tags.index(jid, job.tags)
+  end
+  if job.stand_ins then
+    modules.StandIns.make(job)
+  end
+  if job.replacing then
+    modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
+    modules.DependencyResults.add(jid, job.needs)
+    held_back = held_back or #job.depends > 0
+  end
+  if job.gate then -- It has no record, and cannot fail.
+    modules.Dependencies.link(jid, { job.gate })
+    held_back = true
+  end
+  if job.rare or (old and old.rare) then
+    settle_turn(job, held_back)
+  end
+  if held_back then
+    write(job, 'depends')
+    modules.Places.depends(jid, queue)
+  elseif job.delay > 0 then
+    write(job, 'scheduled')
+    modules.Places.scheduled(jid, queue, due(job))
+  else
+    write(job, 'waiting')
+    make_ready(job, batch)
+  end
+  if tracked then
+    modules.Events.tracked('put', jid)
+  end
+end
+end
+elseif module_name == 'StandIns' then
+return function()
+local StandIns = {}
+modules.StandIns = StandIns
+-- crossing/stand_ins.lua
+-- Stand-ins: a job of another namespace has a record here, under the same jid, so that jobs here can depend on it. It
+-- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
+-- has ended. Its field `elsewhere` is the name of that namespace.
+
+local floor = math.floor
+
+-- The option stand_ins of a put, {"home": its namespace, "jobs": {jid: [namespace, queue, klass]}}: which of its
+-- dependencies are elsewhere.
+function StandIns.check(command, text)
+  local value = modules.Arguments.object(command, 'stand_ins', text)
+  local fine = type(value.home) == 'string' and type(value.jobs) == 'table'
+  for _, place in pairs(fine and value.jobs or {}) do
+    fine = fine and type(place) == 'table' and #place == 3
+    for n = 1, fine and 3 or 0 do
+      fine = fine and type(place[n]) == 'string' and place[n] ~= ''
+    end
+  end
+  if not fine then
+    modules.Errors.argument(command, 'stand_ins must be {"home": name, "jobs": {jid: [name, queue, klass]}}')
+  end
+  return value
+end
+
+-- What the call is about to put, with the stand-ins that this job needs and that are not there.
+function StandIns.coming(job, coming)
+  return setmetatable({}, {
+    __index = function(_, jid)
+      return coming and coming[jid] or job.stand_ins.jobs[jid] ~= nil and call('EXISTS', key.job(jid)) == 0
+    end,
   })
+end
+
+-- Makes those on which the job depends. Each is watched from now on by its namespace.
+function StandIns.make(job)
+  for _, jid in ipairs(job.depends or {}) do
+    local place = job.stand_ins.jobs[jid]
+    if place and call('EXISTS', key.job(jid)) == 0 then
+      local stand_in = { jid = jid, queue = place[2], klass = place[3], data = 'null', delay = 0, open = '1' }
+      stand_in.rare, stand_in.elsewhere, stand_in.old = true, place[1], false
+      modules.PutStore.store(stand_in, '', false)
+      modules.Places.register(place[2])
+      modules.Crossing.write(place[1], 'watch', { jid, job.stand_ins.home })
+    end
+  end
+end
+
+-- It stands for another job: what would make it a job of its own is refused.
+function StandIns.refuse(command, jid, elsewhere)
+  modules.Errors.raise(
+    'STATE',
+    '%s(): Job %s stands for one in namespace %s: act on that',
+    command,
+    modules.Errors.name(jid),
+    modules.Errors.name(elsewhere)
+  )
+end
+
+local function leave(jid, record)
+  modules.Places.leave(jid, record.queue)
+  if record.state == 'failed' then
+    modules.Failures.remove(jid, record.queue, record.failure)
+  end
+  call('HDEL', key.job(jid), 'open')
+end
+
+local ENDS = {}
+
+-- complete result result_ttl; without a result '' 1
+function ENDS.complete(jid, record, result, ttl)
+  leave(jid, record)
+  local token = record.token or ''
+  local returned = modules.Outcome.keep_result(jid, token, result, modules.Arguments.whole('ended', 'result_ttl', ttl, 1))
+  modules.History.done(jid)
+  modules.Outcome.write_complete(key.job(jid), record.retries or '0', nil, returned)
+  call('ZADD', key.completed(), modules.NumberFormat.now(), jid)
+  modules.Workflow.moved(record.workflow or '', record.state, 'complete')
+  modules.ResultWaiters.ended(jid)
+  modules.Spawned.done(jid, record.spawners)
+  modules.Dependencies.release({ jid }, { [jid] = true })
+  modules.Expiry.after(1)
+end
+
+-- failed group message: its dependents do what they do about jobs here
+function ENDS.failed(jid, record, group, message)
+  if record.state ~= 'failed' then
+    leave(jid, record)
+    modules.History.failed(jid, group, nil, message)
+    modules.Outcome.write_failed(
+      { jid = jid, queue = record.queue, rare = '1', state = 'depends' },
+      group,
+      message,
+      floor(scope.now)
+    )
+  end
+end
+
+-- canceled: or never seen
+function ENDS.canceled(jid, record)
+  modules.Job.remove(jid, record, 'dependency', record.elsewhere)
+  modules.Cascade.follow(jid, 'gone')
+end
+
+-- ended jid complete|failed|canceled [more]... -> whether there was a stand-in; called by a delivery
+function StandIns.ended(args, i)
+  local jid, act = modules.Arguments.name('ended', 'jid', args[i]), ENDS[args[i + 1] or '']
+  if not act then
+    modules.Errors.argument('ended', 'complete, failed or canceled wanted, not ' .. modules.Errors.name(args[i + 1]))
+  end
+  local record = modules.Job.read(jid)
+  if not record or not record.elsewhere or record.state == 'complete' then
+    return 0
+  end
+  act(jid, record, args[i + 2] or '', args[i + 3] or '1')
+  return 1
 end
 end
 elseif module_name == 'StatsBuffer' then
@@ -7353,6 +8022,65 @@ function StatsBuffer.take(visit)
   if #texts > 0 then
     call('DEL', key.journal())
     show(texts, visit)
+  end
+end
+end
+elseif module_name == 'Expiry' then
+return function()
+local Expiry = {}
+modules.Expiry = Expiry
+-- expiry.lua
+-- Completed jobs are forgotten when they are too old or too many.
+
+-- Completed jobs expired by one call beyond twice those it completes.
+local EXPIRED = 200
+
+-- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
+local MANY, LONG, FEW = 1000, 60, 8
+
+local function expire(jids)
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.DependencyResults.exist()
+  for _, jid in ipairs(jids) do
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
+    if tags and tags ~= '{}' then
+      modules.Tags.unindex_all(jid, tags)
+    end
+    -- A job that was completed has no links any more.
+    local at = #names
+    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
+    if needing then
+      names[at + 3] = key.needs(jid)
+    end
+  end
+  if #names > 0 then
+    call('DEL', unpack(names))
+  end
+end
+
+-- May it wait for a later call?
+function Expiry.can_wait(just_completed, age, count)
+  return just_completed <= FEW and count >= MANY and age >= LONG
+end
+
+-- Forgets completed jobs that are too old or too many, a bounded number per call.
+function Expiry.after(just_completed)
+  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
+  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
+    return
+  end
+  local most = EXPIRED + 2 * just_completed
+  local completed = key.completed()
+  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - count
+  if surplus > 0 and #old < most then
+    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
+    for _, jid in ipairs(rest) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
+    expire(old)
   end
 end
 end
@@ -7628,6 +8356,7 @@ for _, name in ipairs({
   'limit_key',
   'ordered',
   'fair_by',
+  'stand_ins',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -7662,6 +8391,7 @@ local function check_rare(command, job)
     local at = modules.Arguments.number(command, 'at', job.at)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
+  job.stand_ins = job.stand_ins and modules.StandIns.check(command, job.stand_ins)
   modules.Unique.check(command, job)
   check_keys(command, job)
   if job.expires_at then
@@ -7731,415 +8461,6 @@ function PutOptions.parse(command, args, i, from, to)
     check_rare(command, job)
   end
   return job
-end
-end
-elseif module_name == 'PutStore' then
-return function()
-local PutStore = {}
-modules.PutStore = PutStore
--- put_store.lua
--- Writing a put: the record, its places, its links; over an old record or as a new one.
-
-local format, text_of = string.format, modules.Arguments.text_of
-
-local OLD = {
-  'state',
-  'queue',
-  'worker',
-  'priority',
-  'tags',
-  'retries',
-  'failure',
-  'history',
-  'open',
-  'rare',
-  'time',
-  'waited',
-  'put',
-}
-
--- The fields that few records have. A record that has one of them has `rare` as well, which is never
--- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
--- than the marks of a run, `grace` and `progress`.)
-local RARE = {
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'fixed',
-  'first',
-  'behind',
-  'beyond',
-  'spawners',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'turn',
-  'aside',
-  'called',
-  'holds',
-  'entity',
-}
-
-local function named(fields, values)
-  local record = {}
-  for n = 1, #fields do
-    record[fields[n]] = values[n] or nil
-  end
-  return record
-end
-
--- The fields of an old record that stay where a put says nothing of them.
-local KEPT = { 'priority', 'retries', 'history' }
-
--- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
-local function forget_bad(record, fields, old)
-  for _, field in ipairs(fields) do
-    if modules.Record.is_bad(field, record[field]) then
-      record[field] = nil
-      old.gone = old.gone or {}
-      old.gone[#old.gone + 1] = field
-    end
-  end
-end
-
--- What of an old record a put needs, or false.
-function PutStore.read_old(jid)
-  local values = call('HMGET', key.job(jid), unpack(OLD))
-  if not values[1] then
-    return false
-  end
-  local old = named(OLD, values)
-  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
-  forget_bad(old.more, RARE, old)
-  forget_bad(old, KEPT, old)
-  return old
-end
-
--- What the new run keeps of the old one because the put says nothing of it. A job that takes
--- another's place (`fresh`) keeps what others know it by.
-local function inherit(job, old)
-  local more = old.more
-  if job.fresh then
-    job.workflow = more.workflow or job.workflow
-    return
-  end
-  job.workflow = job.workflow or more.workflow
-  if not job.unique then
-    job.unique_field, job.first = more.unique, more.first
-  end
-  if not job.limit_key then
-    job.limit_key, job.ordered = more.limit_key, more.ordered
-  end
-  job.fair_by = job.fair_by or more.fair_by
-  if not job.replacing then
-    job.on_failure = job.on_failure or more.on_failure
-    job.behind, job.beyond = more.behind, more.beyond
-  end
-  if old.state ~= 'failed' and old.state ~= 'complete' then
-    if not job.deadline then
-      job.deadline, job.fixed = more.deadline, more.fixed
-    end
-  end
-end
-
-local function clear_rare(job, old)
-  local jid, more = job.jid, old.more
-  if more.unique and more.unique ~= job.unique_field then
-    modules.Unique.free(jid, more.unique)
-  end
-  if old.state == 'failed' then
-    modules.Spawned.goes_on(jid, more.spawners)
-  end
-  more.queue, more.klass = old.queue, job.klass
-  modules.Limits.leave(jid, more, true)
-  call(
-    'HDEL',
-    key.job(jid),
-    'unique',
-    'workflow',
-    'on_failure',
-    'deadline',
-    'fixed',
-    'first',
-    'behind',
-    'beyond',
-    'cascade',
-    'limit_key',
-    'ordered',
-    'fair_by'
-  )
-end
-
-local function forget_result(jid)
-  if call('DEL', key.result(jid)) == 1 then
-    modules.Retention.forget('result:' .. jid)
-  end
-end
-
--- Fields that do not go on into a new run.
-local OF_ONE_RUN = {
-  'put',
-  'grace',
-  'scheduled',
-  'token',
-  'progress',
-  'waited',
-  'crashes',
-  'unknown',
-  'open',
-  'context',
-  'returned',
-  'cut',
-  'at',
-  'shifted',
-  'failed_from',
-}
-
--- Undoes what the old record did elsewhere.
-local function clear_old(job, old, asking)
-  local jid, queue, worker = job.jid, old.queue, old.worker
-  modules.Tags.unindex_all(jid, old.tags)
-  if queue and old.state ~= 'complete' then
-    modules.Places.leave(jid, queue)
-  end
-  if worker and worker ~= '' then
-    modules.Job.unhold(jid, worker)
-    if worker ~= asking then
-      modules.Events.lock_lost(jid, worker)
-    end
-  end
-  local is_lost = not modules.Record.is_state(old.state)
-  if old.state == 'complete' or is_lost then
-    call('ZREM', key.completed(), jid)
-    call('ZREM', key.releasing(), jid)
-  end
-  if old.state == 'failed' or is_lost then
-    modules.Failures.remove(jid, queue, old.failure)
-  elseif old.state == 'running' then
-    modules.Samples.taken_away(queue, old.time, old.waited)
-  end
-  if modules.Record.is_bad('failure', old.failure) then
-    call('HSET', key.job(jid), 'failure', '{}')
-  end
-  if job.replacing then
-    modules.Dependencies.unlink_all(jid)
-    modules.DependencyResults.forget(jid)
-  end
-  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
-  if old.rare then
-    clear_rare(job, old)
-  end
-  if old.gone then
-    call('HDEL', key.job(jid), unpack(old.gone))
-  end
-  if scope.live then
-    forget_result(jid)
-  end
-end
-
-local function write_rare(job, state)
-  local fields, jid = { 'rare', '1' }, job.jid
-  local function add(name, value)
-    if value then
-      fields[#fields + 1] = name
-      fields[#fields + 1] = value
-    end
-  end
-  add('unique', job.unique_field)
-  add('workflow', job.workflow)
-  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
-  add('deadline', job.deadline and format('%.6f', job.deadline))
-  add('fixed', job.deadline and job.fixed)
-  add('first', job.first and format('%.6f', job.first))
-  add('behind', job.behind)
-  add('beyond', job.beyond)
-  add('limit_key', job.limit_key)
-  add('ordered', job.ordered)
-  add('fair_by', job.fair_by)
-  if job.turn then
-    modules.Turns.join(jid, job.turn)
-  end
-  add('entity', job.entity)
-  add('home', job.entity and job.queue)
-  add('batch', job.batch and text_of(tonumber(job.batch)))
-  if #fields > 2 then
-    call('HSET', key.job(jid), unpack(fields))
-  end
-  if job.unique then
-    modules.Unique.take(jid, job.unique, job.period)
-  else
-    modules.Unique.regain(jid, job.unique_field, state)
-  end
-end
-
--- A workflow counts its jobs by their states.
-local function join(job, state)
-  local was = job.old and job.old.more.workflow
-  if was and was == job.workflow then
-    modules.Workflow.moved(was, job.old.state, state)
-    return
-  elseif was then
-    modules.Workflow.moved(was, job.old.state, false)
-  end
-  if job.workflow then
-    modules.Workflow.joined(job.workflow, job.jid, state)
-  end
-end
-
-local function due(job)
-  return job.at or scope.now + job.delay
-end
-
--- Fields that change at every step come first; those that few have last.
-local function write_fields(job, state, ...)
-  local jid, retries = job.jid, text_of(job.retries)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    modules.NumberFormat.time(),
-    'remaining',
-    retries,
-    'jid',
-    jid,
-    'klass',
-    job.klass,
-    'data',
-    job.data,
-    'priority',
-    text_of(job.priority),
-    'tags',
-    job.tags_text,
-    'queue',
-    job.queue,
-    'retries',
-    retries,
-    ...
-  )
-end
-
--- The record of a new job, mostly in one command.
-local function write(job, state)
-  local name = key.job(job.jid)
-  if job.put then
-    write_fields(job, state, 'put', job.put)
-  else
-    write_fields(job, state)
-  end
-  if job.context then
-    call('HSET', name, 'context', job.context)
-  end
-  if job.open == '1' then
-    call('HSET', name, 'open', '1')
-  end
-  if job.delay > 0 and job.at then
-    call('HSET', name, 'at', format('%.17g', job.at))
-  end
-  if state == 'depends' and job.delay > 0 then
-    call('HSET', name, 'scheduled', format('%.17g', due(job)))
-  end
-  if job.rare or (job.old and job.old.rare) then
-    write_rare(job, state)
-    join(job, state)
-  end
-end
-
--- What a put leaves open is as it was, or as it is with new jobs.
-local function complete_options(job, old)
-  job.priority = job.priority or (old and modules.Record.read('priority', old.priority)) or 0
-  job.retries = job.retries or (old and modules.Record.read('retries', old.retries)) or 5
-  if not job.tags and old then
-    job.tags = modules.Record.read('tags', old.tags, {})
-  end
-  job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
-end
-
--- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
-local function settle_turn(job, held_back)
-  local old = job.old and job.old.more.turn
-  if job.ordered and job.limit_key and not held_back then
-    job.turn = modules.LimitSettings.of_order(job.klass, job.limit_key)
-  end
-  if old and old ~= job.turn then
-    modules.Turns.leave(job.jid, old)
-  end
-end
-
--- The job may be handed out from now on, unless it waits for its turn.
-local function make_ready(job, batch)
-  local jid, queue = job.jid, job.queue
-  if (job.turn or job.fair_by) and modules.Turns.set_aside(jid, queue, job.klass, job) then
-    return
-  elseif job.overdue then
-    modules.Places.work(jid, queue, job.priority, job.overdue)
-    modules.Places.ready_since(jid, job.overdue)
-  elseif batch then
-    batch(job)
-  else
-    modules.Places.work(jid, queue, job.priority)
-  end
-end
-
--- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
-function PutStore.store(job, asking, tracked, batch)
-  local jid, queue, old = job.jid, job.queue, job.old
-  modules.Events.put(jid, queue)
-  if job.was_canceled then
-    modules.Canceled.forget(jid)
-  end
-  if old and old.history then
-    modules.History.modernise(jid, old.history)
-  end
-  if old then
-    modules.History.put(jid, queue)
-    if old.put and old.put ~= '' then
-      modules.History.write_late(jid)
-    end
-  else
-    job.put = modules.History.begin(jid, queue)
-  end
-  complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1'
-  if old then
-    inherit(job, old)
-    clear_old(job, old, asking)
-    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
-  end
-  if job.tags then
-    modules.Tags.index(jid, job.tags)
-  end
-  if job.replacing then
-    modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
-    modules.DependencyResults.add(jid, job.needs)
-    held_back = held_back or #job.depends > 0
-  end
-  if job.gate then -- It has no record, and cannot fail.
-    modules.Dependencies.link(jid, { job.gate })
-    held_back = true
-  end
-  if job.rare or (old and old.rare) then
-    settle_turn(job, held_back)
-  end
-  if held_back then
-    write(job, 'depends')
-    modules.Places.depends(jid, queue)
-  elseif job.delay > 0 then
-    write(job, 'scheduled')
-    modules.Places.scheduled(jid, queue, due(job))
-  else
-    write(job, 'waiting')
-    make_ready(job, batch)
-  end
-  if tracked then
-    modules.Events.tracked('put', jid)
-  end
 end
 end
 elseif module_name == 'Rates' then
@@ -8308,6 +8629,140 @@ function Rates.last_of_buckets(name)
   if rate and newest <= present(rate) then
     return rate, sum
   end
+end
+end
+elseif module_name == 'ResultWaiters' then
+return function()
+local ResultWaiters = {}
+modules.ResultWaiters = ResultWaiters
+-- result_waiters.lua
+-- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
+
+local match = string.match
+
+local MOST = 1000 -- waiters told of one end; the others see it when they look again
+
+-- Seconds for which an answer is kept for a waiter that may be gone.
+local KEPT = 60
+
+-- Seconds between the answer and the moment in which a client really blocks.
+local MARGIN = 5
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+
+-- What has ended in this call: scope.ended, in order.
+local function note(target)
+  scope.ended = scope.ended or {}
+  scope.ended[#scope.ended + 1] = target
+end
+
+-- The job is complete, has failed, or is gone; called for those that are marked, as others are not
+-- waited for.
+function ResultWaiters.ended(jid)
+  if scope.live then
+    note('job:' .. jid)
+  end
+end
+
+-- Nothing of the workflow goes on by itself.
+function ResultWaiters.ended_workflow(id)
+  note('workflow:' .. id)
+end
+
+local function tell(target)
+  local name, since = key.awaiting(target), modules.Wake.since()
+  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
+  for _, waiter in ipairs(waiters) do
+    local list = key.ended(waiter)
+    call('RPUSH', list, '1')
+    call('EXPIRE', list, KEPT)
+  end
+  if #waiters < MOST then
+    call('DEL', name)
+  else
+    call('ZREM', name, unpack(waiters))
+  end
+end
+
+function ResultWaiters.finish()
+  for first = 1, #scope.ended, MOST do
+    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
+    for n = first, last do
+      names[#names + 1] = key.awaiting(scope.ended[n])
+    end
+    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
+      for n = first, last do
+        tell(scope.ended[n])
+      end
+    end
+  end
+end
+
+local function register(waiter, kind, id, seconds)
+  if kind == 'job' then
+    modules.JobEnd.mark(id)
+  end
+  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
+  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
+  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
+  -- Another waiter may wait longer.
+  if call('TTL', name) < kept then
+    call('EXPIRE', name, kept)
+  end
+end
+
+local ENDED = { complete = true, failed = true, canceled = true }
+
+local LOOK = {
+  job = function(jid)
+    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
+  end,
+  workflow = function(id)
+    return call('HGET', key.workflow(id), 'state')
+  end,
+}
+
+-- The first of the others is waited for: what comes behind it is looked at when it has ended.
+local function wait_for_first(reply, waiter, seconds, kind, args, first)
+  for n = first, #args do
+    local state = LOOK[kind](args[n]) or ''
+    if state ~= '' and not ENDED[state] then
+      register(waiter, kind, args[n], seconds)
+      return reply
+    end
+    reply[#reply + 1] = state
+  end
+  call('DEL', reply[1])
+  return reply
+end
+
+-- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
+-- the states of the first of them, as far as they have ended; '' for what does not exist. The list
+-- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
+function ResultWaiters.await(args, i)
+  local waiter = modules.Arguments.given('await', 'waiter', args[i])
+  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
+    modules.Errors.argument(
+      'await',
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
+      modules.Errors.name(waiter)
+    )
+  end
+  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local kind = args[i + 2]
+  if not LOOK[kind or ''] then
+    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
+  end
+  modules.Arguments.given('await', 'id', args[i + 3])
+  modules.Arguments.bounded('await', #args - i - 2)
+  local reply = { key.ended(waiter) }
+  if seconds > 0 then
+    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
+  end
+  for n = i + 3, #args do
+    reply[#reply + 1] = LOOK[kind](args[n]) or ''
+  end
+  return reply
 end
 end
 elseif module_name == 'Ticks' then
@@ -8771,6 +9226,8 @@ deliver Deliveries.deliver
 deliver.forget Deliveries.forget
 send.each Bulk.send
 receive Moving.receive
+watch Watchers.watch
+ended StandIns.ended
 crossing.due Crossing.due
 crossing.delivered Crossing.delivered
 ]]
@@ -8802,107 +9259,6 @@ function Commands.find(command)
     found[command] = known
   end
   return known
-end
-end
-elseif module_name == 'Crossing' then
-return function()
-local Crossing = {}
-modules.Crossing = Crossing
--- crossing/crossing.lua
--- The outbox for other namespaces: calls that have to be made there because of what happened here. An entry is written
--- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
--- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
-
-local floor, format, max = math.floor, string.format, math.max
-
--- Entries that one call reads, and bytes of them after which it stops.
-local MOST, BYTES = 100, 512 * 1024
-
--- What tells this namespace apart from all others that deliver to a target, whatever they are called.
-local function own_id(text)
-  local id = call('HGET', key.meta(), 'namespace')
-  if not id then
-    local time = call('TIME')
-    id = string.sub(redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' ')), 1, 20)
-    call('HSET', key.meta(), 'namespace', id)
-  end
-  return id
-end
-
--- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
-local function next_sequence()
-  local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
-  local text = format('%.0f', max(last + 1, floor(scope.now * 1e6)))
-  call('HSET', key.meta(), 'crossed', text)
-  return text
-end
-
--- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
-function Crossing.write(target, command, args)
-  local entry = cmsgpack.pack({ next_sequence(), command, args })
-  own_id(entry)
-  call('RPUSH', key.crossing_to(target), entry)
-  call('ZADD', key.crossing(), 'NX', modules.NumberFormat.now(), target)
-  if call('LLEN', key.crossing_wake()) == 0 then
-    call('RPUSH', key.crossing_wake(), '1')
-  end
-end
-
--- Each target: its name, how many entries wait for it, since when the oldest does.
-local function waiting()
-  local flat, found = call('ZRANGE', key.crossing(), 0, -1, 'WITHSCORES'), {}
-  for n = 1, #flat, 2 do
-    found[#found + 1] = { flat[n], call('LLEN', key.crossing_to(flat[n])), flat[n + 1] }
-  end
-  return found
-end
-
--- crossing.waiting -> the time, and the targets
-function Crossing.waiting()
-  return { modules.NumberFormat.now(), waiting() }
-end
-
--- crossing.due -> the key on which to wait for further entries, and the targets of those that there are
-function Crossing.due()
-  call('DEL', key.crossing_wake())
-  return { key.crossing_wake(), waiting() }
-end
-
--- crossing.read target -> the id of this namespace, and the oldest entries: sequence, command, arguments
-function Crossing.read(args, i)
-  local name = key.crossing_to(modules.Arguments.name('crossing.read', 'target', args[i]))
-  local found, bytes, n = { call('HGET', key.meta(), 'namespace') or '' }, 0, 0
-  while n < MOST and bytes < BYTES do
-    local packed = call('LINDEX', name, n)
-    if not packed then
-      break
-    end
-    found[#found + 1] = cmsgpack.unpack(packed)
-    n, bytes = n + 1, bytes + #packed
-  end
-  return found
-end
-
-function Crossing.sequence_of(packed)
-  return tonumber(cmsgpack.unpack(packed)[1])
-end
-
--- crossing.delivered target sequence: the entries up to that one were -> how many of them were still there
-function Crossing.delivered(args, i)
-  local target = modules.Arguments.name('crossing.delivered', 'target', args[i])
-  local last = modules.Arguments.whole('crossing.delivered', 'sequence', args[i + 1], 0)
-  local name, gone = key.crossing_to(target), 0
-  local head = call('LINDEX', name, 0)
-  while head and gone < MOST and Crossing.sequence_of(head) <= last do
-    call('LPOP', name)
-    head, gone = call('LINDEX', name, 0), gone + 1
-  end
-  if head and gone > 0 then
-    call('ZADD', key.crossing(), format('%.6f', Crossing.sequence_of(head) / 1e6), target)
-  elseif not head then
-    call('ZREM', key.crossing(), target)
-  end
-  return gone
 end
 end
 elseif module_name == 'EntityRun' then
@@ -9053,65 +9409,6 @@ function EntityRun.erase(record, queue)
   modules.Cascade.follow(jid, 'gone')
 end
 end
-elseif module_name == 'Expiry' then
-return function()
-local Expiry = {}
-modules.Expiry = Expiry
--- expiry.lua
--- Completed jobs are forgotten when they are too old or too many.
-
--- Completed jobs expired by one call beyond twice those it completes.
-local EXPIRED = 200
-
--- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
-local MANY, LONG, FEW = 1000, 60, 8
-
-local function expire(jids)
-  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.DependencyResults.exist()
-  for _, jid in ipairs(jids) do
-    local tags = tagged and call('HGET', key.job(jid), 'tags')
-    if tags and tags ~= '{}' then
-      modules.Tags.unindex_all(jid, tags)
-    end
-    -- A job that was completed has no links any more.
-    local at = #names
-    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
-    if needing then
-      names[at + 3] = key.needs(jid)
-    end
-  end
-  if #names > 0 then
-    call('DEL', unpack(names))
-  end
-end
-
--- May it wait for a later call?
-function Expiry.can_wait(just_completed, age, count)
-  return just_completed <= FEW and count >= MANY and age >= LONG
-end
-
--- Forgets completed jobs that are too old or too many, a bounded number per call.
-function Expiry.after(just_completed)
-  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
-  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
-    return
-  end
-  local most = EXPIRED + 2 * just_completed
-  local completed = key.completed()
-  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - count
-  if surplus > 0 and #old < most then
-    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
-    for _, jid in ipairs(rest) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
-    expire(old)
-  end
-end
-end
 elseif module_name == 'Put' then
 return function()
 local Put = {}
@@ -9134,6 +9431,8 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
+  elseif job.old and job.old.more.elsewhere and not job.left_alone then
+    modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end
 
@@ -9145,6 +9444,7 @@ function Put.prepare(command, job, coming, planned, how)
   end
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
+    coming = job.stand_ins and modules.StandIns.coming(job, coming) or coming
     job.depends, job.beyond =
       modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
     job.rare = job.rare or job.beyond
@@ -9804,140 +10104,6 @@ function Replies.tidy()
   end
 end
 end
-elseif module_name == 'ResultWaiters' then
-return function()
-local ResultWaiters = {}
-modules.ResultWaiters = ResultWaiters
--- result_waiters.lua
--- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
-
-local match = string.match
-
-local MOST = 1000 -- waiters told of one end; the others see it when they look again
-
--- Seconds for which an answer is kept for a waiter that may be gone.
-local KEPT = 60
-
--- Seconds between the answer and the moment in which a client really blocks.
-local MARGIN = 5
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-
--- What has ended in this call: scope.ended, in order.
-local function note(target)
-  scope.ended = scope.ended or {}
-  scope.ended[#scope.ended + 1] = target
-end
-
--- The job is complete, has failed, or is gone; called for those that are marked, as others are not
--- waited for.
-function ResultWaiters.ended(jid)
-  if scope.live then
-    note('job:' .. jid)
-  end
-end
-
--- Nothing of the workflow goes on by itself.
-function ResultWaiters.ended_workflow(id)
-  note('workflow:' .. id)
-end
-
-local function tell(target)
-  local name, since = key.awaiting(target), modules.Wake.since()
-  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
-  for _, waiter in ipairs(waiters) do
-    local list = key.ended(waiter)
-    call('RPUSH', list, '1')
-    call('EXPIRE', list, KEPT)
-  end
-  if #waiters < MOST then
-    call('DEL', name)
-  else
-    call('ZREM', name, unpack(waiters))
-  end
-end
-
-function ResultWaiters.finish()
-  for first = 1, #scope.ended, MOST do
-    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
-    for n = first, last do
-      names[#names + 1] = key.awaiting(scope.ended[n])
-    end
-    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
-      for n = first, last do
-        tell(scope.ended[n])
-      end
-    end
-  end
-end
-
-local function register(waiter, kind, id, seconds)
-  if kind == 'job' then
-    modules.JobEnd.mark(id)
-  end
-  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
-  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
-  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
-  -- Another waiter may wait longer.
-  if call('TTL', name) < kept then
-    call('EXPIRE', name, kept)
-  end
-end
-
-local ENDED = { complete = true, failed = true, canceled = true }
-
-local LOOK = {
-  job = function(jid)
-    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
-  end,
-  workflow = function(id)
-    return call('HGET', key.workflow(id), 'state')
-  end,
-}
-
--- The first of the others is waited for: what comes behind it is looked at when it has ended.
-local function wait_for_first(reply, waiter, seconds, kind, args, first)
-  for n = first, #args do
-    local state = LOOK[kind](args[n]) or ''
-    if state ~= '' and not ENDED[state] then
-      register(waiter, kind, args[n], seconds)
-      return reply
-    end
-    reply[#reply + 1] = state
-  end
-  call('DEL', reply[1])
-  return reply
-end
-
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
--- the states of the first of them, as far as they have ended; '' for what does not exist. The list
--- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
-function ResultWaiters.await(args, i)
-  local waiter = modules.Arguments.given('await', 'waiter', args[i])
-  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
-    modules.Errors.argument(
-      'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
-      modules.Errors.name(waiter)
-    )
-  end
-  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
-  local kind = args[i + 2]
-  if not LOOK[kind or ''] then
-    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.name(kind))
-  end
-  modules.Arguments.given('await', 'id', args[i + 3])
-  modules.Arguments.bounded('await', #args - i - 2)
-  local reply = { key.ended(waiter) }
-  if seconds > 0 then
-    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
-  end
-  for n = i + 3, #args do
-    reply[#reply + 1] = LOOK[kind](args[n]) or ''
-  end
-  return reply
-end
-end
 elseif module_name == 'Revive' then
 return function()
 local Revive = {}
@@ -9981,16 +10147,19 @@ function Revive.unfail(args, i)
   if count <= 0 then
     return 0
   end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
+  local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
   for n = #jids, 1, -1 do
     local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' then
+    if record and record.state == 'failed' and record.elsewhere then
+      left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
+    elseif record and record.state == 'failed' then
       modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
       revive(record, queue)
       revived = revived + 1
     end
   end
   call('LTRIM', key.group(group), 0, -#jids - 1)
+  modules.SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
   end
@@ -10007,7 +10176,7 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' then
+    if record and record.state == 'failed' and record.queue ~= '' and not record.elsewhere then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       modules.Places.register(record.queue)
@@ -10373,6 +10542,76 @@ function Schedules.forget(id)
     call('ZREM', key.paused_schedules(), id)
     call('HDEL', key.declared_schedules(), id)
     call('HDEL', key.template(id), unpack(OURS))
+  end
+end
+end
+elseif module_name == 'AuditCrossing' then
+return function()
+local AuditCrossing = {}
+modules.AuditCrossing = AuditCrossing
+-- views/audit_crossing.lua
+-- The invariants of what goes into other namespaces: entries of the outbox, notes of jobs that were moved.
+
+local complain = modules.AuditJobs.complain
+
+-- A target is listed while entries wait for it, and no longer.
+function AuditCrossing.check_targets(report)
+  for _, target in ipairs(call('ZRANGE', key.crossing(), 0, -1)) do
+    if call('EXISTS', key.crossing_to(target)) == 0 then
+      complain(report, 'nothing waits for namespace %s, but it is listed', target)
+    end
+  end
+end
+
+-- Entries are in the order of their numbers, none above the last that was drawn, and their namespace has an id.
+function AuditCrossing.check_entries(report, target)
+  local last, id = modules.Hash.values(key.meta(), 'crossed', 'namespace')
+  local before = 0
+  if not call('ZSCORE', key.crossing(), target) then
+    complain(report, 'entries wait for namespace %s, which is not listed', target)
+  end
+  if not id then
+    complain(report, 'entries wait for namespace %s, and their own has no id', target)
+  end
+  for _, packed in ipairs(call('LRANGE', key.crossing_to(target), 0, modules.Arguments.most - 1)) do
+    local fine, sequence = pcall(modules.Crossing.sequence_of, packed)
+    if not fine or not sequence then
+      complain(report, 'an entry for namespace %s is damaged', target)
+    elseif sequence <= before or sequence > (tonumber(last or nil) or 0) then
+      complain(report, 'entry %s for namespace %s is not in order', string.format('%.0f', sequence), target)
+    end
+    before = fine and sequence or before
+  end
+end
+
+-- A job that stands for another one is open until that has ended.
+function AuditCrossing.check_stand_in(report, jid, record)
+  if record.state == 'depends' and record.open ~= '1' then
+    complain(report, 'job %s stands for one in namespace %s, but could be handed out', jid, record.elsewhere)
+  elseif not ({ depends = true, complete = true, failed = true })[record.state] then
+    complain(report, 'job %s stands for one in namespace %s, but is %s', jid, record.elsewhere, record.state)
+  end
+end
+
+-- A job that others watch knows it, and has not ended for good.
+function AuditCrossing.check_watchers(report, jid)
+  local state, watched = modules.Hash.values(key.job(jid), 'state', 'watched')
+  if not watched or state == 'complete' then
+    complain(report, 'job %s is watched, but %s', jid, watched and 'complete' or 'does not know it')
+  end
+end
+
+-- Where a job went is listed, and forgotten by itself.
+function AuditCrossing.check_moved(report, jid)
+  if not call('ZSCORE', key.moved(), jid) or call('TTL', key.moved_to(jid)) < 0 then
+    complain(report, 'where job %s was moved is not listed, or kept for ever', jid)
+  end
+end
+
+function AuditCrossing.check_number(report)
+  local many = modules.Moving.too_many()
+  if many > 0 then
+    complain(report, '%s jobs more are remembered as moved than is allowed', tostring(many))
   end
 end
 end
@@ -11630,6 +11869,10 @@ local function leaving(jid)
     refuse(jid, 'has a damaged record: cancel it')
   elseif call('EXISTS', key.dependents(jid)) == 1 then
     refuse(jid, 'has dependents: move it when they are gone')
+  elseif record.elsewhere then
+    refuse(jid, 'stands for a job of another namespace: move that')
+  elseif record.watched then
+    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
   elseif record.entity then
     refuse(jid, 'belongs to an entity, which stays: push its payloads there')
   elseif record.workflow then
@@ -11839,12 +12082,13 @@ function Moving.receive(args, i)
   return reply
 end
 
--- moved jid... -> the names of the namespaces to which they were moved from here; '' for others
+-- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
+-- stand; '' for others
 function Moving.moved(args, i)
   local jids, found = modules.Tags.rest(args, i), {}
   modules.Arguments.bounded('moved', #jids)
   for n, jid in ipairs(jids) do
-    found[n] = call('GET', key.moved_to(jid)) or ''
+    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
   end
   return found
 end
@@ -12434,59 +12678,6 @@ function WorkflowVerbs.retry(args, i)
   return { #jids == STEP and from + STEP or 0, revived }
 end
 end
-elseif module_name == 'AuditCrossing' then
-return function()
-local AuditCrossing = {}
-modules.AuditCrossing = AuditCrossing
--- views/audit_crossing.lua
--- The invariants of what goes into other namespaces: entries of the outbox, notes of jobs that were moved.
-
-local complain = modules.AuditJobs.complain
-
--- A target is listed while entries wait for it, and no longer.
-function AuditCrossing.check_targets(report)
-  for _, target in ipairs(call('ZRANGE', key.crossing(), 0, -1)) do
-    if call('EXISTS', key.crossing_to(target)) == 0 then
-      complain(report, 'nothing waits for namespace %s, but it is listed', target)
-    end
-  end
-end
-
--- Entries are in the order of their numbers, none above the last that was drawn, and their namespace has an id.
-function AuditCrossing.check_entries(report, target)
-  local last, id = modules.Hash.values(key.meta(), 'crossed', 'namespace')
-  local before = 0
-  if not call('ZSCORE', key.crossing(), target) then
-    complain(report, 'entries wait for namespace %s, which is not listed', target)
-  end
-  if not id then
-    complain(report, 'entries wait for namespace %s, and their own has no id', target)
-  end
-  for _, packed in ipairs(call('LRANGE', key.crossing_to(target), 0, modules.Arguments.most - 1)) do
-    local fine, sequence = pcall(modules.Crossing.sequence_of, packed)
-    if not fine or not sequence then
-      complain(report, 'an entry for namespace %s is damaged', target)
-    elseif sequence <= before or sequence > (tonumber(last or nil) or 0) then
-      complain(report, 'entry %s for namespace %s is not in order', string.format('%.0f', sequence), target)
-    end
-    before = fine and sequence or before
-  end
-end
-
--- Where a job went is listed, and forgotten by itself.
-function AuditCrossing.check_moved(report, jid)
-  if not call('ZSCORE', key.moved(), jid) or call('TTL', key.moved_to(jid)) < 0 then
-    complain(report, 'where job %s was moved is not listed, or kept for ever', jid)
-  end
-end
-
-function AuditCrossing.check_number(report)
-  local many = modules.Moving.too_many()
-  if many > 0 then
-    complain(report, '%s jobs more are remembered as moved than is allowed', tostring(many))
-  end
-end
-end
 elseif module_name == 'AuditLinks' then
 return function()
 local AuditLinks = {}
@@ -12830,6 +13021,8 @@ local CARRIED = {
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
   receive = true,
+  watch = true,
+  ended = true,
 }
 
 local function mark_id(command, id)
@@ -15021,6 +15214,63 @@ function SettleVerbs.named(name)
   return name == 'complete' and SettleVerbs.complete or modules.OtherVerbs.by_name[name]
 end
 end
+elseif module_name == 'Watchers' then
+return function()
+local Watchers = {}
+modules.Watchers = Watchers
+-- crossing/watchers.lua
+-- Watchers: namespaces that have stand-ins for a job of this one, and hear how it ends. A job that is watched has the
+-- field `watched`. What has failed may go on, so it is watched until it is complete or gone.
+
+-- How a job has ended, as the arguments of `ended`.
+local function complete(jid)
+  local result, ttl = call('GET', key.result(jid)), call('TTL', key.result(jid))
+  return { jid, 'complete', result or '', modules.NumberFormat.whole(math.max(ttl, 1)) }
+end
+
+local function failed(jid)
+  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
+  return { jid, 'failed', tostring(failure.group or 'failed'), tostring(failure.message or '') }
+end
+
+local HOW = { complete = complete, failed = failed }
+
+local function outcome(jid, state)
+  return HOW[state] and HOW[state](jid) or { jid, 'canceled' }
+end
+
+-- The job, which was watched, has ended so: complete, failed or canceled.
+function Watchers.tell(jid, state)
+  local args = outcome(jid, state)
+  for _, name in ipairs(call('SMEMBERS', key.watchers(jid))) do
+    modules.Crossing.write(name, 'ended', args)
+  end
+  if state ~= 'failed' then
+    call('DEL', key.watchers(jid))
+    if state == 'complete' then
+      call('HDEL', key.job(jid), 'watched')
+    end
+  end
+end
+
+-- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
+function Watchers.watch(args, i)
+  local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
+  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
+  local target = elsewhere or not state and call('GET', key.moved_to(jid))
+  if target then
+    modules.Crossing.write(target, 'watch', { jid, name })
+    return 0
+  elseif state and state ~= 'complete' then
+    call('SADD', key.watchers(jid), name)
+    call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
+  end
+  if not state or HOW[state] then
+    modules.Crossing.write(name, 'ended', outcome(jid, state))
+  end
+  return 1
+end
+end
 elseif module_name == 'WorkerControl' then
 return function()
 local WorkerControl = {}
@@ -15580,6 +15830,7 @@ local FAMILY = {
   { start = 'dead_entity:', check = modules.AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = modules.AuditEntities.check_dead_payloads },
   { start = 'crossing:', check = modules.AuditCrossing.check_entries },
+  { start = 'watchers:', check = modules.AuditCrossing.check_watchers },
   { start = 'moved:', check = modules.AuditCrossing.check_moved },
   { start = 'f:', check = check_group },
   { start = 't:', check = check_tag },
@@ -15886,8 +16137,10 @@ local function state_of(command, jid)
 end
 
 Bulk.revive = each('revive.each', 0, function(jid)
-  local state = state_of('revive.each', jid)
-  if state ~= 'failed' then
+  local state, elsewhere = state_of('revive.each', jid), call('HGET', key.job(jid), 'elsewhere')
+  if elsewhere then
+    modules.StandIns.refuse('revive.each', jid, elsewhere)
+  elseif state ~= 'failed' then
     modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
   end
   modules.Revive.revive({ jid }, 1)
@@ -16168,8 +16421,11 @@ end
 -- seal jid: a job that was put open gains no more dependencies and may become ready.
 function DependencyCommands.seal(args, i)
   local jid = modules.Arguments.name('seal', 'jid', args[i])
-  if call('EXISTS', key.job(jid)) == 0 then
+  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
+  if not state then
     modules.Errors.no_job('seal', jid)
+  elseif elsewhere then
+    modules.StandIns.refuse('seal', jid, elsewhere)
   end
   if call('HDEL', key.job(jid), 'open') == 1 then
     modules.Dependencies.free_if_last(jid)

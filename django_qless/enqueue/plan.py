@@ -428,7 +428,20 @@ def _shape(job_type: JobType, options: Options) -> Put:
         # Times stay times: the server compares them with its own clock.
         at=options.run_at.timestamp() if options.run_at else None,
         expires_at=moment,
+        stand_ins=_stand_ins(options),
     )
+
+
+def _stand_ins(options: Options) -> str | None:
+    """Return which jobs of `after` are in other namespaces, as the core takes it."""
+    own = routing.namespace(options) if options.after else ""
+    # (Jobs that have ended may be in no queue.)
+    jobs = {
+        handle.jid: [handle.alias, handle.queue or options.queue, handle.name]
+        for handle in options.after
+        if getattr(handle, "alias", own) != own
+    }
+    return to_json({"home": own, "jobs": jobs}) if jobs else None
 
 
 def _check_namespaces(job_type: JobType, options: Options) -> None:
@@ -436,7 +449,15 @@ def _check_namespaces(job_type: JobType, options: Options) -> None:
     own = routing.namespace(options)
     for handle in options.after:
         alias = getattr(handle, "alias", own)
-        if alias != own:
+        if alias == own:
+            continue
+        if getattr(handle, "pending", False):
+            raise InvalidOption(
+                f"{job_type.name}: job {handle.jid} is in namespace {alias!r} and not "
+                "enqueued yet: enqueue it at once, with on_commit=False, or the job that "
+                "depends on it later"
+            )
+        if routing.alias_of(alias) != routing.alias_of(own):
             queue = getattr(handle, "queue", "")
             raise InvalidOption(
                 f"{job_type.name}: job {handle.jid} is {routing.place(alias, queue)}; a "

@@ -128,7 +128,8 @@ def homes_of(alias: str, jids: Sequence[str]) -> dict[str, list[str]]:
     homes: dict[str, list[str]] = {}
     for jid in jids:
         having = [name for name, some in zip(names, known, strict=True) if jid in some]
-        _check_one(alias, jid, having)
+        if len(having) > 1:
+            having = [home_of(alias, jid)]
         homes.setdefault(having[0] if having else names[0], []).append(jid)
     return homes
 
@@ -157,7 +158,10 @@ def _only(
     jobs = [
         (name, each)
         for name, each in zip(names, found, strict=True)
-        if each is not None and not isinstance(each, QlessError)
+        if each is not None
+        and not isinstance(each, QlessError)
+        # What stands for a job of another namespace is not the job.
+        and getattr(each, "elsewhere", None) is None
     ]
     _check_one(alias, jid, [name for name, _ in jobs])
     if jobs:

@@ -130,17 +130,21 @@ class Carrier:
 def carry_all(alias: str) -> int:
     """Deliver what waits in all namespaces of an alias now; return how many entries.
 
-    Also what is written meanwhile, until nothing waits but for targets that are away.
+    Also what is written meanwhile, until nothing waits but where a server is away.
     """
     carriers = [Carrier(name) for name in conf.namespaces_of(alias)]
-    total, more = 0, True
-    while more:
-        some = sum(
-            carrier.carry(connections[carrier.name].crossing_due().targets)
-            for carrier in carriers
-        )
-        total, more = total + some, some > 0
+    total = 0
+    while some := sum(map(_carry_now, carriers)):
+        total += some
     return total
+
+
+def _carry_now(carrier: Carrier) -> int:
+    try:
+        return carrier.carry(connections[carrier.name].crossing_due().targets)
+    except QlessError as error:
+        logger.debug("namespace %s does not answer: %s", carrier.name, error)
+        return 0
 
 
 #: Asks where entries wait, and for what to wait.

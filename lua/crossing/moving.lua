@@ -32,6 +32,10 @@ local function leaving(jid)
     refuse(jid, 'has a damaged record: cancel it')
   elseif call('EXISTS', key.dependents(jid)) == 1 then
     refuse(jid, 'has dependents: move it when they are gone')
+  elseif record.elsewhere then
+    refuse(jid, 'stands for a job of another namespace: move that')
+  elseif record.watched then
+    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
   elseif record.entity then
     refuse(jid, 'belongs to an entity, which stays: push its payloads there')
   elseif record.workflow then
@@ -241,12 +245,13 @@ function Moving.receive(args, i)
   return reply
 end
 
--- moved jid... -> the names of the namespaces to which they were moved from here; '' for others
+-- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
+-- stand; '' for others
 function Moving.moved(args, i)
   local jids, found = Tags.rest(args, i), {}
   Arguments.bounded('moved', #jids)
   for n, jid in ipairs(jids) do
-    found[n] = call('GET', key.moved_to(jid)) or ''
+    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
   end
   return found
 end

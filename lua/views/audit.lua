@@ -179,6 +179,7 @@ local FAMILY = {
   { start = 'dead_entity:', check = AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = AuditEntities.check_dead_payloads },
   { start = 'crossing:', check = AuditCrossing.check_entries },
+  { start = 'watchers:', check = AuditCrossing.check_watchers },
   { start = 'moved:', check = AuditCrossing.check_moved },
   { start = 'f:', check = check_group },
   { start = 't:', check = check_tag },

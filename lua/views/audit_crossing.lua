@@ -32,6 +32,23 @@ function AuditCrossing.check_entries(report, target)
   end
 end
 
+-- A job that stands for another one is open until that has ended.
+function AuditCrossing.check_stand_in(report, jid, record)
+  if record.state == 'depends' and record.open ~= '1' then
+    complain(report, 'job %s stands for one in namespace %s, but could be handed out', jid, record.elsewhere)
+  elseif not ({ depends = true, complete = true, failed = true })[record.state] then
+    complain(report, 'job %s stands for one in namespace %s, but is %s', jid, record.elsewhere, record.state)
+  end
+end
+
+-- A job that others watch knows it, and has not ended for good.
+function AuditCrossing.check_watchers(report, jid)
+  local state, watched = Hash.values(key.job(jid), 'state', 'watched')
+  if not watched or state == 'complete' then
+    complain(report, 'job %s is watched, but %s', jid, watched and 'complete' or 'does not know it')
+  end
+end
+
 -- Where a job went is listed, and forgotten by itself.
 function AuditCrossing.check_moved(report, jid)
   if not call('ZSCORE', key.moved(), jid) or call('TTL', key.moved_to(jid)) < 0 then

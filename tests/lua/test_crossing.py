@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -39,6 +40,32 @@ def deliver(source: Keyed, target: Keyed, now: Any = 0, *, stay: bool = False) -
     if waiting and not stay:
         source.call("crossing.delivered", TARGET, waiting[-1][0], now=now)
     return effects
+
+
+def exchange(now: Any, **places: Keyed) -> None:
+    """Deliver what waits in each of these namespaces for the others, until all is done."""
+    more = True
+    while more:
+        more = False
+        for source in places.values():
+            for name, _, _ in source.call("crossing.due", now=now)[1]:
+                target = places[name]
+                namespace, *waiting = source.call("crossing.read", name, now=now)
+                for number, command, args in waiting:
+                    for _ in range(2):
+                        handed = (f"{namespace}:{number}", 0, command, *args)
+                        target.call("deliver", *handed, now=now)
+                    more = True
+                source.call("crossing.delivered", name, waiting[-1][0], now=now)
+    sound(*places.values(), now=now)
+
+
+def put_after(keyed: Keyed, jid: str, other: str, now: Any = 0, **pairs: Any) -> None:
+    """Put a job that depends on one of the namespace `mail`."""
+    stand_ins = {"home": "home", "jobs": {other: ["mail", "letters", "shop.write"]}}
+    keyed.put(
+        jid, now, depends=json.dumps([other]), stand_ins=json.dumps(stand_ins), **pairs
+    )
 
 
 def sound(*places: Keyed, now: Any = 0) -> None:
@@ -269,3 +296,130 @@ def test_the_audit_finds_what_is_wrong(keyed: Keyed) -> None:
         "nothing waits for",
     ):
         assert words in found
+
+
+# Dependencies on jobs of other namespaces.
+
+
+def end(mail: Keyed, how: str, *more: Any, jid: str = "real", now: Any = 5) -> None:
+    [job] = mail.take(queue="letters", now=now)
+    assert job["jid"] == jid
+    args = {"complete": ("letters", "{}"), "fail": ("oops", "it failed")}[how]
+    mail.call(how, jid, job["token"], *args, *more, now=now)
+
+
+def test_a_job_waits_for_one_of_another_namespace(keyed: Keyed, mail: Keyed) -> None:
+    mail.call("config.set", "jobs-history-count", 0, now=0)
+    keyed.call("config.set", "jobs-history-count", 0, now=0)
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    put_after(keyed, "b", "real", 2)
+    stand_in = keyed.job("real", 2)
+    assert (stand_in["state"], stand_in["elsewhere"]) == ("depends", "mail")
+    assert (stand_in["queue"], stand_in["klass"]) == ("letters", "shop.write")
+    exchange(3, home=keyed, mail=mail)
+    assert keyed.take(now=4) == []
+    assert keyed.take(queue="letters", now=4) == []
+    end(mail, "complete", "result", "[1,2]", "result_ttl", 100)
+    assert mail.call("get", "real", now=5) is None
+    assert keyed.take(now=5) == []
+    exchange(6, home=keyed, mail=mail)
+    assert {job["jid"] for job in keyed.take(now=7)} == {"a", "b"}
+    assert keyed.call("needs", "a", now=7) == ["real", 0]
+    assert keyed.call("results", "real", now=7) == ["[1,2]"]
+    assert 0 < keyed.server.ttl("ql:result:real") <= 100
+    sound(keyed, mail, now=7)
+
+
+def test_the_real_job_may_have_ended_before(keyed: Keyed, mail: Keyed) -> None:
+    mail.put("real", 1, queue="letters")
+    end(mail, "complete", "result", '"x"')
+    put_after(keyed, "a", "real", 6)
+    exchange(6, home=keyed, mail=mail)
+    assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
+    # The next one finds the stand-in complete.
+    put_after(keyed, "b", "real", 8)
+    assert [job["jid"] for job in keyed.take(now=8)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [("block", "depends"), ("cancel", "canceled"), ("run", "waiting")],
+)
+def test_what_fails_elsewhere_fails_here(
+    keyed: Keyed, mail: Keyed, policy: str, state: str
+) -> None:
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2, on_failure=policy)
+    exchange(3, home=keyed, mail=mail)
+    end(mail, "fail")
+    exchange(6, home=keyed, mail=mail)
+    assert keyed.job("real", 6)["failure"]["message"] == "it failed"
+    assert keyed.job("a", 6)["state"] == state
+    # It is put back there, and completed.
+    assert keyed.call("revive", "real", now=7) == 0
+    assert keyed.call("unfail", "queue", "oops", now=7) == 0
+    sound(keyed, now=7)
+    assert mail.call("revive", "real", now=7) == 1
+    end(mail, "complete", now=8)
+    exchange(9, home=keyed, mail=mail)
+    assert keyed.job("real", 9)["state"] == "complete"
+    assert keyed.job("a", 9)["state"] == ("waiting" if policy == "block" else state)
+
+
+@pytest.mark.parametrize("unknown", [True, False])
+def test_what_is_canceled_or_unknown_there_is_gone_here(
+    keyed: Keyed, mail: Keyed, unknown: bool
+) -> None:
+    if not unknown:
+        mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    put_after(keyed, "b", "real", 2, on_failure="run")
+    if not unknown:
+        exchange(3, home=keyed, mail=mail)
+        mail.call("cancel", "real", now=4)
+    exchange(5, home=keyed, mail=mail)
+    assert keyed.call("get", "real", now=5) is None
+    assert keyed.job("a", 5)["failure"]["group"] == "dependency-canceled"
+    assert keyed.job("b", 5)["state"] == "waiting"
+
+
+def test_a_watch_follows_a_job_that_was_moved(keyed: Keyed, mail: Keyed) -> None:
+    third = Keyed(keyed.core.with_prefix("third:"))
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    mail.call("send.each", "third", "letters", 0, "real", now=3)
+    exchange(4, home=keyed, mail=mail, third=third)
+    end(third, "complete")
+    exchange(6, home=keyed, mail=mail, third=third)
+    assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
+
+
+def test_a_stand_in_and_what_is_watched_stay_what_they_are(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    exchange(3, home=keyed, mail=mail)
+    assert "awaited by jobs of other namespaces" in send(mail, "real", now=4)["real"]
+    for command in (
+        ("put", "w", "q", "real", "k", "{}", 0),
+        ("requeue", "w", "q", "real", "k", "{}", 0),
+        ("put.many", "w", "real", "q", "k", "{}", 0, 0),
+        ("seal", "real"),
+    ):
+        assert "stands for one in namespace mail" in keyed.refusal(*command, now=4)
+    [_, refused] = keyed.call("move.each", "q", 0, "real", now=4)
+    assert "stands for one" in refused[1]
+    assert keyed.call("put", "w", "q", "real", "k", "{}", 0, "absent", 1, now=4) is None
+    sound(keyed, mail, now=4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "{}", '{"home":"h","jobs":{"a":["x","q"]}}', '{"home":1,"jobs":{}}',
+     '{"home":"h","jobs":{"a":["","q","k"]}}', '{"home":"h","jobs":{"a":"x"}}'],
+)  # fmt: skip
+def test_bad_stand_ins_are_refused(keyed: Keyed, text: str) -> None:
+    put = ("put", "w", "q", "a", "k", "{}", 0, "depends", '["a2"]', "stand_ins", text)
+    assert "stand_ins must be" in keyed.refusal(*put, now=0)

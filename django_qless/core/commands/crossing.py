@@ -67,7 +67,7 @@ class CrossingCommands:
     def moved(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
         """Return the namespaces into which these jobs were moved from here; "" for others.
 
-        That is remembered for seven days, of the last 100,000 jobs.
+        Of a job that stands for one of another namespace, that. A move is remembered for seven days, of the last 100,000 jobs.
         """
         return split("moved", "jids", jids, "read", list[str])
 
