@@ -95,6 +95,9 @@ entities.list EntityView.list
 entities.counts EntityView.counts
 workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
+moved Moving.moved
+crossing.waiting Crossing.waiting
+crossing.read Crossing.read
 ]]
 
 -- (stacks without its second argument only reads: see Serve.)
@@ -147,8 +150,18 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 detached.keep Detached.keep
 forget Detached.forget
+claim Claims.claim
+claim.release Claims.release
+claim.regain Claims.regain
+claim.check ClaimHolder.answer
 deliver Deliveries.deliver
 deliver.forget Deliveries.forget
+send.each Bulk.send
+receive Moving.receive
+watch Watchers.watch
+ended StandIns.ended
+crossing.due Crossing.due
+crossing.delivered Crossing.delivered
 ]]
 
 local function line_of(command, lines)

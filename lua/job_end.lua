@@ -14,7 +14,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress = Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -23,7 +23,8 @@ function JobEnd.completed(jids, rare)
       'turn',
       'entity',
       'grace',
-      'progress'
+      'progress',
+      'watched'
     )
     Unique.free(jid, unique)
     if grace or progress then
@@ -36,6 +37,9 @@ function JobEnd.completed(jids, rare)
       Limits.leave(jid, { holds = holds, turn = turn })
     end
     Spawned.done(jid, spawners)
+    if watched then
+      Watchers.tell(jid, 'complete')
+    end
     if entity then
       entities[#entities + 1] = jid
     end
@@ -48,8 +52,19 @@ function JobEnd.completed(jids, rare)
   Dependencies.release(jids, is_rare)
 end
 
-local FAILED =
-  { 'unique', 'workflow', 'spawners', 'followed', 'holds', 'turn', 'aside', 'called', 'queue', 'klass' }
+local FAILED = {
+  'unique',
+  'workflow',
+  'spawners',
+  'followed',
+  'holds',
+  'turn',
+  'aside',
+  'called',
+  'queue',
+  'klass',
+  'watched',
+}
 
 -- The job, which was in this state, has failed.
 function JobEnd.failed(jid, was, rare)
@@ -64,6 +79,9 @@ function JobEnd.failed(jid, was, rare)
   end
   Limits.leave(jid, job)
   Spawned.failed(jid, job.spawners)
+  if job.watched then
+    Watchers.tell(jid, 'failed')
+  end
   if job.followed then
     Cascade.follow(jid, 'failed')
   end
@@ -118,6 +136,9 @@ function JobEnd.canceled(jid, record)
     end
     Spawned.done(jid, record.spawners)
     Limits.leave(jid, record)
+    if record.watched then
+      Watchers.tell(jid, 'canceled')
+    end
     if record.entity then
       Entity.gone(jid, record.home)
     end

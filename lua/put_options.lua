@@ -20,6 +20,7 @@ for _, name in ipairs({
   'conflict',
   'debounce',
   'debounce_max',
+  'claim',
   'expires',
   'at',
   'expires_at',
@@ -27,6 +28,7 @@ for _, name in ipairs({
   'limit_key',
   'ordered',
   'fair_by',
+  'stand_ins',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -64,6 +66,7 @@ local function check_rare(command, job)
     local at = Arguments.number(command, 'at', job.at)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
+  job.stand_ins = job.stand_ins and StandIns.check(command, job.stand_ins)
   Unique.check(command, job)
   check_keys(command, job)
   if job.expires_at then

@@ -39,6 +39,7 @@ local RARE = {
   'called',
   'holds',
   'entity',
+  'elsewhere',
 }
 
 local function named(fields, values)
@@ -220,6 +221,7 @@ local function write_rare(job, state)
   if job.turn then
     Turns.join(jid, job.turn)
   end
+  add('elsewhere', job.elsewhere)
   add('entity', job.entity)
   add('home', job.entity and job.queue)
   add('batch', job.batch and text_of(tonumber(job.batch)))
@@ -374,6 +376,9 @@ function PutStore.store(job, asking, tracked, batch)
   end
   if job.tags then
     Tags.index(jid, job.tags)
+  end
+  if job.stand_ins then
+    StandIns.make(job)
   end
   if job.replacing then
     Dependencies.link(jid, job.depends, job.behind or job.on_failure)

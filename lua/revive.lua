@@ -36,16 +36,19 @@ function Revive.unfail(args, i)
   if count <= 0 then
     return 0
   end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
+  local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
   for n = #jids, 1, -1 do
     local record = Job.read(jids[n])
-    if record and record.state == 'failed' then
+    if record and record.state == 'failed' and record.elsewhere then
+      left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
+    elseif record and record.state == 'failed' then
       Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
       revive(record, queue)
       revived = revived + 1
     end
   end
   call('LTRIM', key.group(group), 0, -#jids - 1)
+  SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
   end
@@ -62,7 +65,7 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = Job.read(Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' then
+    if record and record.state == 'failed' and record.queue ~= '' and not record.elsewhere then
       Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       Places.register(record.queue)

@@ -23,14 +23,14 @@ def alias_names() -> list[str]:
 def namespaces_of(alias: str) -> list[str]:
     """Return the names of the namespaces of an alias, that of most queues first.
 
-    Without NAMESPACES, and for one of these, it is the alias alone. "default/" is only
+    Without NAMESPACES and partitions, and for one of these, it is the alias alone. "default/" is only
     that of all queues that no other namespace has.
     """
     if alias.endswith(namespaces.SEPARATOR):
         return [alias.removesuffix(namespaces.SEPARATOR)]
     value = raw_setting()
-    keys = namespaces.keys_of(value[alias]) if alias in value else []
-    return namespaces.Routes(alias, keys).names if keys else [alias]
+    routes = namespaces.routes_of(alias, value[alias]) if alias in value else None
+    return routes.names if routes else [alias]
 
 
 def raw_setting() -> Mapping[str, Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_noop
 
 from django_qless import conf
-from django_qless.conf import namespaces
+from django_qless.conf import namespaces, partitions
 from django_qless.conf.namespaces import SEPARATOR, Routes
 from django_qless.core import new_jid
 from django_qless.core.jid import time_of
@@ -41,7 +41,8 @@ class Routed(Protocol):
 def namespace_of(alias: str, queue: str) -> str:
     """Return the name of the namespace that has this queue of an alias.
 
-    Raises InvalidOption if the alias is a namespace, and not the one of this queue.
+    Of a queue that is split it is the first partition, or the one that `alias` names.
+    Raises InvalidOption if the alias is a namespace, and not one of this queue.
     """
     try:
         routes = _routes[alias]
@@ -49,24 +50,73 @@ def namespace_of(alias: str, queue: str) -> str:
         routes = _read(alias)
     if routes is None:
         return alias
-    found = routes.of(queue)
-    if alias not in (routes.alias, found):
+    found = routes.all_of(queue)
+    if alias in found:
+        return alias
+    if alias != routes.alias:
         raise InvalidOption(
-            f"NAMESPACES routes the queue {queue!r} to {found!r}, not to {alias!r}: write "
-            f"alias={routes.alias!r}."
+            f"NAMESPACES routes the queue {queue!r} to {found[0]!r}, not to {alias!r}: "
+            f"write alias={routes.alias!r}."
         )
-    return found
+    return found[0]
+
+
+def partitions_of(alias: str, queue: str) -> tuple[str, ...]:
+    """Return the names of the partitions of a queue; () if it is not split.
+
+    The alias may be that of a partition itself.
+    """
+    routes = _routes[alias] if alias in _routes else _read(alias)
+    return () if routes is None else routes.partitions.get(queue, ())
+
+
+def job_namespace(alias: str, queue: str, *, jid: str = "", key: str = "") -> str:
+    """Return the name of the namespace where a job belongs, as the setting is now.
+
+    `key` keeps jobs of a split queue together: the entity; else the concurrency key; else
+    the unique key, as the server has it. A job without any belongs where the end of its jid
+    says, if that names a partition of the queue, or else where a hash of the jid says. So
+    the same is said of a job each time. For a new job, without a jid, partitions take turns.
+
+    Raises InvalidOption as `namespace_of` does, if the queue is not split.
+    """
+    names = partitions_of(alias, queue)
+    if not names:
+        return namespace_of(alias, queue)
+    if not key and jid:
+        for name in names:
+            if _is_drawn_for(jid, name):
+                return name
+    if key or jid:
+        return names[partitions.index_of(key or jid, len(names))]
+    return names[partitions.next_index(len(names))]
+
+
+def schedule_namespace(alias: str, queue: str, schedule: str) -> str:
+    """Return the name of the namespace where a schedule belongs, by its id.
+
+    Not by the name of its job, which may change: that of a row is "<name>:<row>".
+    """
+    return job_namespace(alias, queue, key=schedule.partition(":")[2] or schedule)
 
 
 def queue_namespace(alias: str, queue: str) -> str:
     """Return the name of the namespace in which to look at a queue of an alias.
 
-    A namespace that is named itself may have any queue.
+    A namespace that is named itself may have any queue. Of a queue that is split it is
+    the first partition: see `queue_namespaces`.
     """
+    return queue_namespaces(alias, queue)[0]
+
+
+def queue_namespaces(alias: str, queue: str) -> tuple[str, ...]:
+    """Return the names of all namespaces in which to look at a queue of an alias."""
     if alias.endswith(SEPARATOR):
-        return alias.removesuffix(SEPARATOR)
+        return (alias.removesuffix(SEPARATOR),)
     routes = _routes[alias] if alias in _routes else _read(alias)
-    return alias if routes is None or routes.alias != alias else routes.of(queue)
+    if routes is None or routes.alias != alias:
+        return (alias,)
+    return routes.all_of(queue)
 
 
 def shares(alias: str, queues: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -125,11 +175,21 @@ def check_stays(whose: str, name: str, queue: str, other: str) -> None:
     `whose` says what would go there.
     """
     routes = _routes[name] if name in _routes else _read(name)
-    if routes is not None and (found := routes.of(other)) != name:
+    if routes is not None and name not in (found := routes.all_of(other)):
         raise InvalidOption(
             f"{whose}: its queue {queue!r} is in namespace {name!r}, and the queue "
-            f"{other!r} in {found!r}. {REMEDY}"
+            f"{other!r} in {found[0]!r}. {REMEDY}"
         )
+
+
+def elsewhere(name: str, queue: str) -> str:
+    """Return the namespace of a queue if it is another than this one; else "".
+
+    A job of `name` that goes into the queue leaves its namespace.
+    """
+    routes = _routes[name] if name in _routes else _read(name)
+    found = name if routes is None else routes.of(queue)
+    return "" if found == name else found
 
 
 def check_option(name: str, option: str, value: str) -> None:
@@ -161,22 +221,26 @@ def mark_of(name: str) -> str:
 def likely_namespaces(alias: str, jid: str) -> list[str]:
     """Return the namespaces of an alias in which to look for a job first."""
     names = conf.namespaces_of(alias)
-    if len(names) > 1 and time_of(jid) is not None:
-        likely = [name for name in names if jid.endswith(mark_of(name))]
-        return likely or names
+    if len(names) > 1:
+        return [name for name in names if _is_drawn_for(jid, name)] or names
     return names
 
 
+def _is_drawn_for(jid: str, name: str) -> bool:
+    """Return whether a jid may be one that we have drawn for this namespace."""
+    return jid.endswith(mark_of(name)) and time_of(jid) is not None
+
+
 def _read(alias: str) -> Routes | None:
-    """Read what routes the queues of an alias; None without NAMESPACES."""
+    """Read what routes the queues of an alias; None if it is one namespace."""
     try:
         value = conf.raw_setting()
     except ImproperlyConfigured:
         return None  # Said where the alias is used.
     member = namespaces.members(value).get(alias)
     found = None
-    if member is not None and (keys := namespaces.keys_of(value[member.alias])):
-        found = Routes(member.alias, keys)
+    if member is not None:
+        found = namespaces.routes_of(member.alias, value[member.alias])
     _routes[alias] = found
     if found is None:
         unrouted.add(alias)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from redis.connection import Connection, ConnectionPool, SSLConnection, parse_url
 
+from django_qless.conf import partitions
 from django_qless.core.arguments import is_finite
 from django_qless.core.options import (
     JOBS,
@@ -40,6 +41,7 @@ QUEUE_OPTIONS = {
     **CORE_QUEUE_OPTIONS,
     **QUEUE_LIMITS,
     DETACHED_LIMIT: "how many of its detached jobs may run at once on a host",
+    partitions.OPTION: "into how many namespaces this queue is split",
 }
 
 
@@ -224,6 +226,14 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             )
         elif name.replace("_", "-") in TEXTS_OF_A_QUEUE:
             yield from _other_queue(name, queue, value)
+        elif name == partitions.OPTION:
+            if not partitions.is_count(value):
+                yield Problem(
+                    f": partitions of queue {queue!r} must be a whole number from 1 to "
+                    f"{partitions.MOST}, not {value!r}.",
+                    "Leave it away to have the queue in one namespace.",
+                    "E064",
+                )
         elif wanted := _wanted(f"{queue}-{name.replace('_', '-')}", value, least=0):
             yield Problem(
                 f": {name} of queue {queue!r} must be {wanted}, not {value!r}.",

@@ -22,7 +22,7 @@ from django.db.models import Model
 
 from django_qless.declare.declaration import Declaration
 from django_qless.declare.push_methods import PushMethods
-from django_qless.enqueue import dispatch, unique_keys
+from django_qless.enqueue import claims, dispatch, unique_keys
 from django_qless.enqueue.dependencies import (
     NO_DEPENDENCIES,
     dependencies_of,
@@ -318,7 +318,7 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
             key = (plan.alias, plan.outbox, tuple(transactions))
             batches.setdefault(key, []).extend(some)
         return handles, [
-            (EnqueueBatch(requests), transactions)
+            (claims.batch_of(requests), transactions)
             for (*_, transactions), requests in batches.items()
         ]
 

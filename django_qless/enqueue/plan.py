@@ -19,7 +19,8 @@ from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
 from django_qless.core.protocol import Packed, pack
 from django_qless.core.put import PreparedPut, rare_options
-from django_qless.enqueue import context_propagation, dispatch, outage
+from django_qless.core.request import drive
+from django_qless.enqueue import claims, context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.enqueue.puts import MOST_DEPENDENCIES
@@ -53,7 +54,15 @@ class EnqueuePlan:
 
     __slots__ = (
         *("_after", "_after_jids", "_alias", "_databases", "_encrypt", "_handle_shape"),
-        *("_jid", "_on_commit", "_packed_keys", "_queue", "_travelling", "context"),
+        *(
+            "_is_global",
+            "_jid",
+            "_on_commit",
+            "_packed_keys",
+            "_queue",
+            "_travelling",
+            "context",
+        ),
         *("depends", "has_late_dependencies", "has_many", "is_ordered", "job_type"),
         *("keyed", "prepared", "replaces", "shape"),
     )
@@ -64,6 +73,7 @@ class EnqueuePlan:
         self._alias, self._queue = options.alias, options.queue
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
+        self._is_global = options.unique_scope == "global"
         #: Whether jobs of one key run in the order of their enqueueing.
         self.is_ordered = options.ordered
         self._jid = options.jid
@@ -121,12 +131,21 @@ class EnqueuePlan:
         """Enqueue one job, at once or on commit; return its handle."""
         transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        if transactions or requests[-1].handle.alias not in outage.raising:
-            dispatch.send(EnqueueBatch(requests), transactions)
+        if (
+            transactions
+            or self._is_global
+            or requests[-1].handle.alias not in outage.raising
+        ):
+            dispatch.send(claims.batch_of(requests), transactions)
         else:
             # At once, and without a policy for outages: the usual case.
             dispatch.dispatcher.send(EnqueueBatch(requests))
         return requests[-1].handle
+
+    @property
+    def claims(self) -> bool:
+        """True if its unique keys hold in all of several namespaces."""
+        return self._is_global and routing.is_routed(self._alias)
 
     @property
     def outbox(self) -> bool:
@@ -140,7 +159,7 @@ class EnqueuePlan:
             return await sync_to_async(self.enqueue)(job)
         transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        await dispatch.asend(EnqueueBatch(requests), transactions)
+        await dispatch.asend(claims.batch_of(requests), transactions)
         return requests[-1].handle
 
     def enqueue_missing(self, jobs: Iterable[tuple[str, CallArguments]]) -> int:
@@ -150,14 +169,15 @@ class EnqueuePlan:
         dependencies enqueued before them.
         """
         context = self.captured_context(self.alias)
-        puts, jids = [], set()
-        for jid, job in jobs:
-            *dependencies, request = self._with_dependencies(
-                job, jid=jid, context=context
-            )
-            puts += [each.put() for each in dependencies]
-            puts.append(request.put()._replace(absent=True))
-            jids.add(jid)
+        requests = [
+            request
+            for jid, job in jobs
+            for request in self._with_dependencies(job, jid=jid, context=context)
+        ]
+        if self.claims:
+            requests = drive(claims.claim(requests, connections.clients.__getitem__))
+        jids = {each.handle.jid for each in requests if not each.optional}
+        puts = [each.put()._replace(absent=not each.optional) for each in requests]
         if not puts:
             return 0
         reply = connections[self.alias].put_many("", puts)
@@ -293,6 +313,12 @@ class EnqueuePlan:
                         f"{routing.remedy(self.alias)}"
                     )
                 after = tuple(requests[index].handle for index in each.after)
+                if each.key and plan.claims:
+                    raise InvalidOption(
+                        f"{self.job_type.name} comes after {each.job_type.name}, and with "
+                        'unique_scope="global" another namespace may have that: write '
+                        'unique_scope="namespace" there'
+                    )
                 request = plan.request(
                     *(each.data, each.key, after),
                     pending=pending,
@@ -402,7 +428,20 @@ def _shape(job_type: JobType, options: Options) -> Put:
         # Times stay times: the server compares them with its own clock.
         at=options.run_at.timestamp() if options.run_at else None,
         expires_at=moment,
+        stand_ins=_stand_ins(options),
     )
+
+
+def _stand_ins(options: Options) -> str | None:
+    """Return which jobs of `after` are in other namespaces, as the core takes it."""
+    own = routing.namespace(options) if options.after else ""
+    # (Jobs that have ended may be in no queue.)
+    jobs = {
+        handle.jid: [handle.alias, handle.queue or options.queue, handle.name]
+        for handle in options.after
+        if getattr(handle, "alias", own) != own
+    }
+    return to_json({"home": own, "jobs": jobs}) if jobs else None
 
 
 def _check_namespaces(job_type: JobType, options: Options) -> None:
@@ -410,7 +449,15 @@ def _check_namespaces(job_type: JobType, options: Options) -> None:
     own = routing.namespace(options)
     for handle in options.after:
         alias = getattr(handle, "alias", own)
-        if alias != own:
+        if alias == own:
+            continue
+        if getattr(handle, "pending", False):
+            raise InvalidOption(
+                f"{job_type.name}: job {handle.jid} is in namespace {alias!r} and not "
+                "enqueued yet: enqueue it at once, with on_commit=False, or the job that "
+                "depends on it later"
+            )
+        if routing.alias_of(alias) != routing.alias_of(own):
             queue = getattr(handle, "queue", "")
             raise InvalidOption(
                 f"{job_type.name}: job {handle.jid} is {routing.place(alias, queue)}; a "
@@ -420,7 +467,8 @@ def _check_namespaces(job_type: JobType, options: Options) -> None:
     declared = job_type.options
     if options.alias != declared.alias:
         return
-    for given, what in ((options.unique, "its unique key"), (options.jid, "a jid")):
+    unique = None if options.unique_scope == "global" else options.unique
+    for given, what in ((unique, "its unique key"), (options.jid, "a jid")):
         if given is not None:
             whose = f"{job_type.name}: {what} holds within one namespace"
             home = routing.namespace(declared)

@@ -81,6 +81,8 @@ class EnqueueRequest(NamedTuple):
     """Its keys, by the options `concurrency_key` and `fair_by`."""
     optional: bool = False
     """True to enqueue it only if another job of the same call depends on it."""
+    claim: str = ""
+    """The claim to its key in another namespace, as its put names it."""
 
     def put(self) -> Put:
         """Return the job as a Put, as of now."""
@@ -93,6 +95,7 @@ class EnqueueRequest(NamedTuple):
             plan.has_late_dependencies
             or self.after
             or self.optional
+            or self.claim
             or self.limit_keys is not NO_KEYS
         ):
             return PreparedPut(self.put()).call(worker, handle.jid, handle.data)

@@ -19,6 +19,9 @@ from django_qless.exceptions import InvalidOption
 
 T = TypeVar("T")
 
+# Moves of a job that are followed.
+_MOVES = 8
+
 
 def find_job(
     alias: str,
@@ -36,6 +39,11 @@ def find_job(
 
     for names in _rounds(alias, jid):
         found = _only(alias, jid, names, ask_each(names, ask, client_of))
+        if found is None and len(names) == 1:
+            # It may have been moved, into a namespace that answers though others do not.
+            name = followed(names[0], jid, client_of)
+            job = None if name == names[0] else ask(client_of(name))
+            found = None if job is None else (name, job)
         if found is not None:
             return found
     return None
@@ -49,9 +57,40 @@ async def afind_job(alias: str, jid: str) -> tuple[str, AsyncJob] | None:
 
     for names in _rounds(alias, jid):
         found = _only(alias, jid, names, await aask_each(names, ask))
+        if found is None and len(names) == 1:
+            name = await afollowed(names[0], jid)
+            job = None if name == names[0] else await ask(connections.aclient(name))
+            found = None if job is None else (name, job)
         if found is not None:
             return found
     return None
+
+
+def followed(
+    name: str,
+    jid: str,
+    client_of: Callable[[str], Client] = connections.__getitem__,
+) -> str:
+    """Return the namespace into which a job was moved from this one, if it was.
+
+    One call, and one for each move. Asks nothing where there is one namespace only.
+    """
+    for _ in range(_MOVES if routing.is_routed(name) else 0):
+        (target,) = client_of(name).moved([jid])
+        if not target:
+            break
+        name = target
+    return name
+
+
+async def afollowed(name: str, jid: str) -> str:
+    """Asynchronous version of `followed`."""
+    for _ in range(_MOVES if routing.is_routed(name) else 0):
+        (target,) = await connections.aclient(name).moved([jid])
+        if not target:
+            break
+        name = target
+    return name
 
 
 def home_of(
@@ -89,7 +128,8 @@ def homes_of(alias: str, jids: Sequence[str]) -> dict[str, list[str]]:
     homes: dict[str, list[str]] = {}
     for jid in jids:
         having = [name for name, some in zip(names, known, strict=True) if jid in some]
-        _check_one(alias, jid, having)
+        if len(having) > 1:
+            having = [home_of(alias, jid)]
         homes.setdefault(having[0] if having else names[0], []).append(jid)
     return homes
 
@@ -118,7 +158,10 @@ def _only(
     jobs = [
         (name, each)
         for name, each in zip(names, found, strict=True)
-        if each is not None and not isinstance(each, QlessError)
+        if each is not None
+        and not isinstance(each, QlessError)
+        # What stands for a job of another namespace is not the job.
+        and getattr(each, "elsewhere", None) is None
     ]
     _check_one(alias, jid, [name for name, _ in jobs])
     if jobs:

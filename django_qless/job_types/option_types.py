@@ -51,6 +51,7 @@ class CommonOptions(TypedDict, total=False):
     result_ttl: int
     unique: Unique
     unique_for: Literal["waiting", "running"] | float | timedelta
+    unique_scope: Literal["namespace", "global"]
     on_conflict: Literal["keep", "replace", "refuse"]
     debounce: float | timedelta | None
     debounce_max: float | timedelta | None

@@ -150,6 +150,9 @@ class Options:
     unique_for: str | float = option("running", checks.unique_for)
     """How long a unique job keeps others out: "waiting" (until it starts), "running" (until it
     has ended), or seconds from its enqueueing."""
+    unique_scope: str = option("namespace", checks.one_of("namespace", "global"))
+    """Where it keeps others out: in the "namespace" of its queue, or in all of its alias
+    ("global")."""
     on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
     """What becomes of a second unique job: "keep" (the first stays; the handle is that of the
     first), "replace" (the second takes its place) or "refuse" (raises DuplicateJob)."""

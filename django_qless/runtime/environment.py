@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cached_property
+from threading import Thread
 from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -33,6 +34,7 @@ from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.outbox import tables as outbox_tables
 from django_qless.runtime import connection_cleanup, hooks
 from django_qless.runtime.announcements import SIGNALS, Announcements
+from django_qless.runtime.crossing import keep_carrying
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
@@ -92,11 +94,15 @@ class DjangoEnvironment(Announcements):
         self._startup.apply()
 
     def has_outbox(self) -> bool:
-        """Return whether the project has the app of the outbox."""
-        return outbox_tables.is_installed()
+        """Return whether the project has the app of the outbox, or several namespaces."""
+        return outbox_tables.is_installed() or routing.is_routed(self.alias)
 
     def sweep_outboxes(self) -> None:
-        """Sweep up the outboxes of all databases, for ever."""
+        """Sweep up the outboxes of all databases and of this namespace, for ever."""
+        if not outbox_tables.is_installed():
+            keep_carrying(self.alias)
+        if routing.is_routed(self.alias):
+            Thread(target=keep_carrying, args=(self.alias,), daemon=True).start()
         keep_sweeping(self.alias)
 
     def restore_lost_config(self) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
-from django_qless.conf import DEFAULT_ALIAS, routing
+from django_qless.conf import DEFAULT_ALIAS, namespaces_of, routing
 from django_qless.conf.connections import connections
 from django_qless.core.globs import matches_any
+from django_qless.operations.crossing import carry_all
 from django_qless.testing import clock
 from django_qless.testing.captured import Runs
 from django_qless.testing.dispatcher import ensure_begun
@@ -72,12 +73,14 @@ def run_jobs(
         for runner, ready in [(runner, runner.reserve_ready()) for runner in runners]:
             runner.run_reserved(ready)
         return runs
+    has_several = len(namespaces_of(alias)) > 1
     while True:
-        before = len(runs)
+        # What goes from one namespace to another, as a worker delivers it.
+        before, delivered = len(runs), carry_all(alias) if has_several else 0
         for runner in runners:
             runner.run()
         # A job may have enqueued others in a namespace whose turn is over.
-        if len(runners) == 1 or len(runs) == before:
+        if not has_several or not (delivered or len(runs) > before):
             return runs
 
 

@@ -19,7 +19,7 @@ from asgiref.sync import sync_to_async
 from django_qless import conf
 from django_qless.conf import routing
 from django_qless.core import NotReplicated, new_jid
-from django_qless.enqueue import dispatch
+from django_qless.enqueue import claims, dispatch
 from django_qless.enqueue.dependencies import TAKE
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments
@@ -210,6 +210,8 @@ class Workflow:
         plan = declared_plan(job.job_type)
         queue = job.job_type.options.queue
         self.check_alias(plan.alias, job.job_type.name, queue)
+        if job.key:
+            claims.refuse(str(self), job.job_type, job.job_type.options)
         request = plan.request(
             *(job.data, job.key),
             conflict=TAKE,
@@ -249,6 +251,8 @@ class Workflow:
         self.check_alias(routing.namespace(options), job_type.name, options.queue)
         conflict = arguments.conflict or options.on_conflict
         may_stay = conflict in (TAKE, "refuse") and not options.debounce
+        if arguments.key:
+            claims.refuse(str(self), job_type, options)
         if arguments.key and not may_stay:
             raise InvalidOption(
                 f"{self}: {job_type.name} is unique, and another job cannot stand for "

@@ -15,7 +15,7 @@ from django_qless.conf.connections import connections
 from django_qless.conf.sealing import open_text
 from django_qless.core import Client
 from django_qless.core.request import Steps, adrive, drive
-from django_qless.enqueue import dispatch
+from django_qless.enqueue import claims, dispatch
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidOption, ResultGone
@@ -151,6 +151,8 @@ def _check_suits(alias: str, queue: str, job: object) -> None:
             f"{job!r}"
         )
     options = job.options or job.job_type.options
+    if job.key:
+        claims.refuse("spawn()", job.job_type, options)
     theirs = routing.namespace(options)
     if theirs != alias:
         instead = f": use .using(alias={alias!r}).args(…)"

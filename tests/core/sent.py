@@ -118,6 +118,8 @@ SAMPLES: dict[str, Any] = {
     "queues": ["q1", "q2"],
     "reason": "r",
     "result": '"done"',
+    "sequence": 22,
+    "target": "default/mail",
     "result_ttl": 64,
     "retries": 7,
     "seconds": 65,

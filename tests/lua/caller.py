@@ -25,11 +25,13 @@ READS = frozenset(
     "permissions "
     "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "
     "stats.counters brief briefs search job.view failure.groups failure.group worker.views tag.counts "
-    "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get".split()
+    "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get "
+    "moved crossing.waiting crossing.read".split()
 )
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
-    "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget".split()
+    "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget "
+    "crossing.due crossing.delivered".split()
 )
 HEADERS = {
     "read": "#!lua flags=no-writes\n",

@@ -16,6 +16,7 @@ from django_qless import jobs
 from django_qless.conf.connections import connections
 from django_qless.monitoring import health, lag, snapshot
 from django_qless.monitoring.lag import lag_data
+from django_qless.operations.crossing import carry_all
 from django_qless.testing import run_jobs
 from tests.admin import people
 from tests.jobs_app.jobs import add, failing, send_welcome
@@ -110,8 +111,9 @@ def test_commands_act_where_the_queue_or_the_job_is(
     assert handles[2].jid in run("qless_jobs", "show", handles[2].jid)
     run("qless_jobs", "move", "report.y", handles[2].jid)
     assert handles[2].refresh().queue == "report.y"
-    with pytest.raises(CommandError, match="Nothing goes from one"):
-        run("qless_jobs", "move", "mail", handles[2].jid)
+    run("qless_jobs", "move", "mail", handles[2].jid)
+    carry_all("default")
+    assert handles[2].refresh().alias == MAIL
     run("qless_jobs", "cancel", "--no-input", *(each.jid for each in handles))
     assert [each.refresh().state for each in handles] == ["canceled"] * 3
     failed = failing.using(queue="mail").delay("g", "m")
@@ -245,15 +247,22 @@ def test_jobs_and_queues_are_found_in_other_namespaces(
     assert browser.get(at("queue/nothing/change/")).status_code == 404
 
 
-def test_moves_elsewhere_are_refused_on_pages(
+def test_a_page_moves_a_job_elsewhere(
     browser: Any, places: Places, handles: list[Any]
 ) -> None:
     jid = handles[1].jid
     url = at(f"job/{jid}/move/") + f"?alias={MAIL}"
     answer = browser.post(url, {"queue": "q", "delay": "0"})
-    assert answer.status_code == 409
-    assert "Nothing goes from one namespace to another" in answer.content.decode()
-    assert handles[1].refresh().queue == "mail"
+    assert answer.status_code == 302
+    assert places[MAIL].moved([jid]) == [DEFAULT]
+    carry_all("default")
+    assert jobs[jid].alias == DEFAULT
+
+
+def test_moves_of_many_jobs_elsewhere_are_refused_on_pages(
+    browser: Any, places: Places, handles: list[Any]
+) -> None:
+    jid = handles[1].jid
     url = at("job/bulk/") + f"?alias={MAIL}&verb=move&queue=mail"
     page = browser.get(url)
     signed = page.content.decode().partition('name="run" value="')[2].partition('"')[0]

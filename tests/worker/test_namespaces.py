@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,18 @@ class Namespaces(Group):
         for client in clients.values():
             self._stack.callback(client.close)
         self.clients = clients
+
+    def send(self, target: str, queue: str) -> str:
+        """Put a job into a queue of the first namespace, and move it; return its jid."""
+        jid = self.put(DEFAULT, "greet", "x", queue="q")
+        moved = self.clients[DEFAULT].send_each(target, [jid], queue)
+        assert moved.done == [jid], moved
+        return jid
+
+    def arrive(self, jid: str, name: str) -> None:
+        """Return when a job that was moved is complete where it has gone."""
+        poll(lambda: self.clients[name].get(jid), what=f"{jid}: {self.output}")
+        self.complete(name, jid)
 
     def complete(self, name: str, jid: str) -> None:
         """Return when a job is complete."""
@@ -109,6 +122,27 @@ def test_idle_workers_are_woken_and_the_loss_of_a_server_stops_its_queues_only(
     assert process.wait(60) == 0, group.output
 
 
+def test_a_worker_of_the_source_takes_jobs_elsewhere_as_soon_as_they_are_moved(
+    group: Namespaces,
+) -> None:
+    process = group.start("--name", "w")
+    for name in (DEFAULT, REPORTS):
+        group.wait_for_log(f"started worker=w-{name} ")
+    group.wait_for_log("sweeping outboxes", times=3)
+    group.clients[DEFAULT].pause("q")
+    for _ in range(3):
+        group.arrive(group.send(REPORTS, "report.x"), REPORTS)
+    # While the target is away they wait, and go on by themselves when it is back.
+    group.away.kill()
+    jid = group.send(REPORTS, "report.x")
+    group.wait_for_log("the outbox waits: namespace=default")
+    group.away.start()
+    group.arrive(jid, REPORTS)
+    assert group.clients[DEFAULT].crossing_waiting() == []
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0, group.output
+
+
 def test_pause_and_cancel_work_in_each_namespace(
     group: Namespaces, ledger: Ledger
 ) -> None:
@@ -151,6 +185,17 @@ def test_replicas_that_were_never_there_stop_it_at_its_start(
     assert group.run("--burst", "--name", "w") == os.EX_CONFIG, group.output
     assert "REPLICAS is 1, and 0 replicas are connected" in group.output
     assert "started worker=w-" not in group.output
+
+
+def test_a_deliverer_that_is_killed_is_replaced(group: Namespaces) -> None:
+    process = group.start("--name", "w", "mail", "q")
+    group.wait_for_log("sweeping outboxes", times=2)
+    group.clients[DEFAULT].pause("q")
+    for pid in re.findall(r"sweeping outboxes.*?pid=(\d+)", group.output):
+        os.kill(int(pid), signal.SIGKILL)
+    group.arrive(group.send(MAIL, "mail"), MAIL)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0, group.output
 
 
 def test_a_name_that_is_wrong_is_named(group: Namespaces) -> None:

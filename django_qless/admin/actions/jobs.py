@@ -169,9 +169,10 @@ class MoveJob(JobAction):
     def perform(self, fields: dict[str, Any]) -> None:
         """Move it."""
         queue, delay = fields["queue"], fields["delay"] or 0
-        whose = f"job {self.name}"
-        routing.check_stays(whose, self.alias, self.brief.queue, queue)
-        self.require(self.client.move_each([self.name], queue, delay))
+        if target := routing.elsewhere(self.alias, queue):
+            self.require(self.client.send_each(target, [self.name], queue, delay))
+        else:
+            self.require(self.client.move_each([self.name], queue, delay))
 
 
 class PriorityForm(forms.Form):

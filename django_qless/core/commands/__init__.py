@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..request import J
+from .claims import ClaimCommands
+from .crossing import CrossingCommands
 from .deliveries import DeliveryCommands
 from .detached import DetachedCommands
 from .entities import EntityCommands
@@ -27,7 +29,9 @@ class Commands(
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,
+    ClaimCommands,
     DeliveryCommands,
+    CrossingCommands,
     DetachedCommands,
     EntityCommands,
     OperationCommands,

@@ -1,0 +1,52 @@
+"""The outbox for other namespaces in a worker: delivered by one of its processes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import NoReturn
+
+from django_qless.conf.connections import connections
+from django_qless.core import QlessError
+from django_qless.operations.crossing import DUE, Carrier
+
+logger = logging.getLogger("django_qless.worker")
+
+#: Seconds after which it looks even if it was not told of entries.
+LOOK = 60.0
+#: Seconds between two tries while its own namespace does not answer.
+AGAIN = 1.0
+
+
+def keep_carrying(name: str) -> NoReturn:
+    """Deliver the outbox of a namespace; never return."""
+    carrier = Carrier(name)
+    failing = False
+    while True:
+        try:
+            _carry(carrier)
+        except QlessError as error:
+            level = logging.DEBUG if failing else logging.WARNING
+            logger.log(level, "the outbox is not delivered: error=%s", error)
+        except Exception:
+            logger.exception("the outbox is not delivered: namespace=%s", name)
+        failing = True
+        time.sleep(AGAIN)
+
+
+def _carry(carrier: Carrier) -> NoReturn:
+    client = connections[carrier.name]
+    due = client.crossing_due()
+    while True:
+        delivered = carrier.carry(due.targets)
+        seconds = min(LOOK, carrier.pause(due.targets))
+        if delivered or seconds <= 0:
+            due = client.crossing_due()
+            continue
+        after = client.after([due.key], seconds, DUE)
+        try:
+            due = after.run()
+        finally:
+            after.abandon()
+        if after.refusal is not None:
+            raise after.refusal

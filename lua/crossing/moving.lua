@@ -1,0 +1,257 @@
+-- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
+-- an entry for there, where it is put.
+
+-- The note is kept so many seconds, and of so many jobs.
+local KEPT, MOST = 7 * 86400, 100000
+local AT_ONCE = 20 -- notes too many that one call takes away beyond those that it makes
+
+-- Entries of a job's history that go with it, and their bytes.
+local ENTRIES, BYTES = 50, 32 * 1024
+
+-- Bytes of jobs in one entry, beyond which another one is begun.
+local ENTRY_BYTES = 256 * 1024
+
+local function refuse(jid, why)
+  Errors.raise('STATE', 'send.each(): Job %s %s', Errors.name(jid), why)
+end
+
+-- Why it has to stay, with the remedy.
+local STAYS = {
+  running = 'is running: move it when its run has ended',
+  depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
+}
+
+-- A job that may leave: nothing here has to do with it. -> its record
+local function leaving(jid)
+  local record = Job.read(jid, true)
+  if not record then
+    Errors.no_job('send.each', jid)
+  elseif STAYS[record.state] then
+    refuse(jid, STAYS[record.state])
+  elseif not Record.is_state(record.state) then
+    refuse(jid, 'has a damaged record: cancel it')
+  elseif call('EXISTS', key.dependents(jid)) == 1 then
+    refuse(jid, 'has dependents: move it when they are gone')
+  elseif record.elsewhere then
+    refuse(jid, 'stands for a job of another namespace: move that')
+  elseif record.watched then
+    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
+  elseif record.entity then
+    refuse(jid, 'belongs to an entity, which stays: push its payloads there')
+  elseif record.workflow then
+    refuse(jid, 'belongs to a workflow, which stays: let it run, or cancel it')
+  elseif Spawned.has_unfinished(jid) or Spawned.is_awaited(jid, record.spawners) then
+    refuse(jid, 'has spawned jobs, or was spawned, and they have not ended: let them end')
+  elseif call('EXISTS', key.needs(jid)) == 1 then
+    refuse(jid, 'uses results of jobs that it depended on: let it run here')
+  end
+  return record
+end
+
+-- The unique key as options of the put there: who arrives takes it.
+local function add_unique(add, jid, field, target)
+  if field then
+    local text, where = Unique.parts(field)
+    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
+    add('unique', text)
+    add('conflict', 'take')
+    add(
+      'unique_until',
+      left > 0 and string.format('%.3f', left / 1000)
+        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
+        or 'end'
+    )
+    add('claim', where and 'moved ' .. where .. '\n' .. target)
+  end
+end
+
+-- The options of the put there.
+local function options_of(jid, record, parcel)
+  local options = {}
+  local function add(name, value)
+    if value then
+      options[#options + 1] = name
+      options[#options + 1] = value
+    end
+  end
+  local due = record.state == 'scheduled'
+    and tonumber(parcel.delay) == 0
+    and call('ZSCORE', key.place(record.queue, 'scheduled'), jid)
+  add('at', due)
+  add('priority', Record.text('priority', record.priority))
+  add('retries', Record.text('retries', record.retries))
+  local tags = Record.read('tags', record.tags, {})
+  add('tags', #tags > 0 and cjson.encode(tags))
+  add('context', Record.text('context', record.context))
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    add('expires_at', Record.text('deadline', record.deadline))
+  end
+  if not (parcel.as_it_is and record.state == 'failed') then
+    add_unique(add, jid, record.unique, parcel.target)
+  end
+  add('limit_key', record.limit_key)
+  add('ordered', record.ordered)
+  add('fair_by', record.fair_by)
+  return options
+end
+
+-- What goes with it beyond that.
+local function more_of(jid, record, parcel)
+  if record.history then
+    History.modernise(jid, record.history)
+  end
+  local texts = History.texts(jid, ENTRIES, BYTES)
+  local more = {
+    history = Record.entry_texts(texts),
+    failure = Record.text('failure', record.failure),
+    failed_from = record.failed_from,
+    tracked = Tracking.is_tracked(jid),
+  }
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    more.remaining, more.crashes =
+      Record.read('remaining', record.remaining), Record.read('crashes', record.crashes)
+  end
+  if parcel.as_it_is then
+    Rerouted.add(more, jid, record, parcel.target)
+  end
+  return cjson.encode(more)
+end
+
+-- A complete job is in other books than one that is canceled.
+local function take_out(jid, record)
+  if record.state == 'complete' then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  end
+  if record.unique then
+    Unique.leave(jid, record.unique)
+  end
+  Job.remove(jid, record)
+  call('ZREM', key.tracked(), jid)
+end
+
+-- How many notes there are beyond those that are kept.
+function Moving.too_many()
+  return math.max(0, call('ZCARD', key.moved()) - MOST)
+end
+
+local function tidy(made)
+  local name = key.moved()
+  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - KEPT, 'LIMIT', 0, made + AT_ONCE)
+  local surplus = math.min(Moving.too_many(), made + AT_ONCE)
+  if surplus > #old then
+    old = call('ZRANGE', name, 0, surplus - 1)
+  end
+  for _, jid in ipairs(old) do
+    call('DEL', key.moved_to(jid))
+  end
+  SortedSet.remove(name, old)
+end
+
+-- The arguments of the put there, which will not be refused.
+local function put_of(jid, record, parcel)
+  local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
+  local options = options_of(jid, record, parcel)
+  put[6] = NumberFormat.whole(#options / 2)
+  for n = 1, #options do
+    put[#put + 1] = options[n]
+  end
+  PutOptions.parse('send.each', put, 1, 7, #put)
+  put[1], put[2] = jid, parcel.queue
+  return put
+end
+
+-- Takes a job out, and adds what makes it to the `parcel` for the entry: more, and what the put there is given.
+function Moving.send_one(jid, parcel)
+  local record = leaving(jid)
+  local put, more = put_of(jid, record, parcel), more_of(jid, record, parcel)
+  parcel.more[#parcel.more + 1] = more
+  parcel.bytes = parcel.bytes + #more
+  for n = 1, #put do
+    parcel.puts[#parcel.puts + 1] = put[n]
+    parcel.bytes = parcel.bytes + #put[n]
+  end
+  take_out(jid, record)
+  call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
+  call('ZADD', key.moved(), NumberFormat.now(), jid)
+  if parcel.bytes > ENTRY_BYTES then
+    Moving.close(parcel)
+  end
+end
+
+-- With a delay of '' the jobs stay what they are: see Rerouted.
+function Moving.parcel(target, queue, delay)
+  local parcel = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+  if delay == '' then
+    parcel.as_it_is, parcel.delay = true, '0'
+  end
+  return parcel
+end
+
+-- Writes the entry.
+function Moving.close(parcel)
+  local number = #parcel.more
+  if number > 0 then
+    local args = { NumberFormat.whole(number) }
+    for _, list in ipairs({ parcel.more, parcel.puts }) do
+      for n = 1, #list do
+        args[#args + 1] = list[n]
+      end
+    end
+    Crossing.write(parcel.target, 'receive', args)
+    tidy(number)
+    parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
+  end
+end
+
+-- A job is there as it was elsewhere.
+local function restore(jid, queue, more)
+  if more.remaining then
+    call('HSET', key.job(jid), 'remaining', more.remaining)
+  end
+  for _, name in ipairs({ 'failure', 'failed_from', 'crashes' }) do
+    if more[name] then
+      call('HSET', key.job(jid), name, more[name])
+    end
+  end
+  if more.tracked then
+    call('ZADD', key.tracked(), NumberFormat.now(), jid)
+  end
+  History.restore(jid, more.history or {})
+  local unique = call('HGET', key.job(jid), 'unique')
+  if unique then
+    Unique.arrived(jid, unique)
+  end
+  Rerouted.restore(jid, queue, more)
+  if call('DEL', key.moved_to(jid)) == 1 then
+    call('ZREM', key.moved(), jid)
+  end
+end
+
+-- receive number (more)*number (as put.many)... -> as put.many; called by a delivery
+function Moving.receive(args, i)
+  local number, mores = Arguments.whole('receive', 'number', args[i], 1), {}
+  for n = 1, number do
+    mores[n] = Arguments.json('receive', 'more', args[i + n])
+  end
+  local plan = PutMany.plan('receive', args, i + number + 1, { lenient = true })
+  if #plan.jobs ~= number then
+    Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
+  end
+  local reply = PutMany.carry_out(plan, '')
+  for n, job in ipairs(plan.jobs) do
+    restore(job.jid, job.queue, mores[n])
+  end
+  return reply
+end
+
+-- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
+-- stand; '' for others
+function Moving.moved(args, i)
+  local jids, found = Tags.rest(args, i), {}
+  Arguments.bounded('moved', #jids)
+  for n, jid in ipairs(jids) do
+    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
+  end
+  return found
+end

@@ -1,0 +1,425 @@
+"""The outbox for other namespaces, and jobs that are moved by way of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lua.keyed import Keyed
+
+TARGET = "default/mail"
+DAY = 86400
+
+
+@pytest.fixture
+def mail(keyed: Keyed) -> Keyed:
+    return Keyed(keyed.core.with_prefix("mail:"))
+
+
+def send(keyed: Keyed, *jids: str, delay: Any = 0, now: Any = 0) -> dict[str, str]:
+    """Move jobs; return why some were refused."""
+    _, refused = keyed.call("send.each", TARGET, "mail", delay, *jids, now=now)
+    return dict(zip(refused[::2], refused[1::2], strict=True))
+
+
+def entries(keyed: Keyed, now: Any = 0) -> list[Any]:
+    return list(keyed.call("crossing.read", TARGET, now=now)[1:])
+
+
+def deliver(source: Keyed, target: Keyed, now: Any = 0, *, stay: bool = False) -> int:
+    """Deliver all that waits, once; return how many entries had an effect."""
+    namespace, *waiting = source.call("crossing.read", TARGET, now=now)
+    effects = 0
+    for number, command, args in waiting:
+        reply = target.call(
+            "deliver", f"{namespace}:{number}", 0, command, *args, now=now
+        )
+        effects += reply[0]
+    if waiting and not stay:
+        source.call("crossing.delivered", TARGET, waiting[-1][0], now=now)
+    return effects
+
+
+def exchange(now: Any, **places: Keyed) -> None:
+    """Deliver what waits in each of these namespaces for the others, until all is done."""
+    more = True
+    while more:
+        more = False
+        for source in places.values():
+            for name, _, _ in source.call("crossing.due", now=now)[1]:
+                target = places[name]
+                namespace, *waiting = source.call("crossing.read", name, now=now)
+                for number, command, args in waiting:
+                    for _ in range(2):
+                        handed = (f"{namespace}:{number}", 0, command, *args)
+                        target.call("deliver", *handed, now=now)
+                    more = True
+                source.call("crossing.delivered", name, waiting[-1][0], now=now)
+    sound(*places.values(), now=now)
+
+
+def put_after(keyed: Keyed, jid: str, other: str, now: Any = 0, **pairs: Any) -> None:
+    """Put a job that depends on one of the namespace `mail`."""
+    stand_ins = {"home": "home", "jobs": {other: ["mail", "letters", "shop.write"]}}
+    keyed.put(
+        jid, now, depends=json.dumps([other]), stand_ins=json.dumps(stand_ins), **pairs
+    )
+
+
+def sound(*places: Keyed, now: Any = 0) -> None:
+    for place in places:
+        assert place.violations(now) == []
+
+
+def test_a_job_goes_with_all_that_makes_it(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put(
+        "a", 1, klass="shop.send", data='{"n":1}', priority=7, retries=3,
+        tags='["x","y"]', context='{"language":"de"}', limit_key="k", fair_by="t",
+        unique="once", expires_at=5000,
+    )  # fmt: skip
+    [job] = keyed.take(now=2)
+    keyed.call("retry", "a", "queue", job["token"], 0, "oops", "it failed", now=3)
+    keyed.call("track", "track", "a", now=3)
+    before = keyed.job("a", 4)
+    assert send(keyed, "a", now=4) == {}
+    sound(keyed, mail, now=4)
+    assert keyed.call("get", "a", now=4) is None
+    assert keyed.call("moved", "a", "b", now=4) == [TARGET, ""]
+    assert keyed.server.exists("ql:unique:once") == 0
+    assert keyed.server.exists("ql:t:x", "ql:tags", "ql:tracked") == 0
+
+    assert deliver(keyed, mail, 5) == 1
+    sound(keyed, mail, now=5)
+    after = mail.job("a", 5)
+    same = "klass data priority retries remaining tags context failure unique deadline"
+    for name in same.split():
+        assert after[name] == before[name], name
+    assert (after["queue"], after["state"], after["tracked"]) == (
+        "mail",
+        "waiting",
+        True,
+    )
+    assert after["history"][:-1] == before["history"]
+    assert after["history"][-1] == {"what": "put", "q": "mail", "when": 5}
+    assert [job["jid"] for job in mail.take(queue="mail", now=6)] == ["a"]
+
+
+def test_a_delivery_that_is_repeated_has_one_effect(keyed: Keyed, mail: Keyed) -> None:
+    mail.call("config.set", "jobs-history-count", 1, now=0)
+    keyed.put("a")
+    send(keyed, "a")
+    # The deliverer dies before and after the source hears of it; the job runs meanwhile.
+    assert deliver(keyed, mail, stay=True) == 1
+    [job] = mail.take(queue="mail", now=1)
+    mail.call("complete", "a", job["token"], "mail", "{}", now=2)
+    mail.put("other", 2)
+    [job] = mail.take(now=2)
+    mail.call("complete", "other", job["token"], "queue", "{}", now=3)
+    assert mail.call("get", "a", now=3) is None
+    assert deliver(keyed, mail, 6 * DAY) == 0
+    assert mail.take(queue="mail", now=6 * DAY) == []
+    assert entries(keyed, 6 * DAY) == []
+    sound(keyed, mail, now=6 * DAY)
+
+
+def test_entries_are_read_in_order_and_taken_out_from_the_first(keyed: Keyed) -> None:
+    for number, jid in enumerate("abc"):
+        keyed.put(jid, number)
+        send(keyed, jid, now=10)
+    found = entries(keyed, 11)
+    numbers = [int(entry[0]) for entry in found]
+    assert numbers == [10_000_000, 10_000_001, 10_000_002]
+    assert [entry[2][2] for entry in found] == ["a", "b", "c"]
+    key, targets = keyed.call("crossing.due", now=12)
+    assert (key, targets) == ("ql:crossing_wake", [[TARGET, 3, "10"]])
+    assert keyed.call("crossing.delivered", TARGET, numbers[1], now=12) == 2
+    assert keyed.call("crossing.delivered", TARGET, numbers[1], now=12) == 0
+    [[name, left, since]] = keyed.call("crossing.waiting", now=12)[1]
+    assert (name, left, float(since)) == (TARGET, 1, 10.000002)
+    sound(keyed, now=12)
+    assert keyed.call("crossing.delivered", TARGET, numbers[2], now=12) == 1
+    assert keyed.call("crossing.waiting", now=12)[1] == []
+    sound(keyed, now=12)
+
+
+def test_the_deliverer_is_woken_by_the_first_entry_after_a_look(keyed: Keyed) -> None:
+    for jid in "abc":
+        keyed.put(jid)
+        send(keyed, jid)
+    assert keyed.server.llen("ql:crossing_wake") == 1
+    keyed.call("crossing.due", now=0)
+    assert keyed.server.llen("ql:crossing_wake") == 0
+    keyed.put("d")
+    send(keyed, "d")
+    assert keyed.server.llen("ql:crossing_wake") == 1
+
+
+def test_each_state_that_may_leave(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("later", 0, delay=100)
+    keyed.put("ended", 0, queue="one")
+    [job] = keyed.take(queue="one", now=1)
+    keyed.call("complete", "ended", job["token"], "one", "{}", now=2)
+    keyed.put("failed", 0, queue="two", retries=3)
+    [job] = keyed.take(queue="two", now=1)
+    keyed.call("fail", "failed", job["token"], "g", "m", now=2)
+    keyed.put("stalled", 0, queue="three")
+    keyed.take(queue="three", now=1)
+    keyed.call("timeout", "stalled", now=2)
+    jids = ("later", "ended", "failed", "stalled")
+    assert send(keyed, *jids, now=3) == {}
+    assert len(entries(keyed, 3)) == 1
+    sound(keyed, now=3)
+    assert deliver(keyed, mail, 4) == 1
+    sound(keyed, mail, now=4)
+    states = {jid: mail.job(jid, 4)["state"] for jid in jids}
+    assert states == {
+        "later": "scheduled",
+        "ended": "waiting",
+        "failed": "waiting",
+        "stalled": "waiting",
+    }
+    assert mail.job("failed", 4)["remaining"] == 3
+    assert mail.job("failed", 4)["failure"]["group"] == "g"
+    assert "later" not in [job["jid"] for job in mail.take(queue="mail", now=99)]
+    assert [job["jid"] for job in mail.take(queue="mail", now=100)] == ["later"]
+
+
+def test_a_delay_counts_from_the_delivery(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("a", delay=500)
+    send(keyed, "a", delay=10)
+    deliver(keyed, mail, 5)
+    assert mail.take(queue="mail", now=14) == []
+    assert [job["jid"] for job in mail.take(queue="mail", now=15)] == ["a"]
+
+
+def test_what_has_to_do_with_others_stays(keyed: Keyed) -> None:
+    keyed.put("first", 0, queue="one")
+    keyed.put("second", 0, depends='["first"]')
+    keyed.put("running", 0, queue="two")
+    keyed.take(queue="two", now=0)
+    keyed.call("workflow.put", "flow", "w", "{}", "m", "queue", "k", "{}", 0, 1,
+               "workflow", "flow", now=0)  # fmt: skip
+    keyed.put("bad", 0)
+    keyed.server.hset("ql:j:bad", "data", "{")
+    refused = send(keyed, "first", "second", "running", "m", "bad", "gone")
+    assert {jid: text.partition(":")[0] for jid, text in refused.items()} == {
+        "first": "Job first has dependents",
+        "second": "Job second waits for other jobs",
+        "running": "Job running is running",
+        "m": "Job m belongs to a workflow, which stays",
+        "bad": "data is not JSON",
+        "gone": "Job gone does not exist",
+    }
+    assert entries(keyed) == []
+    keyed.server.hset("ql:j:bad", "data", "{}")
+    sound(keyed)
+
+
+def test_what_uses_results_or_is_waited_for_by_its_spawner_stays(keyed: Keyed) -> None:
+    keyed.put("spawner", 0, queue="one")
+    [job] = keyed.take(queue="one")
+    item = ("child", "queue", "k", "{}", 0, 0)
+    keyed.call("spawn", "spawner", job["token"], "w", *item, now=0)
+    assert "has spawned jobs, or was spawned" in send(keyed, "child")["child"]
+    keyed.put("user", 0, depends='["child"]')
+    keyed.call("depends", "user", "off", "all", now=0)
+    assert "uses results" in send(keyed, "user")["user"]
+
+
+def test_who_arrives_takes_its_unique_key(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("old", unique="k")
+    mail.put("new", unique="k", queue="mail")
+    send(keyed, "old")
+    deliver(keyed, mail)
+    assert mail.server.get("mail:unique:k") == "old"
+    assert {job["jid"] for job in mail.take(queue="mail")} == {"old", "new"}
+    sound(keyed, mail)
+
+
+def test_a_job_may_come_back(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("a")
+    send(keyed, "a")
+    deliver(keyed, mail)
+    send(mail, "a", now=1)
+    assert mail.call("moved", "a", now=1) == [TARGET]
+    deliver(mail, keyed, 1)
+    assert keyed.call("moved", "a", now=1) == [""]
+    assert keyed.job("a", 1)["state"] == "waiting"
+    sound(keyed, mail, now=1)
+
+
+def test_where_jobs_went_is_forgotten_after_a_week(keyed: Keyed) -> None:
+    keyed.put("a")
+    send(keyed, "a")
+    assert 0 < keyed.server.ttl("ql:moved:a") <= 7 * DAY
+    keyed.put("b", 7 * DAY + 1)
+    send(keyed, "b", now=7 * DAY + 1)
+    assert keyed.server.zrange("ql:moved", 0, -1) == ["b"]
+    assert keyed.server.exists("ql:moved:a") == 0
+
+
+def test_large_jobs_are_several_entries(keyed: Keyed, mail: Keyed) -> None:
+    data = '"' + "x" * 200_000 + '"'
+    for jid in "abcde":
+        keyed.put(jid, data=data)
+    assert send(keyed, *"abcde") == {}
+    assert [len(entry[2][1:][: int(entry[2][0])]) for entry in entries(keyed)] == [2, 2]
+    assert deliver(keyed, mail) == 2
+    assert deliver(keyed, mail) == 1
+    assert len(mail.take(queue="mail")) == 5
+    sound(keyed, mail)
+
+
+def test_who_waits_for_the_end_hears_that_it_has_gone(keyed: Keyed) -> None:
+    keyed.put("a")
+    [name] = keyed.call("await", "me", 10, "job", "a", now=0)
+    send(keyed, "a")
+    assert keyed.server.llen(name) == 1
+
+
+def test_the_audit_finds_what_is_wrong(keyed: Keyed) -> None:
+    for jid in "ab":
+        keyed.put(jid)
+        send(keyed, jid)
+    server = keyed.server
+    server.lmove(f"ql:crossing:{TARGET}", f"ql:crossing:{TARGET}")
+    server.persist("ql:moved:a")
+    server.zrem("ql:crossing", TARGET)
+    server.zadd("ql:crossing", {"nobody": 1})
+    found = " ".join(keyed.violations())
+    for words in (
+        "not in order",
+        "kept for ever",
+        "is not listed",
+        "nothing waits for",
+    ):
+        assert words in found
+
+
+# Dependencies on jobs of other namespaces.
+
+
+def end(mail: Keyed, how: str, *more: Any, jid: str = "real", now: Any = 5) -> None:
+    [job] = mail.take(queue="letters", now=now)
+    assert job["jid"] == jid
+    args = {"complete": ("letters", "{}"), "fail": ("oops", "it failed")}[how]
+    mail.call(how, jid, job["token"], *args, *more, now=now)
+
+
+def test_a_job_waits_for_one_of_another_namespace(keyed: Keyed, mail: Keyed) -> None:
+    mail.call("config.set", "jobs-history-count", 0, now=0)
+    keyed.call("config.set", "jobs-history-count", 0, now=0)
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    put_after(keyed, "b", "real", 2)
+    stand_in = keyed.job("real", 2)
+    assert (stand_in["state"], stand_in["elsewhere"]) == ("depends", "mail")
+    assert (stand_in["queue"], stand_in["klass"]) == ("letters", "shop.write")
+    exchange(3, home=keyed, mail=mail)
+    assert keyed.take(now=4) == []
+    assert keyed.take(queue="letters", now=4) == []
+    end(mail, "complete", "result", "[1,2]", "result_ttl", 100)
+    assert mail.call("get", "real", now=5) is None
+    assert keyed.take(now=5) == []
+    exchange(6, home=keyed, mail=mail)
+    assert {job["jid"] for job in keyed.take(now=7)} == {"a", "b"}
+    assert keyed.call("needs", "a", now=7) == ["real", 0]
+    assert keyed.call("results", "real", now=7) == ["[1,2]"]
+    assert 0 < keyed.server.ttl("ql:result:real") <= 100
+    sound(keyed, mail, now=7)
+
+
+def test_the_real_job_may_have_ended_before(keyed: Keyed, mail: Keyed) -> None:
+    mail.put("real", 1, queue="letters")
+    end(mail, "complete", "result", '"x"')
+    put_after(keyed, "a", "real", 6)
+    exchange(6, home=keyed, mail=mail)
+    assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
+    # The next one finds the stand-in complete.
+    put_after(keyed, "b", "real", 8)
+    assert [job["jid"] for job in keyed.take(now=8)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [("block", "depends"), ("cancel", "canceled"), ("run", "waiting")],
+)
+def test_what_fails_elsewhere_fails_here(
+    keyed: Keyed, mail: Keyed, policy: str, state: str
+) -> None:
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2, on_failure=policy)
+    exchange(3, home=keyed, mail=mail)
+    end(mail, "fail")
+    exchange(6, home=keyed, mail=mail)
+    assert keyed.job("real", 6)["failure"]["message"] == "it failed"
+    assert keyed.job("a", 6)["state"] == state
+    # It is put back there, and completed.
+    assert keyed.call("revive", "real", now=7) == 0
+    assert keyed.call("unfail", "queue", "oops", now=7) == 0
+    sound(keyed, now=7)
+    assert mail.call("revive", "real", now=7) == 1
+    end(mail, "complete", now=8)
+    exchange(9, home=keyed, mail=mail)
+    assert keyed.job("real", 9)["state"] == "complete"
+    assert keyed.job("a", 9)["state"] == ("waiting" if policy == "block" else state)
+
+
+@pytest.mark.parametrize("unknown", [True, False])
+def test_what_is_canceled_or_unknown_there_is_gone_here(
+    keyed: Keyed, mail: Keyed, unknown: bool
+) -> None:
+    if not unknown:
+        mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    put_after(keyed, "b", "real", 2, on_failure="run")
+    if not unknown:
+        exchange(3, home=keyed, mail=mail)
+        mail.call("cancel", "real", now=4)
+    exchange(5, home=keyed, mail=mail)
+    assert keyed.call("get", "real", now=5) is None
+    assert keyed.job("a", 5)["failure"]["group"] == "dependency-canceled"
+    assert keyed.job("b", 5)["state"] == "waiting"
+
+
+def test_a_watch_follows_a_job_that_was_moved(keyed: Keyed, mail: Keyed) -> None:
+    third = Keyed(keyed.core.with_prefix("third:"))
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    mail.call("send.each", "third", "letters", 0, "real", now=3)
+    exchange(4, home=keyed, mail=mail, third=third)
+    end(third, "complete")
+    exchange(6, home=keyed, mail=mail, third=third)
+    assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
+
+
+def test_a_stand_in_and_what_is_watched_stay_what_they_are(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    exchange(3, home=keyed, mail=mail)
+    assert "awaited by jobs of other namespaces" in send(mail, "real", now=4)["real"]
+    for command in (
+        ("put", "w", "q", "real", "k", "{}", 0),
+        ("requeue", "w", "q", "real", "k", "{}", 0),
+        ("put.many", "w", "real", "q", "k", "{}", 0, 0),
+        ("seal", "real"),
+    ):
+        assert "stands for one in namespace mail" in keyed.refusal(*command, now=4)
+    [_, refused] = keyed.call("move.each", "q", 0, "real", now=4)
+    assert "stands for one" in refused[1]
+    assert keyed.call("put", "w", "q", "real", "k", "{}", 0, "absent", 1, now=4) is None
+    sound(keyed, mail, now=4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "{}", '{"home":"h","jobs":{"a":["x","q"]}}', '{"home":1,"jobs":{}}',
+     '{"home":"h","jobs":{"a":["","q","k"]}}', '{"home":"h","jobs":{"a":"x"}}'],
+)  # fmt: skip
+def test_bad_stand_ins_are_refused(keyed: Keyed, text: str) -> None:
+    put = ("put", "w", "q", "a", "k", "{}", 0, "depends", '["a2"]', "stand_ins", text)
+    assert "stand_ins must be" in keyed.refusal(*put, now=0)
