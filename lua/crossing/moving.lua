@@ -71,9 +71,8 @@ local function options_of(jid, record, delay)
       options[#options + 1] = value
     end
   end
-  local due = record.state == 'scheduled'
-    and delay == 0
-    and call('ZSCORE', key.place(record.queue, 'scheduled'), jid)
+  local place = key.place(record.queue, 'scheduled')
+  local due = delay == 0 and (record.scheduled or record.state == 'scheduled' and call('ZSCORE', place, jid))
   add('at', due)
   add('priority', Record.text('priority', record.priority))
   add('retries', Record.text('retries', record.retries))
@@ -106,7 +105,7 @@ local function more_of(jid, record)
     more.remaining, more.crashes =
       Record.read('remaining', record.remaining), Record.read('crashes', record.crashes)
   end
-  return cjson.encode(more)
+  return more
 end
 
 -- A complete job is in other books than one that is canceled.
@@ -137,7 +136,7 @@ local function tidy(made)
   SortedSet.remove(name, old)
 end
 
--- The arguments of the put there, which will not be refused.
+-- The arguments of the put there.
 local function put_of(jid, record, parcel)
   local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
   local options = options_of(jid, record, tonumber(parcel.delay))
@@ -145,21 +144,28 @@ local function put_of(jid, record, parcel)
   for n = 1, #options do
     put[#put + 1] = options[n]
   end
-  PutOptions.parse('send.each', put, 1, 7, #put)
-  put[1], put[2] = jid, parcel.queue
   return put
 end
 
--- Takes a job out, and adds what makes it to the `parcel` for the entry: more, and what the put there is given.
-function Moving.send_one(jid, parcel)
-  local record = leaving(jid)
-  local put, more = put_of(jid, record, parcel), more_of(jid, record)
-  parcel.more[#parcel.more + 1] = more
-  parcel.bytes = parcel.bytes + #more
+-- Adds to the parcel for the entry what makes a job: the put there, and what is said beyond that.
+function Moving.add(parcel, jid, record, more)
+  local put = put_of(jid, record, parcel)
+  if parcel.checked then
+    PutOptions.parse('send.each', put, 1, 7, #put) -- It will not be refused there.
+  end
+  put[1], put[2] = jid, parcel.queue
+  parcel.more[#parcel.more + 1] = cjson.encode(more)
+  parcel.bytes = parcel.bytes + #parcel.more[#parcel.more]
   for n = 1, #put do
     parcel.puts[#parcel.puts + 1] = put[n]
     parcel.bytes = parcel.bytes + #put[n]
   end
+end
+
+-- Takes a job out, for the parcel.
+function Moving.send_one(jid, parcel)
+  local record = leaving(jid)
+  Moving.add(parcel, jid, record, more_of(jid, record))
   take_out(jid, record)
   call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
   call('ZADD', key.moved(), NumberFormat.now(), jid)
@@ -169,7 +175,7 @@ function Moving.send_one(jid, parcel)
 end
 
 function Moving.parcel(target, queue, delay)
-  return { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+  return { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
 end
 
 -- Writes the entry.
@@ -183,7 +189,9 @@ function Moving.close(parcel)
       end
     end
     Crossing.write(parcel.target, 'receive', args)
-    tidy(number)
+    if call('EXISTS', key.moved()) == 1 then
+      tidy(number)
+    end
     parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
   end
 end
@@ -202,6 +210,10 @@ local function restore(jid, more)
     call('ZADD', key.tracked(), NumberFormat.now(), jid)
   end
   History.restore(jid, more.history or {})
+  if more.home then
+    Watchers.add(jid, more.home)
+    StandIns.take_results(jid, more.needs, more.results)
+  end
   if call('DEL', key.moved_to(jid)) == 1 then
     call('ZREM', key.moved(), jid)
   end
