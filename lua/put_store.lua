@@ -130,7 +130,8 @@ local function clear_rare(job, old)
     'limit_key',
     'ordered',
     'fair_by',
-    'bound'
+    'bound',
+    'elsewhere'
   )
 end
 

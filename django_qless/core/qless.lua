@@ -5191,6 +5191,11 @@ function StandIns.make(job)
   end
 end
 
+-- The real job has been moved here: it takes the place of what stood for it.
+function StandIns.gives_way(old)
+  return scope.arriving and not old.more.bound
+end
+
 -- It stands for another job: what would make it a job of its own is refused.
 function StandIns.refuse(command, jid, elsewhere)
   modules.Errors.raise(
@@ -5298,6 +5303,9 @@ function ENDS.complete(jid, record, result, ttl)
   modules.Workflow.moved(record.workflow, StandIns.counted(record), 'complete')
   modules.ResultWaiters.ended(jid)
   modules.Spawned.done(jid, record.spawners)
+  if record.watched then
+    modules.Watchers.tell(jid, 'complete')
+  end
   modules.Dependencies.release({ jid }, { [jid] = true })
   modules.Expiry.after(1)
 end
@@ -7826,7 +7834,8 @@ local function clear_rare(job, old)
     'limit_key',
     'ordered',
     'fair_by',
-    'bound'
+    'bound',
+    'elsewhere'
   )
 end
 
@@ -9808,6 +9817,7 @@ function Moving.receive(args, i)
   for n = 1, number do
     mores[n] = modules.Arguments.json('receive', 'more', args[i + n])
   end
+  scope.arriving = true
   local plan = modules.PutMany.plan('receive', args, i + number + 1, { lenient = true })
   if #plan.jobs ~= number then
     modules.Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
@@ -9852,7 +9862,7 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
-  elseif job.old and job.old.more.elsewhere and not job.left_alone then
+  elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job.old) then
     modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end
@@ -10973,6 +10983,68 @@ function Schedules.forget(id)
     call('HDEL', key.declared_schedules(), id)
     call('HDEL', key.template(id), unpack(OURS))
   end
+end
+end
+elseif module_name == 'Watchers' then
+return function()
+local Watchers = {}
+modules.Watchers = Watchers
+-- crossing/watchers.lua
+-- Watchers: namespaces that have stand-ins for a job of this one, and hear how it ends. A job that is watched has the
+-- field `watched`. What has failed may go on, so it is watched until it is complete or gone.
+
+-- How a job has ended, as the arguments of `ended`.
+local function complete(jid)
+  local result, ttl = call('GET', key.result(jid)), call('TTL', key.result(jid))
+  return { jid, 'complete', result or '', modules.NumberFormat.whole(math.max(ttl, 1)) }
+end
+
+local function failed(jid)
+  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
+  return { jid, 'failed', tostring(failure.group or 'failed'), tostring(failure.message or '') }
+end
+
+local HOW = { complete = complete, failed = failed }
+
+local function outcome(jid, state)
+  return HOW[state] and HOW[state](jid) or { jid, 'canceled' }
+end
+
+-- The job, which was watched, has ended so: complete, failed or canceled.
+function Watchers.tell(jid, state)
+  local args = outcome(jid, state)
+  for _, name in ipairs(call('SMEMBERS', key.watchers(jid))) do
+    modules.Crossing.write(name, 'ended', args)
+  end
+  if state ~= 'failed' then
+    call('DEL', key.watchers(jid))
+    if state == 'complete' then
+      call('HDEL', key.job(jid), 'watched')
+    end
+  end
+end
+
+-- This namespace hears how the job ends.
+function Watchers.add(jid, name)
+  call('SADD', key.watchers(jid), name)
+  call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
+end
+
+-- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
+function Watchers.watch(args, i)
+  local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
+  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
+  local target = elsewhere or not state and call('GET', key.moved_to(jid))
+  if target then
+    modules.Crossing.write(target, 'watch', { jid, name })
+    return 0
+  elseif state and state ~= 'complete' then
+    Watchers.add(jid, name)
+  end
+  if not state or HOW[state] then
+    modules.Crossing.write(name, 'ended', outcome(jid, state))
+  end
+  return 1
 end
 end
 elseif module_name == 'AuditCrossing' then
@@ -12534,68 +12606,6 @@ end
 -- schedule.marks -> name, text, name, text …
 function ScheduleView.marks()
   return call('HGETALL', key.schedule_marks())
-end
-end
-elseif module_name == 'Watchers' then
-return function()
-local Watchers = {}
-modules.Watchers = Watchers
--- crossing/watchers.lua
--- Watchers: namespaces that have stand-ins for a job of this one, and hear how it ends. A job that is watched has the
--- field `watched`. What has failed may go on, so it is watched until it is complete or gone.
-
--- How a job has ended, as the arguments of `ended`.
-local function complete(jid)
-  local result, ttl = call('GET', key.result(jid)), call('TTL', key.result(jid))
-  return { jid, 'complete', result or '', modules.NumberFormat.whole(math.max(ttl, 1)) }
-end
-
-local function failed(jid)
-  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
-  return { jid, 'failed', tostring(failure.group or 'failed'), tostring(failure.message or '') }
-end
-
-local HOW = { complete = complete, failed = failed }
-
-local function outcome(jid, state)
-  return HOW[state] and HOW[state](jid) or { jid, 'canceled' }
-end
-
--- The job, which was watched, has ended so: complete, failed or canceled.
-function Watchers.tell(jid, state)
-  local args = outcome(jid, state)
-  for _, name in ipairs(call('SMEMBERS', key.watchers(jid))) do
-    modules.Crossing.write(name, 'ended', args)
-  end
-  if state ~= 'failed' then
-    call('DEL', key.watchers(jid))
-    if state == 'complete' then
-      call('HDEL', key.job(jid), 'watched')
-    end
-  end
-end
-
--- This namespace hears how the job ends.
-function Watchers.add(jid, name)
-  call('SADD', key.watchers(jid), name)
-  call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
-end
-
--- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
-function Watchers.watch(args, i)
-  local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
-  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
-  local target = elsewhere or not state and call('GET', key.moved_to(jid))
-  if target then
-    modules.Crossing.write(target, 'watch', { jid, name })
-    return 0
-  elseif state and state ~= 'complete' then
-    Watchers.add(jid, name)
-  end
-  if not state or HOW[state] then
-    modules.Crossing.write(name, 'ended', outcome(jid, state))
-  end
-  return 1
 end
 end
 elseif module_name == 'Worker' then

@@ -248,6 +248,7 @@ function Moving.receive(args, i)
   for n = 1, number do
     mores[n] = Arguments.json('receive', 'more', args[i + n])
   end
+  scope.arriving = true
   local plan = PutMany.plan('receive', args, i + number + 1, { lenient = true })
   if #plan.jobs ~= number then
     Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)

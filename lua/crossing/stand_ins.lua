@@ -50,6 +50,11 @@ function StandIns.make(job)
   end
 end
 
+-- The real job has been moved here: it takes the place of what stood for it.
+function StandIns.gives_way(old)
+  return scope.arriving and not old.more.bound
+end
+
 -- It stands for another job: what would make it a job of its own is refused.
 function StandIns.refuse(command, jid, elsewhere)
   Errors.raise(
@@ -157,6 +162,9 @@ function ENDS.complete(jid, record, result, ttl)
   Workflow.moved(record.workflow, StandIns.counted(record), 'complete')
   ResultWaiters.ended(jid)
   Spawned.done(jid, record.spawners)
+  if record.watched then
+    Watchers.tell(jid, 'complete')
+  end
   Dependencies.release({ jid }, { [jid] = true })
   Expiry.after(1)
 end
