@@ -257,9 +257,9 @@ class Workflow:
             )
 
     def check_alias(self, alias: str, whose: str, queue: str) -> None:
-        """Raise InvalidOption for what is in another namespace; the first one decides.
+        """Raise InvalidOption for a job in another namespace than the first one.
 
-        `alias` is that of the namespace, which has the queue of the job `whose`.
+        `alias` is the namespace that has the queue of the job `whose`.
         """
         if self._alias is None or (
             self._queue is None and alias in conf.namespaces_of(self._alias)
