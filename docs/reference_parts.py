@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 
@@ -54,6 +55,7 @@ def prose(docstring: str | None) -> str:
     return "\n".join([*out, "```"] if inside else out)
 
 
+@cache
 def field_docs(cls: type) -> dict[str, tuple[str, str]]:
     """Return the type of each field that a class annotates, and what is said of it.
 

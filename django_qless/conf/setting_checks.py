@@ -115,7 +115,7 @@ def embedded(value: Any) -> Iterator[Problem]:
 
 
 def options(value: Any) -> Iterator[Problem]:
-    """Options of redis-py's connections, but for those that the client sets."""
+    """Options of redis-py's connections, except those that the client sets."""
     if not isinstance(value, Mapping):
         yield Problem(" must be a dict.")
         return

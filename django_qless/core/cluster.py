@@ -177,7 +177,7 @@ class NodeConnection(_OfNode, RedisConnection):
 
 
 class NodeSSLConnection(_OfNode, SSLConnection):
-    """The same with TLS."""
+    """A connection to the node that has the slot, with TLS."""
 
     def _connect(self) -> Any:
         self.host, self.port = drive(self.slot_map.find(self._lookup()))
@@ -193,7 +193,7 @@ class AsyncNodeConnection(_OfNode, RedisAsyncConnection):
 
 
 class AsyncNodeSSLConnection(_OfNode, AsyncSSLConnection):
-    """The same with TLS."""
+    """A connection to the node that has the slot, with TLS."""
 
     async def _connect(self) -> None:
         self.host, self.port = await adrive(self.slot_map.find(self._lookup()))

@@ -59,7 +59,7 @@ def of_call(
 ) -> str:
     """Return the key that a function makes of a job's arguments, "" for none.
 
-    Raises InvalidOption if it does not take them, or makes something else of them.
+    Raises InvalidOption if it does not take them, or returns neither a text nor None.
     """
     try:
         text = unique(*args, **kwargs)

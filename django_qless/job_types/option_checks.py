@@ -321,7 +321,7 @@ def exceptions(value: Any) -> tuple[type[BaseException] | str, ...]:
 
 
 def strings(what: str) -> Callable[[Any], tuple[str, ...]]:
-    """Return the check of a list of texts, each once; `what` says which."""
+    """Return the check of a list of texts, without repetitions; `what` names them."""
 
     def check(value: Any) -> tuple[str, ...]:
         if isinstance(value, str) or not isinstance(value, Iterable):

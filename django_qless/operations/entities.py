@@ -88,7 +88,7 @@ class QueueEntities(OfAlias):
             offset += len(found)
 
     def bring_back(self, *entities: Any) -> int:
-        """Bring these dead entities back, all without arguments; return how many."""
+        """Bring these dead entities back, or all if none is named; return how many."""
         return drive(self._bring_back(self.client, entities))
 
     async def abring_back(self, *entities: Any) -> int:
@@ -96,7 +96,7 @@ class QueueEntities(OfAlias):
         return await adrive(self._bring_back(self.aclient, entities))
 
     def delete_dead(self, *entities: Any) -> int:
-        """Delete these dead entities, all without arguments; return how many."""
+        """Delete these dead entities, or all if none is named; return how many."""
         return drive(self._delete_dead(self.client, entities))
 
     async def adelete_dead(self, *entities: Any) -> int:

@@ -97,7 +97,10 @@ class QueueHandle(Queue):
 
 
 class Queues(OfAlias):
-    """Queues by name."""
+    """Queues by name: `queues["mail"]`, also one without jobs yet.
+
+    Iterating yields the names of all known queues.
+    """
 
     def __getitem__(self, name: str) -> QueueHandle:
         alias = routing.queue_namespace(self.alias, name)
@@ -130,7 +133,10 @@ class JobPage(NamedTuple):
 
 
 class Jobs(OfAlias):
-    """Jobs by id."""
+    """Jobs by id: `jobs["0abc…"]` is a handle. Raises JobNotFound.
+
+    `jid in jobs` asks whether there is such a job.
+    """
 
     def __getitem__(self, jid: str) -> JobHandle[Any]:
         handle = self.get(jid)
@@ -279,7 +285,10 @@ class Failures(OfAlias):
 
 
 class Config(OfAlias):
-    """Options of the namespace."""
+    """Options of the core in a namespace, such as `jobs-history`; see the settings.
+
+    What is set here overrides CONFIG until it is unset.
+    """
 
     all = blocking(Client.config_all)
     aall = awaitable(AsyncClient.config_all)
@@ -301,7 +310,7 @@ class Tags(OfAlias):
 
 
 class TrackedJobs(OfAlias):
-    """Jobs that operators track."""
+    """Jobs that operators track: the server publishes their events."""
 
     jobs = blocking(Client.tracked)
     ajobs = awaitable(AsyncClient.tracked)

@@ -32,7 +32,8 @@ class SchedulePage(NamedTuple):
 class RecurringJobs(OfAlias):
     """Recurring jobs by id, declared in code or dynamic.
 
-    Their handles act on them: `recurring["shop.jobs.report"].pause()`.
+    Their handles act on them: `recurring["shop.jobs.report"].pause()`. Raises
+    ScheduleNotFound. Iterating yields all handles.
     """
 
     def __getitem__(self, schedule: str) -> RecurringHandle:

@@ -70,7 +70,7 @@ def _aasking(hook: Callable[..., Any], run: AsyncRun) -> AsyncRun:
 
 
 def _check(hook: Callable[..., Any], answer: object) -> None:
-    """Raise Fail if the answer of a hook refuses the job, TypeError if it is none."""
+    """Raise Fail if a hook refuses the job, TypeError if it returns no valid answer."""
     if answer is True:
         return
     if answer is False:

@@ -288,7 +288,7 @@ def _check_options(job_type: JobType, options: Options, *, in_python: bool) -> N
 
 
 def _check_namespace(job_type: JobType, options: Options) -> None:
-    """Raise InvalidOption for a second schedule of one id in another namespace."""
+    """Raise InvalidOption if another namespace has a schedule of this id."""
     declared = job_type.options
     if options.alias == declared.alias:
         whose = f"{job_type.name}: recur: its schedules are where its own queue is"

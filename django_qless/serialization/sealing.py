@@ -134,7 +134,9 @@ def _unpack(method: str, raw: bytes) -> bytes:
         reader = zlib.decompressobj()
         found = reader.decompress(raw, MOST_OPENED_BYTES)
         if reader.unconsumed_tail or not reader.eof:
-            raise ValueError(f"it has no end within {MOST_OPENED_BYTES:,} bytes")
+            raise ValueError(
+                f"it is incomplete, or longer than {MOST_OPENED_BYTES:,} bytes uncompressed"
+            )
         return found
     return _unpack_zstd(raw)
 
@@ -153,7 +155,9 @@ def _unpack_zstd(raw: bytes) -> bytes:
     reader: Any = module.ZstdDecompressor()
     found = reader.decompress(raw, MOST_OPENED_BYTES)
     if not reader.eof:
-        raise ValueError(f"it has no end within {MOST_OPENED_BYTES:,} bytes")
+        raise ValueError(
+            f"it is incomplete, or longer than {MOST_OPENED_BYTES:,} bytes uncompressed"
+        )
     return found
 
 

@@ -83,7 +83,7 @@ def wanted_replicas(client: Client) -> int:
 
 
 def _check_replicas(info: Mapping[str, str | int], wanted: int) -> None:
-    """Raise CannotStart where REPLICAS are wanted and there never was one.
+    """Raise CannotStart if REPLICAS is set and the server never had a replica.
 
     The server keeps a backlog for an hour for replicas that it has lost: those may come
     back, and jobs must run until then.

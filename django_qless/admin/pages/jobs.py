@@ -94,7 +94,7 @@ class Jobs(Page):
     template = "jobs.html"
 
     def answer(self) -> HttpResponseBase:
-        """Return the page; for an id alone, of a job elsewhere, redirect to that."""
+        """Return the page; redirect to the job if an id in another namespace is searched."""
         asked = {name: str(value) for name, value in self.request.GET.items() if value}
         jid = asked.get("jid", "")
         if asked.keys() <= {"jid", "alias"} and jid and not set(jid) & set("*?"):

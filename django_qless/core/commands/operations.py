@@ -126,7 +126,8 @@ class OperationCommands:
 
     @command
     def meta(self) -> Command[dict[str, Any]]:
-        """Return the namespace's record: its clock, its last token, its skews."""
+        """Return the namespace's record: its clock, its last token, and how often the clock
+        was set back."""
         return Command("meta", (), "read", json.loads)
 
     @command

@@ -107,7 +107,7 @@ class PageCommands(JobReader[J]):
         """Return up to `count` (at most 250) of the failure groups.
 
         `order`: "count" for the largest first, "last" for those in which a job has failed
-        most lately.
+        most recently.
         """
         start, number = arguments.page(offset, count)
         args = (

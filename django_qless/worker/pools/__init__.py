@@ -31,8 +31,8 @@ class Pool(NamedTuple):
     def one_job_each(self) -> bool:
         """True if each child runs one job at a time.
 
-        Such a child is killed when the lock on its running job is lost; others are told
-        to drop the job.
+        Such a child is killed when the lock on its running job is lost; a child with many
+        jobs is told to drop the job.
         """
         return self.child is not None
 

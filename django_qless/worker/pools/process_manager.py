@@ -115,7 +115,7 @@ class ProcessManager:
         *,
         quiet: bool,
     ) -> None:
-        """Start a child that calls `run`; the rest initializes its shared state."""
+        """Start a child that calls `run`; the other arguments begin its shared state."""
         shared = SharedState(slots=max(SLOTS, 4 * self.concurrency))
         shared.crash_reports = crash_reports
         shared.floats[shared_state.HEARTBEAT_INTERVAL] = heartbeat_interval
