@@ -14,7 +14,7 @@ class Element(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A form: where it is sent, how, and what it sends if nobody touches it."""
+    """A form: where it is sent, how, and what it sends if it is left as it is."""
 
     action: str
     method: str

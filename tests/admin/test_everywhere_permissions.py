@@ -150,7 +150,7 @@ def test_who_may_do_what(
 ) -> None:
     """Each POST is answered as the rule says; only who may changes something.
 
-    The token is that of the asking page; without it nobody changes anything.
+    The token is that of the asking page; without it nothing is changed.
     """
     browser = people.client_of(kind, enforce_csrf_checks=True)
     browser.cookies["csrftoken"] = TOKEN

@@ -1,7 +1,7 @@
 """Scripts that say what an operation has changed, and let keys age by a clock of one's own.
 
 LOOK takes from all keys their time to live, and AGE gives it back before the next operation: so
-nothing ends while nobody looks.
+nothing ends unseen.
 """
 
 #: A hash that says of each key what it held and how long it had to live. No key of the core's.

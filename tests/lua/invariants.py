@@ -1,7 +1,7 @@
 """The invariants of a namespace, judged from all its keys: a second opinion on `audit`.
 
 Written apart from the Lua core, from the description of the keys only. It wants a
-namespace at rest: nobody may write while it reads.
+namespace at rest: nothing may be written while it reads.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def told_later(space: Namespace) -> set[str]:
 
 
 def circles(space: Namespace) -> Iterator[str]:
-    """Take away, again and again, the jobs that wait for nobody: none may be left."""
+    """Take away, again and again, the jobs that wait for no other: none may be left."""
     waits = {
         jid: set(space.content.get(f"j:{jid}-dependencies", [])) for jid in space.jobs
     }

@@ -165,7 +165,7 @@ class Leaks:
         return self.known[call.name]
 
     def make(self, call: Made, fault: Fault, other: int) -> None:
-        """Make a call with which something goes wrong; its reply is nobody's concern.
+        """Make a call with which something goes wrong; its reply does not matter.
 
         It sees the same keys as the call behind it, others, or none.
         """

@@ -137,7 +137,7 @@ def test_a_lost_lock_ends_the_attempt_when_its_grace_is_over(held: Keyed) -> Non
         {"when": 80.25, "what": "lost", **BY},
         {"when": 80.25, "what": "popped", "worker": "other"},
     ]
-    # Nobody knew before that it was to be run again: it has not waited.
+    # It was not known before that it was to run again: it has not waited.
     assert waited(held, again["token"], 80.25) == 0
 
 

@@ -313,7 +313,7 @@ def test_a_field_that_cannot_be_read(
     scene.meddle()
     scene.work()
     if place in (failed, complete) and field == "state":
-        # In no place, so that nobody comes across it but who asks for it.
+        # In no place, so that only a question for this job finds it.
         named = "\n".join(keyed.violations(scene.now))
         for jid in scene.victims:
             assert jid in named

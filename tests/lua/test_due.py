@@ -17,7 +17,7 @@ DUE, LATER = 10, 1000
 
 @pytest.fixture
 def delayed(keyed: Keyed) -> Keyed:
-    """A job that falls due at 10 and one that does at 1000; nobody pops."""
+    """A job that falls due at 10 and one that does at 1000; none is popped."""
     keyed.put("due", 0, delay=DUE, tags=["tag"])
     keyed.put("later", 0, delay=LATER, tags=["tag"])
     keyed.put("waits", 0, queue="other", depends=["due", "later"])

@@ -176,7 +176,7 @@ def test_who_waits_for_the_type_is_the_next_of_its_key(keyed: Keyed) -> None:
           for jid in ("j1", "urgent")}  # fmt: skip
     assert by == {"j1": "type", "urgent": "key"}
     keyed.call("cancel", "j0", now=START + 3)
-    # Should nobody take the called one, the other is looked at.
+    # If the called one is not taken, the other is looked at.
     openings = "ql:q:queue-openings"
     assert keyed.server.zscore(openings, "key:klass:k") == START + 8
     assert jids(keyed.take(now=START + 3)) == ["j1"]

@@ -81,7 +81,7 @@ def test_what_an_old_client_does_ends_a_token(keyed: Keyed) -> None:
 
 
 def test_the_empty_token_opens_nothing(core: Core) -> None:
-    """Jobs popped before there was a record have no token, and nobody may guess one."""
+    """Jobs popped before there was a record have no token, and none can be guessed."""
     core.put("jid")
     core.pop()
     keyed = Keyed(core)

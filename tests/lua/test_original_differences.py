@@ -172,7 +172,7 @@ def test_numbers_among_tags_are_texts_and_none_is_there_twice(core: Core) -> Non
 
 @pytest.mark.parametrize("command", ["unfail", "retry"])
 def test_unfail_and_retry_make_their_queue_known(core: Core, command: str) -> None:
-    """Otherwise nobody who asks for the queues would see the jobs there."""
+    """Otherwise a list of the queues would not show the jobs there."""
     if command == "unfail":
         fail(core, "jid")
         core.old("unfail", 9, "other", "group")

@@ -4,7 +4,7 @@ And it takes as many commands of the server for it: what is asked for twice show
 
     python -m tests.lua.test_recorded          writes it anew, where a change is meant
 
-The operations are random, so that nobody has thought of them; what is right about them
+The operations are random, so they are not only those that a person thought of; what is right about them
 others tell: here it only has to be the same. Valkey keeps small sets and hashes in the order
 in which they were filled, so the record is made there.
 """

@@ -71,7 +71,7 @@ def test_each_end_is_told(keyed: Keyed, verb: tuple[Any, ...]) -> None:
     look(keyed, "a")
     keyed.settle([settlement("a", token, *verb)])
     if verb == ("unknown", 0):
-        assert told(keyed) == 0  # It is the first time that nobody knows it.
+        assert told(keyed) == 0  # For the first time no waiter is known.
         verb = ("fail", "g", "m")
         keyed.settle([settlement("a", keyed.token("a", 1), *verb)], now=1)
     assert told(keyed) == 1

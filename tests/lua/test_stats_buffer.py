@@ -1,4 +1,4 @@
-"""Samples of few jobs wait in a journal: nobody who asks can tell."""
+"""Samples of few jobs wait in a journal, and answers do not show it."""
 
 from __future__ import annotations
 

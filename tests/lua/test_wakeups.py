@@ -444,7 +444,7 @@ def test_somebody_idle_looks_after_the_end_of_the_grace(keyed: Keyed) -> None:
     tokens = {job["jid"]: job["token"] for job in keyed.take()}
     keyed.call("heartbeat", "held", tokens["held"], now=50)
     keyed.call("config.set", "queue-max-concurrency", 1, now=50)
-    # The queue is full, so nobody can see yet that the other lock is lost.
+    # The queue is full, so the other lock cannot be seen to be lost yet.
     seconds, names = wait(keyed, "idle", now=61)
     assert seconds == pytest.approx(60, abs=0.01)
     keyed.settle([settlement("held", tokens["held"], "complete")], now=62)

@@ -35,7 +35,7 @@ OLD = "an-older-token-of-it"
         (None, "", "", 404),
         ("", "Bearer ", "?token=", 404),
         ([], "Bearer ", "?token=", 404),
-        # A setting that the system check refuses lets nobody in.
+        # A setting that the system check refuses lets no one in.
         ("short", "Bearer short", "", 404),
         ([TOKEN, "short"], f"Bearer {TOKEN}", "", 404),
         (7, "Bearer 7", "", 404),

@@ -45,7 +45,7 @@ IMMEDIATE = {"immediate": {"BACKEND": installed.IMMEDIATE}}
 
 
 class Shop:
-    """An app, and a package beside it, whose modules nobody has imported."""
+    """An app, and a package beside it, whose modules have not been imported."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
@@ -113,7 +113,7 @@ class TestApps:
     ) -> None:
         qless.put("", "default", "x", f"{shop.app}.anywhere.hello", '{"v":1}')
         qless.put("", "default", "y", f"{shop.app}.anywhere.plain", '{"v":1}')
-        with pytest.raises(SystemExit):  # nobody serves the queue
+        with pytest.raises(SystemExit):  # no worker serves the queue
             call_command("qless_doctor", "--no-audit")
         told = capsys.readouterr().out
         assert f"jobs named '{shop.app}.anywhere.plain' are waiting" in told

@@ -1,4 +1,4 @@
-"""Tasks with arguments and results that nobody is to see."""
+"""Tasks with arguments and results that must not be seen."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ class Gate:
                 # As long as this end is open, jobs go through at once.
                 self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
             except OSError:
-                # Nobody waits yet.
+                # No job waits yet.
                 if time.monotonic() > deadline:
-                    raise AssertionError("nobody came to the gate") from None
+                    raise AssertionError("no job came to the gate") from None
                 time.sleep(0.005)
 
     def close(self) -> None:

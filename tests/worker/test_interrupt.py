@@ -31,7 +31,7 @@ def spin() -> None:
     until = time.monotonic() + 30
     while time.monotonic() < until:
         pass
-    raise AssertionError("nobody has interrupted")
+    raise AssertionError("nothing has interrupted it")
 
 
 def in_main(work: Callable[[], Any]) -> Any:
@@ -162,7 +162,7 @@ class TestThreads:
         try:
             with pytest.raises(ShuttingDown):
                 ThreadScope(token, None).run(job)
-            # No job runs: the handler finds nobody, and the exception hits nobody.
+            # No job runs: the handler finds no job, and the exception hits none.
             os.kill(os.getpid(), signal.SIGUSR2)
         finally:
             signal.signal(signal.SIGUSR2, before)

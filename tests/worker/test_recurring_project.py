@@ -162,7 +162,7 @@ def test_a_tick_whose_worker_is_killed_puts_each_row_once(
     assert client.result("news.Feed.refresh-1") == ROWS - 2000
     poll(lambda: not any(client.queue("feeds").counts()[1:3]), what="an empty queue")
     assert Counter(ledger.all()) == {f"row {pk}": 1 for pk in range(1, ROWS + 1)}
-    # Ticks and rows have been put by nobody else.
+    # Ticks and rows have not been put by anything else.
     assert client.completed_count() == ROWS + 1
     listed = json.loads(project.manage("qless_recurring", "list", "--json"))
     counts = {each["name"]: each["count"] for each in listed}
@@ -190,7 +190,7 @@ def test_cron_schedules_tick_whichever_queues_a_worker_serves(
 def test_a_server_that_lost_its_data_gets_what_is_declared_again(
     project: Project, client: Client, server: Server
 ) -> None:
-    """The worker goes on meanwhile, and nobody restarts it."""
+    """The worker goes on meanwhile, and is not restarted."""
     settings = project.folder / "news_settings.py"
     settings.write_text(
         settings.read_text()

@@ -25,7 +25,7 @@ def test_a_server_that_was_killed_and_comes_back(tmp_path: Path, pool: str) -> N
         for a in FLAVOURS:
             stage.run_of(f"{a}hold")
         server.kill()
-        # They end while nobody can hear of it.
+        # They end while the worker cannot hear of it.
         stage.latch().open()
         for a in FLAVOURS:
             assert stage.end_of(f"{a}hold").end

@@ -11,7 +11,7 @@ from django_qless.admin import listing
 listing.SEARCH_SECONDS = 0
 
 LONGEST = 60
-"""Seconds that a job holds its worker, if nobody takes it away."""
+"""Seconds that a job holds its worker, unless it is taken away."""
 
 
 @job("live")
