@@ -174,6 +174,27 @@ def test_one_that_is_held_back_for_nothing_leaves_all_lists(
     assert jids(taken)[:1] == [left]
 
 
+def test_one_whose_record_is_gone_holds_nobody_up(keyed: Keyed) -> None:
+    assert one_of(keyed, 3) == ["j0"]
+    keyed.server.delete("ql:j:j1")
+    keyed.call("cancel", "j0", now=START + 2)
+    assert keyed.server.zrange(ASIDE, 0, -1) == []
+    assert jids(keyed.take(now=START + 2)) == ["j2"]
+
+
+def test_a_limit_that_is_held_no_longer_calls_others(keyed: Keyed) -> None:
+    limit(keyed, KEY, 1)
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k")
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.server.hdel("ql:config", KEY)
+    keyed.server.hset("ql:config", "klass-rate-per-key", "9/h")
+    keyed.server.zadd("ql:q:queue-openings", {"key:klass:k": START + 999})
+    assert keyed.take(now=START + 101) == []  # the notice
+    assert jids(keyed.take(1, now=START + 201)) == ["j0"]
+    assert held_back(keyed, now=START + 201) == 0
+
+
 def test_a_look_of_an_order_comes_again_after_a_minute(keyed: Keyed) -> None:
     for n in range(2):
         keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
