@@ -243,6 +243,16 @@ def seconds(text: str) -> float:
     return number
 
 
+def weight(text: str) -> float:
+    """Read a queue's weight, from 0."""
+    number = _number(text)
+    if not 0 <= number < float("inf"):
+        raise ArgumentTypeError(
+            f"{text!r} is not a weight: give a number from 0, where 0 is never"
+        )
+    return number
+
+
 def positive_seconds(text: str) -> float:
     """Read a number of seconds above 0."""
     number = _number(text)

@@ -18,7 +18,7 @@ from django_qless.management.base import (
     add_no_input,
     integer,
     positive_seconds,
-    seconds,
+    weight,
 )
 from django_qless.management.output import canceled_text, counted, table
 from django_qless.management.status import queue_table
@@ -64,7 +64,7 @@ class Command(SubcommandsCommand):
         )
         limit.add_argument(
             "--weight",
-            type=seconds,
+            type=weight,
             help="its share in the lottery reserver; 0: none",
         )
         held = self.add("held", self.held, "the limits that hold back its jobs")
