@@ -174,6 +174,27 @@ def test_one_that_is_held_back_for_nothing_leaves_all_lists(
     assert jids(taken)[:1] == [left]
 
 
+def test_one_whose_record_is_gone_holds_nobody_up(keyed: Keyed) -> None:
+    assert one_of(keyed, 3) == ["j0"]
+    keyed.server.delete("ql:j:j1")
+    keyed.call("cancel", "j0", now=START + 2)
+    assert keyed.server.zrange(ASIDE, 0, -1) == []
+    assert jids(keyed.take(now=START + 2)) == ["j2"]
+
+
+def test_a_limit_that_is_held_no_longer_calls_others(keyed: Keyed) -> None:
+    limit(keyed, KEY, 1)
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k")
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.server.hdel("ql:config", KEY)
+    keyed.server.hset("ql:config", "klass-rate-per-key", "9/h")
+    keyed.server.zadd("ql:q:queue-openings", {"key:klass:k": START + 999})
+    assert keyed.take(now=START + 101) == []  # the notice
+    assert jids(keyed.take(1, now=START + 201)) == ["j0"]
+    assert held_back(keyed, now=START + 201) == 0
+
+
 def test_a_look_of_an_order_comes_again_after_a_minute(keyed: Keyed) -> None:
     for n in range(2):
         keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
@@ -314,100 +335,15 @@ def test_one_tenant_alone_leaves_nothing(keyed: Keyed) -> None:
     assert not keyed.server.hexists("ql:j:a", "called")
 
 
-# Rates.
-
-BUCKETS = "ql:limit:queue:queue:buckets"
-
-
-def test_starts_are_counted_in_a_hundred_buckets_a_window(keyed: Keyed) -> None:
-    limit(keyed, "queue-rate", "10001/100s")
-    for n, after in enumerate([0, 0.5, 0.99, 1, 3]):
-        keyed.put(f"j{n}", START)
-        assert len(keyed.take(1, now=START + after)) == 1
-    found = keyed.server.hgetall(BUCKETS)
-    assert found.pop("rate") == "10001/100"
-    assert {float(ends) - START: int(n) for ends, n in found.items()} == {
-        1: 3,
-        2: 1,
-        4: 1,
-    }
-
-
-def test_a_window_of_buckets_opens_when_the_oldest_has_left_it(keyed: Keyed) -> None:
-    limit(keyed, "queue-rate", "10001/100s")
-    keyed.put("j", START)
-    full = {f"{START + ends:.0f}": 3334 for ends in (5, 1, 9)}
-    keyed.server.hset(BUCKETS, mapping={**full, "rate": "10001/100"})
-    rest = keyed.settle([], 1, now=START + 20, wait=1000).rest
-    assert float(rest[0]) == pytest.approx(1 + 100 - 20, abs=0.01)
-
-
-def test_no_start_is_no_bucket(keyed: Keyed) -> None:
-    limit(keyed, "queue-rate", "10001/100s")
-    keyed.put("j", START, delay=100)
-    assert keyed.take(now=START) == []
-    assert not keyed.server.exists(BUCKETS)
-
-
-def test_a_queue_whose_last_start_is_left_waits_for_no_window(keyed: Keyed) -> None:
-    limit(keyed, "queue-rate", "2/50s")
+def test_one_that_still_stands_for_its_tenant_goes_on_standing(keyed: Keyed) -> None:
     limit(keyed, "queue-max-concurrency", 1)
+    keyed.call("config.set", "queue-heartbeat", 1000, now=START)
+    keyed.put("long", START)
+    assert jids(keyed.take(now=START)) == ["long"]
     for n in range(2):
-        keyed.put(f"j{n}", START)
-    assert len(keyed.take(now=START)) == 1
-    assert float(keyed.settle([], 1, now=START + 1, wait=1000).rest[0]) > 50
-
-
-@pytest.mark.parametrize("start", ["x", "1:00001:5/1.2.3", "1:00001:5/", "::"])
-def test_starts_of_which_the_rate_is_not_known_are_not_judged(
-    keyed: Keyed, start: str
-) -> None:
-    keyed.put("j", START)
-    keyed.server.zadd("ql:limit:queue:queue:starts", {start: START})
-    keyed.server.hset(BUCKETS, mapping={f"{START:.0f}": 5, "rate": start})
-    assert keyed.violations(START) == []
-
-
-# What pages show.
-
-
-def shown(keyed: Keyed, kind: str, now: float) -> dict[str, object]:
-    """Return the limit of this kind that holds jobs back."""
-    limits = keyed.json("limits", "queue", now=now)["limits"]
-    [found] = [each for each in limits if each["kind"] == kind]
-    return dict(found)
-
-
-def test_a_key_belongs_to_limits_of_keys_and_of_tenants_alone(keyed: Keyed) -> None:
-    limit(keyed, TYPE, 1)
-    for n in range(3):
-        tenant = "small" if n < 2 else "big"
-        keyed.put(f"j{n}", START + n / 10, fair_by=tenant, limit_key="k")
-    assert jids(keyed.take(now=START + 1)) == ["j0"]
-    assert "key" not in shown(keyed, "type", START + 1)
-    assert shown(keyed, "type", START + 1)["type"] == "klass"
-    held = keyed.job("j2", START + 1)["limits"]
-    assert held["held_back_by"] == {"kind": "type", "type": "klass"}
-    assert (held["key"], held["fair_by"]) == ("k", "big")
-
-
-def test_an_order_is_no_limit_of_a_number(keyed: Keyed) -> None:
-    limit(keyed, KEY, 2)
-    limit(keyed, "klass-rate-per-key", "5/m")
-    for n in range(2):
-        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
-    assert jids(keyed.take(now=START + 1)) == ["j0"]
-    found = shown(keyed, "order", START + 1)
-    assert not {"most", "rate", "running", "started"} & set(found)
-    assert (found["key"], found["type"]) == ("k", "klass")
-
-
-def test_only_a_job_under_limits_shows_them(keyed: Keyed) -> None:
-    keyed.put("plain", START, klass="other")
-    assert "limits" not in keyed.job("plain", START)
-    limit(keyed, TYPE, 1)
-    keyed.put("j", START)
-    assert "limits" not in keyed.job("j", START)
-    keyed.take(now=START)
-    assert "limits" in keyed.job("j", START)
-    assert "limits" not in keyed.job("plain", START)
+        keyed.put(f"j{n}", START + n, fair_by="t")
+    look = opening(keyed, "fair:queue:t")
+    assert keyed.take(now=START + look) == []
+    assert opening(keyed, "fair:queue:t") == look + 60
+    assert keyed.server.zrange("ql:limit:fair:queue:t:called", 0, -1) == ["j0"]
+    assert keyed.server.zrange("ql:q:queue-work", 0, -1) == ["j0"]

@@ -138,6 +138,7 @@ def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
     assert len(keyed.take(now=START)) == 2
     shown = keyed.json("limits", "queue", now=START)
     assert shown["queue"] == {"kind": "queue", "most": 2, "running": 2}
+    assert shown["limits"] == []
     limit(keyed, "queue-max-concurrency", 1)
     assert keyed.json("limits", "queue", now=START)["queue"]["most"] == 1
     limit(keyed, "queue-max-concurrency", 0)

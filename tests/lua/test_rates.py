@@ -175,3 +175,55 @@ def test_a_rate_that_cannot_be_read_is_refused(
 )
 def test_these_are_rates(keyed: Keyed, text: str) -> None:
     keyed.call("config.set", "q-rate", text, now=1)
+
+
+BUCKETS = "ql:limit:queue:queue:buckets"
+
+
+def test_starts_are_counted_in_a_hundred_buckets_a_window(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "10001/100s")
+    for n, after in enumerate([0, 0.5, 0.99, 1, 3]):
+        keyed.put(f"j{n}", START)
+        assert len(keyed.take(1, now=START + after)) == 1
+    found = keyed.server.hgetall(BUCKETS)
+    assert found.pop("rate") == "10001/100"
+    assert {float(ends) - START: int(n) for ends, n in found.items()} == {
+        1: 3,
+        2: 1,
+        4: 1,
+    }
+
+
+def test_a_window_of_buckets_opens_when_the_oldest_has_left_it(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "10001/100s")
+    keyed.put("j", START)
+    full = {f"{START + ends:.0f}": 3334 for ends in (5, 1, 9)}
+    keyed.server.hset(BUCKETS, mapping={**full, "rate": "10001/100"})
+    rest = keyed.settle([], 1, now=START + 20, wait=1000).rest
+    assert float(rest[0]) == pytest.approx(1 + 100 - 20, abs=0.01)
+
+
+def test_no_start_is_no_bucket(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "10001/100s")
+    keyed.put("j", START, delay=100)
+    assert keyed.take(now=START) == []
+    assert not keyed.server.exists(BUCKETS)
+
+
+def test_a_queue_whose_last_start_is_left_waits_for_no_window(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "2/50s")
+    limit(keyed, "queue-max-concurrency", 1)
+    for n in range(2):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == 1
+    assert float(keyed.settle([], 1, now=START + 1, wait=1000).rest[0]) > 50
+
+
+@pytest.mark.parametrize("start", ["x", "1:00001:5/1.2.3", "1:00001:5/", "::"])
+def test_starts_of_which_the_rate_is_not_known_are_not_judged(
+    keyed: Keyed, start: str
+) -> None:
+    keyed.put("j", START)
+    keyed.server.zadd("ql:limit:queue:queue:starts", {start: START})
+    keyed.server.hset(BUCKETS, mapping={f"{START:.0f}": 5, "rate": start})
+    assert keyed.violations(START) == []

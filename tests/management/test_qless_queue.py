@@ -72,3 +72,9 @@ def test_empty_then_forget(qless) -> None:
     assert "canceled: 2 jobs" in text
     run("qless_queue", "forget", "mail")
     assert list(queues) == []
+
+
+@pytest.mark.parametrize("weight", ["-1", "inf", "many"])
+def test_a_weight_that_is_none_is_refused(weight: str) -> None:
+    with pytest.raises(CommandError, match="is not a weight: give a number from 0"):
+        run("qless_queue", "limit", "mail", f"--weight={weight}")

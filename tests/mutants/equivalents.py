@@ -161,6 +161,24 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/limits/limits.lua",
+        "if record.holds then",
+        "if true then",
+        "It spares commands: who holds nothing has nothing to give back.",
+    ),
+    Equivalent(
+        "lua/limits/rates.lua",
+        "if call('EXISTS', buckets) == 1 then",
+        "if true then",
+        "It spares commands: where there are no buckets none is counted.",
+    ),
+    Equivalent(
+        "lua/limits/turns.lua",
+        "if job.ordered and job.limit_key and not job.turn then",
+        "if job.ordered and job.limit_key then",
+        "It spares commands: who has a position keeps it.",
+    ),
+    Equivalent(
+        "lua/limits/limits.lua",
         "if #freed > 0 then",
         "if #freed >= 0 then",
         "It spares a command: what is written then stands there already.",

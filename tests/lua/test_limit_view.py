@@ -1,0 +1,51 @@
+"""Limits as pages show them."""
+
+from __future__ import annotations
+
+from tests.lua.keyed import Keyed
+from tests.lua.test_limits import START, jids, limit
+
+TYPE = "klass-max-concurrency-of-type"
+KEY = "klass-max-concurrency-per-key"
+
+
+def shown(keyed: Keyed, kind: str, now: float) -> dict[str, object]:
+    """Return the limit of this kind that holds jobs back."""
+    limits = keyed.json("limits", "queue", now=now)["limits"]
+    [found] = [each for each in limits if each["kind"] == kind]
+    return dict(found)
+
+
+def test_a_key_belongs_to_limits_of_keys_and_of_tenants_alone(keyed: Keyed) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(3):
+        tenant = "small" if n < 2 else "big"
+        keyed.put(f"j{n}", START + n / 10, fair_by=tenant, limit_key="k")
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    assert "key" not in shown(keyed, "type", START + 1)
+    assert shown(keyed, "type", START + 1)["type"] == "klass"
+    held = keyed.job("j2", START + 1)["limits"]
+    assert held["held_back_by"] == {"kind": "type", "type": "klass"}
+    assert (held["key"], held["fair_by"]) == ("k", "big")
+
+
+def test_an_order_is_no_limit_of_a_number(keyed: Keyed) -> None:
+    limit(keyed, KEY, 2)
+    limit(keyed, "klass-rate-per-key", "5/m")
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    found = shown(keyed, "order", START + 1)
+    assert not {"most", "rate", "running", "started"} & set(found)
+    assert (found["key"], found["type"]) == ("k", "klass")
+
+
+def test_only_a_job_under_limits_shows_them(keyed: Keyed) -> None:
+    keyed.put("plain", START, klass="other")
+    assert "limits" not in keyed.job("plain", START)
+    limit(keyed, TYPE, 1)
+    keyed.put("j", START)
+    assert "limits" not in keyed.job("j", START)
+    keyed.take(now=START)
+    assert "limits" in keyed.job("j", START)
+    assert "limits" not in keyed.job("plain", START)
