@@ -177,7 +177,9 @@ class LoneChild:
     def push(self, klass: str, latches: Sequence[Path], batch: int) -> None:
         """Push a payload onto an entity for each latch."""
         payloads = [
-            Payload(at.name, json.dumps({"v": 1, "entity": at.name}), json.dumps(str(at)))
+            Payload(
+                at.name, json.dumps({"v": 1, "entity": at.name}), json.dumps(str(at))
+            )
             for at in latches
         ]
         self.client.push("", "q", klass, payloads, batch=batch)
