@@ -1,6 +1,6 @@
 """Entities per second of one worker, each with one payload, beside plain jobs.
 
-What stands in the column of the floor are the plain jobs of the same repetition. On a busy
+What stands in the column of the floor are plain jobs, measured just before. On a busy
 machine rates depend on what else runs; what they cost the processors hardly does.
 """
 
@@ -31,8 +31,8 @@ class Rate(NamedTuple):
 def measure(server: Server, *, quick: bool) -> Iterator[Figure]:
     """The rate of a worker on entities, and on plain jobs."""
     count = 5000 if quick else 20000
-    plain = _rate(server, "fill", "default", count)
     for line, (fill, queue) in LINES.items():
+        plain = _rate(server, "fill", "default", count)
         rate = _rate(server, fill, queue, count)
         least, most = Goal(at_least=0.5, of_floor=True), Goal(at_most=2, of_floor=True)
         yield Figure(TABLE + ": entities/s", line, rate[0], plain[0], least)

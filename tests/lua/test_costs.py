@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.lua.entities import Entities
 from tests.lua.keyed import Keyed, settlement
 
 #: As often as a call is made: the first of a second looks after more.
@@ -123,6 +124,23 @@ def test_a_settlement_alone(busy: Keyed) -> None:
 
     words = "hmget*2 time exists rpush*2 publish hset*2 zrem*2 zadd"
     assert cost(busy, settle) == counted(words)
+
+
+def test_an_entity_with_the_next_one(keyed: Keyed) -> None:
+    """Beside what a job costs: its entity, its payloads, its lists."""
+    entities = Entities(keyed)
+    entities.push_many([(f"e{n}", n, "", "") for n in range(3 * TRIES)])
+    [held] = keyed.settle([], 1, ["orders"], now="*", request="c:1").jobs
+    requests = iter(range(2, 100))
+
+    def settle() -> None:
+        nonlocal held
+        done = settlement(held["jid"], held["token"], "complete", held="0.001")
+        request = f"c:{next(requests)}"
+        [held] = keyed.settle([done], 1, ["orders"], now="*", request=request).jobs
+
+    more = "hmget*2 exists*2 del zrange renamenx zrem"
+    assert cost(keyed, settle) - counted(SETTLE) == counted(more)
 
 
 def test_a_batch_of_new_jobs(busy: Keyed) -> None:
