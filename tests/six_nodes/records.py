@@ -108,5 +108,7 @@ class Acknowledgements(Lines):
             self.waiting.discard(name)
             if kind == "waited":
                 self.waited += 1
+            elif kind == "broken":
+                self.refused[rest[0]] += 1
             else:
                 self.in_vain[name] = rest[0]
