@@ -175,6 +175,12 @@ class Cluster:
         """Return the running nodes that are primaries of slots."""
         return [node for node in self.running if slots_of(node)]
 
+    def replicas_of(self, primary: Node) -> list[Node]:
+        """Return the running nodes that follow a primary."""
+        words = [line.split() for line in _nodes(primary).splitlines()]
+        found = {each[0] for each in words if each[3] == primary.id}
+        return [node for node in self.running if node.id in found]
+
     def move(
         self,
         prefix: str,

@@ -89,6 +89,12 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "ERR": (Remedy.NONE, exceptions.ServerError),
 }
 
+#: Errors after which it is not known whether a request was executed, if it was sent.
+NO_ANSWER = ("LOST", "TIMEOUT")
+
+#: How the node of a cluster says that a slot is, or will be, at another one.
+REDIRECTIONS = ("MOVED", "ASK")
+
 # redis-py takes the code off the text of these. Subclasses come before their parents.
 CODES: tuple[tuple[type[Exception], str], ...] = (
     (redis_exceptions.NoScriptError, "NOSCRIPT"),
@@ -155,6 +161,9 @@ def to_qless_error(
     """
     code = code or code_of(error)
     text = str(error).removeprefix(f"{code} ")
+    if code in REDIRECTIONS:
+        # Without the word it is a number and an address.
+        text = f"{code} {text}"
     kind = TABLE.get(code, TABLE["ERR"])[1]
     if kind is exceptions.ConnectionLost:
         if not (was_sent(error) if sent is None else sent):
@@ -196,10 +205,11 @@ def repeat_request(
     """
     deadline = monotonic() + seconds
     waits = backoff()
-    loaded = sent = False
+    loaded = sent = is_unknown = False
     while True:
         code = code_of(error)
         sent = sent or was_sent(error)
+        is_unknown = is_unknown or (code in NO_ANSWER and was_sent(error))
         remedy, _ = TABLE.get(code, TABLE["ERR"])
         is_refused = remedy is Remedy.FOLLOW and not connection.is_of_cluster
         if remedy is Remedy.NONE or is_refused:
@@ -209,7 +219,14 @@ def repeat_request(
             pause = next(waits)
             if monotonic() + pause > deadline:
                 reads = command.kind == "read"
-                raise to_qless_error(error, code, reads=reads, sent=sent) from error
+                last = to_qless_error(error, code, reads=reads, sent=sent)
+                if is_unknown and not reads:
+                    # Nothing was written now, but an earlier attempt may have been heard.
+                    last = exceptions.ConnectionLost(last.detail)
+                elif remedy is Remedy.FOLLOW:
+                    # The nodes do not agree yet where the slot is.
+                    last = exceptions.ServerBusy(last.detail)
+                raise last from error
             if remedy is Remedy.FOLLOW:
                 yield connection.follow(error)
             elif remedy is Remedy.RECONNECT:

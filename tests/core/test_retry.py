@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis import exceptions as theirs
 
 from django_qless.core import exceptions as ours
+from django_qless.core import retry
 from django_qless.core.protocol import pack_command
 from django_qless.core.request import Command, Steps
 from django_qless.core.retry import code_of, repeat_request, to_qless_error
@@ -171,6 +172,40 @@ def test_when_patience_ends_the_last_error_is_raised(
     _, steps = conversation(error, seconds=-1)
     with pytest.raises(raised):
         next(steps)
+
+
+def test_a_cluster_whose_nodes_do_not_agree_is_busy() -> None:
+    """It is no mistake in the settings, which would keep a worker from starting."""
+    script, moved = Script("ql:", "auto", LIBRARY), theirs.MovedError("1 a:7000")
+    connection: Any = Said(is_of_cluster=True)
+    steps = repeat_request(moved, connection, script, CALL, "me:7", -1)
+    with pytest.raises(ours.ServerBusy, match="MOVED 1 a:7000"):
+        next(steps)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        theirs.ClusterDownError("CLUSTERDOWN The cluster is down"),
+        theirs.ReadOnlyError("replica"),
+        theirs.MovedError("1 a:7000"),
+    ],
+)
+def test_an_attempt_without_an_answer_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch, last: Exception
+) -> None:
+    """The last one wrote nothing, but the first may have been executed."""
+    script, connection = Script("ql:", "auto", LIBRARY), Said(is_of_cluster=True)
+    times = iter((0.0, 0.0, 100.0))
+    monkeypatch.setattr(retry, "monotonic", lambda: next(times))
+    lost: Any = theirs.ConnectionError("gone")
+    steps = repeat_request(lost, cast("Any", connection), script, CALL, "me:7", 10)
+    assert next(steps) == "hang up"
+    assert steps.send(None) == 0.0
+    assert steps.send(None) == script.request(CALL, "me:7")
+    with pytest.raises(ours.ConnectionLost) as raised:
+        steps.throw(last)
+    assert type(raised.value) is ours.ConnectionLost
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 #: Ticks that may be on their way when the workers end.
 LAST = 5
 
+#: Seconds for which a worker runs what it has reserved at the former primary, before it
+#: hears that the reservation was lost.
+HELD = 5.0
+
 #: What a node logs when it has become a primary, after the moment.
 ELECTED = re.compile(r"(\d+ \w+ \d{4} \d\d:\d\d:\d\d)\.(\d+) . Failover election won")
 
@@ -51,10 +55,10 @@ class Elections:
         """Return whether the end of the first run may have been lost before the second."""
         return any(
             first.queue in failover.queues
-            and first.at < failover.over
-            and failover.promoted < second.at
+            and first.at < failover.over + HELD
+            and failover.failed < second.at
             for failover in self.failovers
-        ) or any(first.at < moment < second.at for moment in self.unplanned)
+        ) or any(first.at - HELD < moment < second.at for moment in self.unplanned)
 
 
 @dataclass

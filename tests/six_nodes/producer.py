@@ -3,8 +3,8 @@
     python -m tests.six_nodes.producer FILE PAUSE blocking|asyncio
 
 Lines of the file: `ok NAME QUEUE` for a job that was acknowledged, `refused QUEUE ERROR`
-for a call that failed, and of waits for jobs `waiting NAME`, then `waited NAME` or
-`in-vain NAME ERROR`.
+for a call that failed, and of waits for jobs `waiting NAME`, then `waited NAME`,
+`in-vain NAME ERROR` without a result, or `broken NAME ERROR` without an answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ django.setup()
 
 from django_qless import workflow  # noqa: E402
 from django_qless.core import NotReplicated  # noqa: E402
-from django_qless.exceptions import QlessError  # noqa: E402
+from django_qless.exceptions import NoResult, QlessError  # noqa: E402
 from tests.six_nodes import QUEUES  # noqa: E402
 from tests.six_nodes.jobs import note  # noqa: E402
 
@@ -94,8 +94,10 @@ def waits(notes: Notes, queue: str, pause: float) -> None:
             notes.write(f"waiting {name}")
             try:
                 handle.wait(timeout=PATIENCE)
-            except QlessError as error:
+            except NoResult as error:
                 notes.write(f"in-vain {name} {type(error).__name__}")
+            except QlessError as error:
+                notes.write(f"broken {name} {type(error).__name__}")
             else:
                 notes.write(f"waited {name}")
 

@@ -83,6 +83,8 @@ class Acknowledgements(Lines):
         #: The jobs that were acknowledged, and how many of each queue.
         self.names: set[str] = set()
         self.of_queue: Counter[str] = Counter()
+        #: The lines about each queue, of jobs and of refused calls.
+        self.answers: Counter[str] = Counter()
         #: Calls that were refused, by their error.
         self.refused: Counter[str] = Counter()
         #: Jobs that are waited for, and those for which that was in vain, with the error.
@@ -96,7 +98,9 @@ class Acknowledgements(Lines):
         if kind == "ok":
             self.names.add(name)
             self.of_queue[rest[0]] += 1
+            self.answers[rest[0]] += 1
         elif kind == "refused":
+            self.answers[name] += 1
             self.refused[rest[0]] += 1
         elif kind == "waiting":
             self.waiting.add(name)
@@ -104,5 +108,7 @@ class Acknowledgements(Lines):
             self.waiting.discard(name)
             if kind == "waited":
                 self.waited += 1
+            elif kind == "broken":
+                self.refused[rest[0]] += 1
             else:
                 self.in_vain[name] = rest[0]

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.clusters import has_slot, slot_of, slots_of
+from tests.clusters import Node, has_slot, slot_of, slots_of
 from tests.real_servers import available_kinds, poll
 from tests.six_nodes import QUEUES, judge
 from tests.six_nodes.judge import Failover, Outcome
@@ -24,6 +24,9 @@ from tests.six_nodes.scene import CONSUMERS, Scene
 
 #: Seconds after a promotion in which all workers must run jobs of all queues again.
 WITHIN = 10.0
+
+#: Calls that are answered while a replica is behind.
+UNSAFE = 4
 
 
 class Trouble(NamedTuple):
@@ -52,7 +55,10 @@ def under_load(
             moves.append(reshard(scene, number))
             if number * trouble.failovers // trouble.reshards == len(failovers):
                 queue = QUEUES[number % len(QUEUES)]
-                failovers.append(fail_over(scene, queue, hang=trouble.hang))
+                behind = len(failovers) % 2 == 0
+                failovers.append(
+                    fail_over(scene, queue, hang=trouble.hang, behind=behind)
+                )
             # The load is spread over all of it.
             scene.wait_for_puts(trouble.jobs * (number + 1) // trouble.reshards)
         scene.finish()
@@ -79,16 +85,39 @@ def reshard(scene: Scene, number: int) -> float:
     return moved + max(waits.values()) - began
 
 
-def fail_over(scene: Scene, queue: str, *, hang: bool) -> Failover:
-    """Let the primary of a queue fail; bring it back when all goes on without it."""
+def fall_behind(scene: Scene, queue: str, primary: Node) -> list[Node]:
+    """Stop the replicas of a primary while jobs are enqueued; return them.
+
+    On one machine they are hardly behind: there would be nothing to lose.
+    """
+    replicas, before = scene.cluster.replicas_of(primary), scene.answers(queue)
+    for replica in replicas:
+        replica.hang()
+    # What is on its way to them would still be read.
+    primary.ask("CLIENT", "KILL", "TYPE", "replica")
+    poll(
+        lambda: scene.answers(queue) >= before + UNSAFE,
+        what=f"calls for {queue} are answered without a replica",
+    )
+    return replicas
+
+
+def fail_over(scene: Scene, queue: str, *, hang: bool, behind: bool) -> Failover:
+    """Let the primary of a queue fail; bring it back when all goes on without it.
+
+    Its replica may be `behind`: without what was acknowledged last.
+    """
     prefixes = scene.prefixes
     primary = scene.cluster.of(prefixes[queue])
     hit = [each for each in QUEUES if has_slot(primary, slot_of(prefixes[each]))]
+    replicas = fall_behind(scene, queue, primary) if behind else []
     began = time.time()
     if hang:
         primary.hang()
     else:
         primary.kill()
+    for replica in replicas:
+        replica.go_on()
     for each in hit:
         scene.cluster.of(prefixes[each])
     promoted = time.time()

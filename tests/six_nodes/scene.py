@@ -148,6 +148,11 @@ class Scene:
         counts = self.acknowledged.of_queue
         return counts[queue] if queue else counts.total()
 
+    def answers(self, queue: str) -> int:
+        """Return how many calls for a queue were acknowledged or refused."""
+        self.acknowledged.read()
+        return self.acknowledged.answers[queue]
+
     def wait_for_puts(self, goal: int, queue: str = "") -> None:
         """Return when so many jobs have been acknowledged in all."""
         poll(
@@ -165,6 +170,7 @@ class Scene:
         return poll(
             lambda: self.ledger.waits_since(since, CONSUMERS),
             what="all workers run jobs of all queues",
+            seconds=PATIENCE,
         )
 
     def finish(self) -> None:
