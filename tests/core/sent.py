@@ -23,6 +23,7 @@ from django_qless.core import (
     Settlement,
     Tick,
 )
+from django_qless.core.commands.claims import Claim, ClaimReply
 from django_qless.core.commands.entities import Payload
 from django_qless.core.protocol import Argument, Packed
 from django_qless.core.request import Command, CommandSequence, command
@@ -118,6 +119,13 @@ SAMPLES: dict[str, Any] = {
     "queues": ["q1", "q2"],
     "reason": "r",
     "result": '"done"',
+    "lease": 30.5,
+    "Client.claim.claims": [
+        Claim("u1", "j1", "default"),
+        Claim("u2", "j2", "default/mail", 60, "17.5"),
+    ],
+    "Client.release_claims.claims": [("u1", "j1", "default")],
+    "Client.check_claims.claims": [("u1", ClaimReply("17.5", "j1", "default", True))],
     "sequence": 22,
     "target": "default/mail",
     "result_ttl": 64,
