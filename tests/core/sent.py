@@ -120,12 +120,10 @@ SAMPLES: dict[str, Any] = {
     "reason": "r",
     "result": '"done"',
     "lease": 30.5,
-    "Client.claim.claims": [
+    "claims": [
         Claim("u1", "j1", "default"),
         Claim("u2", "j2", "default/mail", 60, "17.5"),
     ],
-    "Client.release_claims.claims": [("u1", "j1", "default")],
-    "Client.check_claims.claims": [("u1", ClaimReply("17.5", "j1", "default", True))],
     "sequence": 22,
     "target": "default/mail",
     "result_ttl": 64,
@@ -162,6 +160,10 @@ SAMPLES: dict[str, Any] = {
 
 #: What a command is given in place of the sample, or although it could do without.
 ALSO: dict[str, dict[str, Any]] = {
+    "Client.release_claims": {"claims": [("u1", "j1", "default")]},
+    "Client.check_claims": {
+        "claims": [("u1", ClaimReply("17.5", "j1", "default", True))]
+    },
     "Client.beat": {"held": [("j1", "1"), ("j2", "2", None), ("j3", "3", 0.5)]},
     "Client.order": {"order": "stop"},
     "Client.schedule_set": {"every": 60},
