@@ -31,7 +31,7 @@ READS = frozenset(
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
     "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget "
-    "crossing.due crossing.delivered".split()
+    "crossing.due crossing.delivered claim.release".split()
 )
 HEADERS = {
     "read": "#!lua flags=no-writes\n",
