@@ -20,9 +20,10 @@ from django.utils.connection import ConnectionDoesNotExist
 from django_qless import conf
 from django_qless.conf import in_tests
 from django_qless.core import NotReplicated
-from django_qless.enqueue import outage
+from django_qless.enqueue import at_once, outage
 from django_qless.exceptions import InvalidOption
 from django_qless.outbox import entries
+from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django_qless.core import Put
@@ -100,6 +101,14 @@ class Dispatcher:
     async def asend(self, dispatchable: Dispatchable) -> None:
         """Send it now, from asynchronous code."""
         await dispatchable.asend()
+
+    def send_each(self, some: Sequence[Dispatchable]) -> None:
+        """Send what goes to several namespaces now, to all at the same time."""
+        at_once.send_each(some)
+
+    async def asend_each(self, some: Sequence[Dispatchable]) -> None:
+        """Send what goes to several namespaces now, from asynchronous code."""
+        await at_once.asend_each(some)
 
     def send_on_commit(self, dispatchable: Dispatchable) -> None:
         """Send what has waited for a commit.
@@ -179,6 +188,36 @@ async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) ->
         _send_after_commits(dispatchable, transactions)
     else:
         await dispatcher.asend(outage.guarded(dispatchable))
+
+
+def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
+    """Send what goes to several namespaces, each now or when its databases commit.
+
+    What is sent now is sent to all of them at the same time, where it may be: receivers of
+    signals, and what ON_OUTAGE does, belong into this thread.
+    """
+    now = [each for each, transactions in some if not transactions]
+    raises = all(conf.alias(each.alias).on_outage == "raise" for each in now)
+    if len(now) < 2 or not raises or job_enqueued.receivers:
+        for each, transactions in some:
+            send(each, transactions)
+        return
+    for each, transactions in some:
+        if transactions:
+            _send_after_commits(each, transactions)
+    dispatcher.send_each(now)
+
+
+async def asend_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
+    """Asynchronous version of `send_each`."""
+    now = [outage.guarded(each) for each, transactions in some if not transactions]
+    for each, transactions in some:
+        if transactions:
+            _send_after_commits(each, transactions)
+    if len(now) == 1:
+        await dispatcher.asend(now[0])
+    elif now:
+        await dispatcher.asend_each(now)
 
 
 def _send_after_commits(dispatchable: Dispatchable, names: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from django_qless.core.put import PreparedPut, rare_options
 from django_qless.enqueue import context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
+from django_qless.enqueue.placement import check_namespaces, place
 from django_qless.enqueue.puts import MOST_DEPENDENCIES
 from django_qless.enqueue.request import (
     CallArguments,
@@ -52,14 +53,25 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_after_jids", "_alias", "_databases", "_encrypt", "_handle_shape"),
-        *("_jid", "_on_commit", "_packed_keys", "_queue", "_travelling", "context"),
+        *("_after", "_after_jids", "_alias", "_bound", "_databases", "_encrypt"),
+        *(
+            "_handle_shape",
+            "_jid",
+            "_options",
+            "_on_commit",
+            "_packed_keys",
+            "_queue",
+            "_travelling",
+            "context",
+        ),
         *("depends", "has_late_dependencies", "has_many", "is_ordered", "job_type"),
         *("keyed", "prepared", "replaces", "shape"),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
-        _check_namespaces(job_type, options)
+        #: The partition that its dependencies bind its jobs to, "" for none.
+        self._bound = check_namespaces(job_type, options)
+        self._options = options
         self.job_type = job_type
         self._alias, self._queue = options.alias, options.queue
         #: Whether a second enqueue changes the job of the first.
@@ -110,7 +122,19 @@ class EnqueuePlan:
         alias = self._alias
         if alias in routing.unrouted:
             return alias
-        return routing.namespace_of(alias, self._queue)
+        return self._bound or routing.namespace_of(alias, self._queue)
+
+    @property
+    def is_split(self) -> bool:
+        """True if its jobs go to the partitions of a queue, each to its own."""
+        alias = self._alias
+        return alias not in routing.unrouted and bool(
+            routing.partitions_of(alias, self._queue)
+        )
+
+    def namespace_of_entity(self, entity: str) -> str:
+        """Return the namespace of an entity: its queue's partition, if that is split."""
+        return routing.job_namespace(self._alias, self._queue, key=entity)
 
     @property
     def place(self) -> str:
@@ -150,18 +174,20 @@ class EnqueuePlan:
         dependencies enqueued before them.
         """
         context = self.captured_context(self.alias)
-        puts, jids = [], set()
+        puts: dict[str, list[Put]] = {}
+        jids: set[str] = set()
         for jid, job in jobs:
             *dependencies, request = self._with_dependencies(
                 job, jid=jid, context=context
             )
-            puts += [each.put() for each in dependencies]
-            puts.append(request.put()._replace(absent=True))
+            own = puts.setdefault(request.handle.alias, [])
+            own += [each.put() for each in dependencies]
+            own.append(request.put()._replace(absent=True))
             jids.add(jid)
-        if not puts:
-            return 0
-        reply = connections[self.alias].put_many("", puts)
-        return len(jids.difference(reply.skipped, reply.duplicates))
+        for alias, some in puts.items():
+            reply = connections[alias].put_many("", some)
+            jids.difference_update(reply.skipped, reply.duplicates)
+        return len(jids)
 
     def request(
         self,
@@ -180,6 +206,9 @@ class EnqueuePlan:
         `context` is the captured one, if it was captured already.
         """
         alias = self.alias
+        if self.is_split:
+            keyed = (limit_keys, key, jid or self._jid)
+            alias = place(self.job_type, self._options, self._bound, *keyed)
         if context is None:
             context = self.captured_context(alias)
         if self._may_seal(alias) or len(data) > SHORT:
@@ -209,7 +238,8 @@ class EnqueuePlan:
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
         transactions = self.open_transactions(databases)
         pending, context = bool(transactions), self.captured_context(self.alias)
-        if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
+        apart = self.is_split
+        if apart or any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
                 for job in jobs
@@ -235,6 +265,17 @@ class EnqueuePlan:
             )
             for job in jobs
         ], transactions
+
+    def by_namespace(
+        self, requests: Sequence[EnqueueRequest]
+    ) -> dict[str, Sequence[EnqueueRequest]]:
+        """Return requests of this plan by their namespaces, in their order."""
+        if not self.is_split:
+            return {self.alias: requests}
+        found: dict[str, list[EnqueueRequest]] = {}
+        for request in requests:
+            found.setdefault(request.handle.alias, []).append(request)
+        return {**found}
 
     def _may_seal(self, alias: str) -> bool:
         """Return False if jobs are known to be stored there as they are."""
@@ -403,25 +444,3 @@ def _shape(job_type: JobType, options: Options) -> Put:
         at=options.run_at.timestamp() if options.run_at else None,
         expires_at=moment,
     )
-
-
-def _check_namespaces(job_type: JobType, options: Options) -> None:
-    """Raise InvalidOption for what would have to be in two namespaces."""
-    own = routing.namespace(options)
-    for handle in options.after:
-        alias = getattr(handle, "alias", own)
-        if alias != own:
-            queue = getattr(handle, "queue", "")
-            raise InvalidOption(
-                f"{job_type.name}: job {handle.jid} is {routing.place(alias, queue)}; a "
-                f"job {routing.place(own, options.queue)} cannot depend on it"
-                f"{routing.remedy(own)}"
-            )
-    declared = job_type.options
-    if options.alias != declared.alias:
-        return
-    for given, what in ((options.unique, "its unique key"), (options.jid, "a jid")):
-        if given is not None:
-            whose = f"{job_type.name}: {what} holds within one namespace"
-            home = routing.namespace(declared)
-            routing.check_stays(whose, home, declared.queue, options.queue)
