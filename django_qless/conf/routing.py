@@ -71,6 +71,12 @@ def partitions_of(alias: str, queue: str) -> tuple[str, ...]:
     return () if routes is None else routes.partitions.get(queue, ())
 
 
+def split_queue(name: str) -> str:
+    """Return the queue of which a namespace is a partition, "" if it is none."""
+    routes = _routes[name] if name in _routes else _read(name)
+    return "" if routes is None else routes.split.get(name, "")
+
+
 def job_namespace(alias: str, queue: str, *, jid: str = "", key: str = "") -> str:
     """Return the name of the namespace where a job belongs, as the setting is now.
 
