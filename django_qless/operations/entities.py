@@ -211,12 +211,12 @@ class QueueEntities(OfAlias):
         for name in self.namespaces:
             start = max(0, offset - total)
             call = Commands.entities.build(
-                *(None, which, self.queue, start, max(0, count - len(rows)))
+                *(None, which, self.queue, start, max(1, count - len(rows)))
             )
             found = yield from client_of(name).steps(call)
             rows += found.rows
             total += found.total
-        return EntityRows(total, rows)
+        return EntityRows(total, rows[:count])
 
     def _bring_back(self, client: AnyClient, entities: Sequence[Any]) -> Steps[int]:
         left = list(map(str, entities)) or (yield from self._dead_ids(client))
