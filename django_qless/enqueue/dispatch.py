@@ -177,7 +177,7 @@ def open_transactions(whose: str, names: Sequence[str]) -> list[str]:
 def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
     """Send it now, or when these databases, of `open_transactions`, commit."""
     if transactions:
-        _send_after_commits(dispatchable, transactions)
+        _send_after_commits([dispatchable], transactions)
     else:
         dispatcher.send(outage.guarded(dispatchable))
 
@@ -185,7 +185,7 @@ def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
 async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
     """Asynchronous version of `send`."""
     if transactions:
-        _send_after_commits(dispatchable, transactions)
+        _send_after_commits([dispatchable], transactions)
     else:
         await dispatcher.asend(outage.guarded(dispatchable))
 
@@ -196,43 +196,58 @@ def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
     What is sent now is sent to all of them at the same time, where it may be: receivers of
     signals, and what ON_OUTAGE does, belong into this thread.
     """
-    now = [each for each, transactions in some if not transactions]
-    raises = all(conf.alias(each.alias).on_outage == "raise" for each in now)
-    if len(now) < 2 or not raises or job_enqueued.receivers:
-        for each, transactions in some:
-            send(each, transactions)
+    now = _waiting_apart(some)
+    alone = len(now) < 2 or job_enqueued.receivers
+    if not alone and all(conf.alias(each.alias).on_outage == "raise" for each in now):
+        dispatcher.send_each(now)
         return
-    for each, transactions in some:
-        if transactions:
-            _send_after_commits(each, transactions)
-    dispatcher.send_each(now)
+    for each in now:
+        dispatcher.send(outage.guarded(each))
 
 
 async def asend_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
     """Asynchronous version of `send_each`."""
-    now = [outage.guarded(each) for each, transactions in some if not transactions]
-    for each, transactions in some:
-        if transactions:
-            _send_after_commits(each, transactions)
+    now = [outage.guarded(each) for each in _waiting_apart(some)]
     if len(now) == 1:
         await dispatcher.asend(now[0])
     elif now:
         await dispatcher.asend_each(now)
 
 
-def _send_after_commits(dispatchable: Dispatchable, names: Sequence[str]) -> None:
-    """Send it when all these databases have committed; never if one rolls back.
+def _waiting_apart(
+    some: Sequence[tuple[Dispatchable, Sequence[str]]],
+) -> list[Dispatchable]:
+    """Let those wait that await a commit; return the others."""
+    waiting: dict[tuple[str, ...], list[Dispatchable]] = {}
+    now = []
+    for each, transactions in some:
+        if transactions:
+            waiting.setdefault(tuple(transactions), []).append(each)
+        else:
+            now.append(each)
+    for names, those in waiting.items():
+        _send_after_commits(those, names)
+    return now
 
-    It is sent by the dispatcher that was in use when it was enqueued. With the outbox one
-    commit decides, for an entry is in one database: that of the job's rows.
+
+def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> None:
+    """Send these when all these databases have committed; never if one rolls back.
+
+    They are sent by the dispatcher that was in use when they were enqueued. With the outbox
+    one commit decides, for an entry is in one database: that of the job's rows.
     """
-    then = dispatcher
-    if dispatchable.outbox:
-        database = names[-1]
-        kept = entries.keep(dispatchable, database)
-        then.on_commit(database, partial(then.send_on_commit, kept))
-        return
-    dispatchable = outage.guarded(dispatchable)
+    then, database = dispatcher, names[-1]
+    kept = [each for each in some if each.outbox]
+    for each in entries.keep(kept, database) if kept else ():
+        then.on_commit(database, partial(then.send_on_commit, each))
+    for dispatchable in some:
+        if not dispatchable.outbox:
+            _send_after_all(outage.guarded(dispatchable), names, then)
+
+
+def _send_after_all(
+    dispatchable: Dispatchable, names: Sequence[str], then: Dispatcher
+) -> None:
     missing = set(names)
 
     def committed(name: str) -> None:

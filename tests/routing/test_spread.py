@@ -28,6 +28,7 @@ from tests.routing.conftest import PARTITIONS
 from tests.routing.test_producers import Asked
 from tests.schedules.declaring import declaring
 from tests.tasks import work
+from tests.tasks.installed import task_backends
 
 ran: list[Any] = []
 
@@ -103,8 +104,17 @@ def test_jobs_without_a_key_are_spread_evenly_by_each_way_to_enqueue() -> None:
     assert waiting() == [8, 8, 8, 8]
     assert Counter(places(handles)) == dict.fromkeys(PARTITIONS, 8)
     assert {handle.queue for handle in handles} == {"events"}
-    results = [work.echo.using(queue_name="mail").enqueue(1)]
-    assert results[0].id
+
+
+@pytest.mark.usefixtures("split")
+def test_tasks_are_spread_and_their_results_are_found() -> None:
+    task = work.add.using(queue_name="events", backend="open")
+    results = [task.enqueue(number) for number in range(8)]
+    assert waiting() == [2, 2, 2, 2]
+    run_jobs()
+    for number, result in enumerate(results):
+        found = task_backends["open"].get_result(result.id)
+        assert found.return_value == number + 1
 
 
 @pytest.mark.usefixtures("split")
