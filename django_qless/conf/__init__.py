@@ -31,7 +31,9 @@ def namespaces_of(alias: str) -> list[str]:
     found = _names.get(alias)
     if found is None:
         value = raw_setting()
-        routes = namespaces.routes_of(alias, value[alias]) if alias in value else None
+        if alias not in value:
+            return [alias]
+        routes = namespaces.routes_of(alias, value[alias])
         found = _names[alias] = tuple(routes.names) if routes else (alias,)
     return list(found)
 
