@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from django_qless.enqueue.dispatch import Dispatchable
 
 
-def send_each(some: Sequence[Dispatchable]) -> None:
+def send_each(some: Sequence[Dispatchable], *, on_commit: bool = False) -> None:
     """Send these, each to its namespace. Raises when all have ended, if one has failed."""
 
     def send(each: Dispatchable) -> QlessError | None:
         try:
             # A thread has no running job, a context for each has.
-            contexts[id(each)].run(each.send)
+            contexts[id(each)].run(each.send_on_commit if on_commit else each.send)
         except QlessError as error:
             return error
         return None

@@ -119,8 +119,35 @@ class Dispatcher:
         try:
             dispatchable.send_on_commit()
         except NotReplicated as error:
-            jids = ", ".join(handle.jid for handle in error.handles)
-            logger.error("enqueued on commit, but not replicated: %s: %s", jids, error)
+            _log_late(error)
+
+    def send_each_on_commit(self, some: Sequence[Dispatchable]) -> None:
+        """Send what has waited for one commit, to several namespaces at the same time."""
+        if not _may_go_at_once(some):
+            for each in some:
+                self.send_on_commit(each)
+            return
+        try:
+            at_once.send_each(some, on_commit=True)
+        except NotReplicated as error:
+            _log_late(error)
+
+
+def _log_late(error: NotReplicated) -> None:
+    jids = ", ".join(handle.jid for handle in error.handles)
+    logger.error("enqueued on commit, but not replicated: %s: %s", jids, error)
+
+
+def _may_go_at_once(some: Sequence[Dispatchable]) -> bool:
+    """Return whether these may be sent at the same time, by several threads.
+
+    Receivers of signals, and what ON_OUTAGE does, belong into the thread that enqueues.
+    """
+    return (
+        len(some) > 1
+        and not job_enqueued.receivers
+        and all(conf.alias(each.alias).on_outage == "raise" for each in some)
+    )
 
 
 #: All that is enqueued goes through this object, in all threads.
@@ -193,12 +220,10 @@ async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) ->
 def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
     """Send what goes to several namespaces, each now or when its databases commit.
 
-    What is sent now is sent to all of them at the same time, where it may be: receivers of
-    signals, and what ON_OUTAGE does, belong into this thread.
+    To all of them at the same time, where it may be.
     """
     now = _waiting_apart(some)
-    alone = len(now) < 2 or job_enqueued.receivers
-    if not alone and all(conf.alias(each.alias).on_outage == "raise" for each in now):
+    if _may_go_at_once(now):
         dispatcher.send_each(now)
         return
     for each in now:
@@ -240,20 +265,19 @@ def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> N
     kept = [each for each in some if each.outbox]
     for each in entries.keep(kept, database) if kept else ():
         then.on_commit(database, partial(then.send_on_commit, each))
-    for dispatchable in some:
-        if not dispatchable.outbox:
-            _send_after_all(outage.guarded(dispatchable), names, then)
-
-
-def _send_after_all(
-    dispatchable: Dispatchable, names: Sequence[str], then: Dispatcher
-) -> None:
+    others = [outage.guarded(each) for each in some if not each.outbox]
+    if not others:
+        return
     missing = set(names)
 
     def committed(name: str) -> None:
         missing.discard(name)
-        if not missing:
-            then.send_on_commit(dispatchable)
+        if missing:
+            return
+        if len(others) == 1:
+            then.send_on_commit(others[0])
+        else:
+            then.send_each_on_commit(others)
 
     for name in names:
         then.on_commit(name, partial(committed, name))

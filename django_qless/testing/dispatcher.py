@@ -67,6 +67,11 @@ class TestDispatcher(dispatch.Dispatcher):
         for each in some:
             await self.asend(each)
 
+    def send_each_on_commit(self, some: Sequence[Dispatchable]) -> None:
+        """Send what has waited for one commit, one after the other."""
+        for each in some:
+            self.send_on_commit(each)
+
     def send_on_commit(self, dispatchable: Dispatchable) -> None:
         """Send what has waited for a commit."""
         with _remembered(dispatchable):

@@ -22,6 +22,7 @@ from django_qless.enqueue.dispatch import Dispatcher
 from django_qless.enqueue.request import EnqueueBatch
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.schedules.declared import declared_on, sync_schedules
+from django_qless.signals import job_enqueued
 from django_qless.testing import run_jobs
 from django_qless.testing.dispatcher import TestDispatcher
 from tests.routing.conftest import PARTITIONS
@@ -164,6 +165,50 @@ def test_a_batch_is_sent_in_one_call_to_each_partition_at_the_same_time(
         own = [handle for handle in handles if handle.alias == name]
         taken = [connections[name].pop("events", "w", 1)[0].jid for _ in own]
         assert taken == [handle.jid for handle in own]
+
+
+@pytest.mark.usefixtures("split")
+@pytest.mark.django_db(transaction=True)
+def test_also_on_commit_and_one_that_is_away_keeps_no_other_from_its_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    meeting = threading.Barrier(4, timeout=20)
+    send = EnqueueBatch.send
+
+    def meet(batch: EnqueueBatch) -> None:
+        meeting.wait()
+        if batch.alias == PARTITIONS[0]:
+            raise ConnectionLost("away")
+        send(batch)
+
+    monkeypatch.setattr(EnqueueBatch, "send", meet)
+    monkeypatch.setattr(
+        TestDispatcher, "send_each_on_commit", Dispatcher.send_each_on_commit
+    )
+    with pytest.raises(ConnectionLost, match="away"), transaction.atomic():
+        handles = count.enqueue_many(map(count.args, range(40)))
+    assert waiting() == [0, 10, 10, 10]
+    assert [handle.pending for handle in handles] == [
+        handle.alias == PARTITIONS[0] for handle in handles
+    ]
+
+
+@pytest.mark.usefixtures("split")
+def test_receivers_of_signals_are_called_in_the_thread_that_enqueues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TestDispatcher, "send_each", Dispatcher.send_each)
+    threads: list[str] = []
+
+    def note_thread(**kwargs: Any) -> None:
+        threads.append(threading.current_thread().name)
+
+    job_enqueued.connect(note_thread)
+    try:
+        count.enqueue_many(map(count.args, range(8)))
+    finally:
+        job_enqueued.disconnect(note_thread)
+    assert threads == [threading.current_thread().name] * 8
 
 
 @pytest.mark.usefixtures("split")
