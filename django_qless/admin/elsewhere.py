@@ -26,8 +26,12 @@ def of_job(view: View, jid: str) -> HttpResponseRedirect | None:
 
 
 def of_queue(view: View) -> HttpResponseRedirect | None:
-    """Return the redirect to the queue of a page; None if its namespace is the page's."""
-    home = routing.queue_namespace(routing.alias_of(view.alias), view.name)
+    """Return the redirect to the queue of a page; None if its namespace is the page's.
+
+    Of a queue that is split it is that of its first partition, which shows all.
+    """
+    homes = routing.queue_namespaces(routing.alias_of(view.alias), view.name)
+    home = view.alias if view.alias in homes else homes[0]
     return _redirect(view, home, "queue_change", view.name)
 
 

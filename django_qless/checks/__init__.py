@@ -9,6 +9,8 @@ None of them connects to a server; `qless_doctor` does.
                         see `conf/schema.py`, `conf/combinations.py` and `jobs.py`
     django_qless.E060 to E063
                         see `outbox.py`, and `conf/schema.py` for E061 and E062
+    django_qless.E064   partitions of a queue, see `conf/setting_checks.py`,
+                        `conf/namespaces.py` and `jobs.py`
     django_qless.E044   QLESS_MONITORING_TOKEN is no token
     django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace

@@ -39,6 +39,7 @@ from django_qless.declare import method
 from django_qless.declare.function import JobFunction
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import check_after
+from django_qless.enqueue.placement import split_problem
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types import discovery
 from django_qless.job_types.options import Options
@@ -254,6 +255,12 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             f"{whose}: encrypt=True, but QLESS[{options.alias!r}] has no ENCRYPTION_KEYS.",
             hint="Make one with cryptography.fernet.Fernet.generate_key().",
             id="django_qless.E055",
+        )
+    elif problem := split_problem(options):
+        yield Error(
+            f"{whose}: {problem}.",
+            hint="Or leave one of the two keys out.",
+            id="django_qless.E064",
         )
     if callable(options.unique) and (trouble := _mismatch(job_type, options.unique)):
         yield Error(

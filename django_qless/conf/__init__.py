@@ -28,9 +28,14 @@ def namespaces_of(alias: str) -> list[str]:
     """
     if alias.endswith(namespaces.SEPARATOR):
         return [alias.removesuffix(namespaces.SEPARATOR)]
-    value = raw_setting()
-    routes = namespaces.routes_of(alias, value[alias]) if alias in value else None
-    return routes.names if routes else [alias]
+    found = _names.get(alias)
+    if found is None:
+        value = raw_setting()
+        if alias not in value:
+            return [alias]
+        routes = namespaces.routes_of(alias, value[alias])
+        found = _names[alias] = tuple(routes.names) if routes else (alias,)
+    return list(found)
 
 
 def raw_setting() -> Mapping[str, Mapping[str, Any]]:
@@ -85,6 +90,7 @@ def _parsed(name: str, given: Mapping[str, Any]) -> Alias:
 def clear_cache() -> None:
     """Read QLESS again when it is needed next."""
     _read.clear()
+    _names.clear()
     for each in _listeners:
         each()
 
@@ -95,5 +101,6 @@ def _on_change(*, setting: str, **kwargs: Any) -> None:
 
 
 _read: dict[str, Alias] = {}
+_names: dict[str, tuple[str, ...]] = {}
 _listeners: list[Callable[[], None]] = []
 setting_changed.connect(_on_change, dispatch_uid="django_qless.conf")

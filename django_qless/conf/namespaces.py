@@ -66,10 +66,11 @@ def members(value: Mapping[str, Mapping[str, Any]]) -> dict[str, Member]:
     """
     found = {alias: Member(alias, OTHERS, options) for alias, options in value.items()}
     for alias, options in value.items():
+        routes = routes_of("", options)
         for key, own in _namespaces(options).items():
             name = name_of(alias, key)
             if name == alias or name not in found:
-                found[name] = Member(alias, key, _merged(options, key, own))
+                found[name] = Member(alias, key, _merged(options, key, own, routes))
     return found
 
 
@@ -271,14 +272,16 @@ def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(
-    options: Mapping[str, Any], key: str, own: Mapping[str, Any]
+    options: Mapping[str, Any],
+    key: str,
+    own: Mapping[str, Any],
+    routes: Routes | None,
 ) -> dict[str, Any]:
     """Return the options of a namespace: its own, else those of its alias."""
     merged = _over(options, own)
     if key:
         merged.pop(NAME, None)
     queues = options.get("QUEUES")
-    routes = routes_of("", options)
     if isinstance(queues, Mapping) and routes is not None:
         merged["QUEUES"] = {
             queue: value
@@ -331,7 +334,7 @@ def _shared(options: Mapping[str, Any]) -> Iterator[Problem]:
     prefixes: dict[tuple[str, str], str] = {}
     tags: dict[tuple[str, str], str] = {}
     for key, own in _namespaces(options).items():
-        merged = _merged(options, key, own)
+        merged = _merged(options, key, own, None)
         prefix = str(merged.get("PREFIX"))
         server = repr([(name, merged.get(name)) for name in (*CONNECTION_KEYS, "DB")])
         first = prefixes.setdefault((server, prefix), key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from django.core.exceptions import ImproperlyConfigured
@@ -70,6 +71,12 @@ def partitions_of(alias: str, queue: str) -> tuple[str, ...]:
     return () if routes is None else routes.partitions.get(queue, ())
 
 
+def split_queue(name: str) -> str:
+    """Return the queue of which a namespace is a partition, "" if it is none."""
+    routes = _routes[name] if name in _routes else _read(name)
+    return "" if routes is None else routes.split.get(name, "")
+
+
 def job_namespace(alias: str, queue: str, *, jid: str = "", key: str = "") -> str:
     """Return the name of the namespace where a job belongs, as the setting is now.
 
@@ -83,10 +90,8 @@ def job_namespace(alias: str, queue: str, *, jid: str = "", key: str = "") -> st
     names = partitions_of(alias, queue)
     if not names:
         return namespace_of(alias, queue)
-    if not key and jid:
-        for name in names:
-            if _is_drawn_for(jid, name):
-                return name
+    if not key and (drawn_for := marked(jid, names)):
+        return drawn_for[0]
     if key or jid:
         return names[partitions.index_of(key or jid, len(names))]
     return names[partitions.next_index(len(names))]
@@ -212,6 +217,7 @@ def jid_maker(name: str) -> Callable[[], str]:
     return lambda: new_jid()[:-MARK] + mark
 
 
+@lru_cache(maxsize=1000)
 def mark_of(name: str) -> str:
     """Return the end of the jids that are drawn for a namespace."""
     # Characters that a jid may have.
@@ -222,13 +228,15 @@ def likely_namespaces(alias: str, jid: str) -> list[str]:
     """Return the namespaces of an alias in which to look for a job first."""
     names = conf.namespaces_of(alias)
     if len(names) > 1:
-        return [name for name in names if _is_drawn_for(jid, name)] or names
+        return marked(jid, names) or names
     return names
 
 
-def _is_drawn_for(jid: str, name: str) -> bool:
-    """Return whether a jid may be one that we have drawn for this namespace."""
-    return jid.endswith(mark_of(name)) and time_of(jid) is not None
+def marked(jid: str, names: Sequence[str]) -> list[str]:
+    """Return those of these namespaces that the end of a jid names, if we have drawn it."""
+    if time_of(jid) is None:
+        return []
+    return [name for name in names if jid.endswith(mark_of(name))]
 
 
 def _read(alias: str) -> Routes | None:

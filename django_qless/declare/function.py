@@ -148,12 +148,11 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         """Enqueue one job for each of these, which `.args()` made, in few calls.
 
         At one priority they are run in this order. More than a thousand take several
-        calls, each all or nothing; and so do those of several namespaces, one after the
-        other.
+        calls, each all or nothing; and so do those of several namespaces, at the same
+        time.
         """
         handles, batches = self._batches(arguments)
-        for batch, transactions in batches:
-            dispatch.send(batch, transactions)
+        dispatch.send_each(batches)
         return handles
 
     async def aenqueue_many(
@@ -163,8 +162,7 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         if self._uses_outbox:
             return await sync_to_async(self.enqueue_many)(arguments)
         handles, batches = self._batches(arguments)
-        for batch, transactions in batches:
-            await dispatch.asend(batch, transactions)
+        await dispatch.asend_each(batches)
         return handles
 
     def using(self, **options: Unpack[CallOptions]) -> JobFunction[P, R]:
@@ -315,8 +313,9 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         batches: dict[tuple[Any, ...], list[EnqueueRequest]] = {}
         for some, transactions in runs:
             plan = some[0].plan
-            key = (plan.alias, plan.outbox, tuple(transactions))
-            batches.setdefault(key, []).extend(some)
+            for alias, part in plan.by_namespace(some).items():
+                key = (alias, plan.outbox, tuple(transactions))
+                batches.setdefault(key, []).extend(part)
         return handles, [
             (claims.batch_of(requests), transactions)
             for (*_, transactions), requests in batches.items()

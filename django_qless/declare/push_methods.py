@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
-from django_qless.enqueue import entities
+from django_qless.enqueue import dispatch, entities
 from django_qless.job_types.registry import Binding, JobType
 from django_qless.serialization import envelope
 
@@ -70,16 +70,16 @@ class PushMethods:
         return await self._apush(self._items(items))
 
     def _push(self, items: Iterable[tuple[Any, ...]]) -> list[EntityHandle]:
-        batch, transactions = self._pushing(items)
-        entities.send(batch, transactions)
-        return batch.entities
+        handles, batches, transactions = self._pushing(items)
+        dispatch.send_each([(batch, transactions) for batch in batches])
+        return handles
 
     async def _apush(self, items: Iterable[tuple[Any, ...]]) -> list[EntityHandle]:
         if self._uses_outbox:
             return await sync_to_async(self._push)(items)
-        batch, transactions = self._pushing(items)
-        await entities.asend(batch, transactions)
-        return batch.entities
+        handles, batches, transactions = self._pushing(items)
+        await dispatch.asend_each([(batch, transactions) for batch in batches])
+        return handles
 
     def _check_pushed(self, args: tuple[Any, ...]) -> None:
         """Raise TypeError unless these are an entity and a payload; on a row, a payload."""
@@ -99,10 +99,10 @@ class PushMethods:
 
     def _pushing(
         self, items: Iterable[tuple[Any, ...]]
-    ) -> tuple[entities.PushBatch, list[str]]:
-        """Return the batch of these payloads, and the transactions that it awaits."""
+    ) -> tuple[list[EntityHandle], list[entities.PushBatch], list[str]]:
+        """Return handles, the batches of these payloads, and what they await."""
         plan = self._plan or self._bound_plan()
-        return entities.batch_of(plan, self.options, map(self._pushed_item, items))
+        return entities.batches_of(plan, self.options, map(self._pushed_item, items))
 
     def _pushed_item(self, item: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return row part, entity, payload, score and run_at."""

@@ -243,6 +243,12 @@ def _problem(job_type: JobType, found: JobType, *, is_neighbour: bool) -> str:
             f"{found.name} is {there}, and a job {routing.place(namespace, own.queue)} "
             f"cannot depend on it{routing.remedy(namespace)}"
         )
+    if routing.partitions_of(own.alias, own.queue):
+        return (
+            f"the queue {own.queue!r} is split, and {found.name} would be in any of its "
+            "partitions: enqueue it yourself and pass the handle, .using(after=handle), "
+            "or give both a queue without partitions"
+        )
     if found.options.unique is None and not is_neighbour:
         return (
             f"{found.name} is written elsewhere, so whether one is on its way cannot be "

@@ -20,9 +20,10 @@ from django.utils.connection import ConnectionDoesNotExist
 from django_qless import conf
 from django_qless.conf import in_tests
 from django_qless.core import NotReplicated
-from django_qless.enqueue import outage
+from django_qless.enqueue import at_once, outage
 from django_qless.exceptions import InvalidOption
 from django_qless.outbox import entries
+from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django_qless.core import Put
@@ -101,6 +102,14 @@ class Dispatcher:
         """Send it now, from asynchronous code."""
         await dispatchable.asend()
 
+    def send_each(self, some: Sequence[Dispatchable]) -> None:
+        """Send what goes to several namespaces now, to all at the same time."""
+        at_once.send_each(some)
+
+    async def asend_each(self, some: Sequence[Dispatchable]) -> None:
+        """Send what goes to several namespaces now, from asynchronous code."""
+        await at_once.asend_each(some)
+
     def send_on_commit(self, dispatchable: Dispatchable) -> None:
         """Send what has waited for a commit.
 
@@ -110,8 +119,35 @@ class Dispatcher:
         try:
             dispatchable.send_on_commit()
         except NotReplicated as error:
-            jids = ", ".join(handle.jid for handle in error.handles)
-            logger.error("enqueued on commit, but not replicated: %s: %s", jids, error)
+            _log_late(error)
+
+    def send_each_on_commit(self, some: Sequence[Dispatchable]) -> None:
+        """Send what has waited for one commit, to several namespaces at the same time."""
+        if not _may_go_at_once(some):
+            for each in some:
+                self.send_on_commit(each)
+            return
+        try:
+            at_once.send_each(some, on_commit=True)
+        except NotReplicated as error:
+            _log_late(error)
+
+
+def _log_late(error: NotReplicated) -> None:
+    jids = ", ".join(handle.jid for handle in error.handles)
+    logger.error("enqueued on commit, but not replicated: %s: %s", jids, error)
+
+
+def _may_go_at_once(some: Sequence[Dispatchable]) -> bool:
+    """Return whether these may be sent at the same time, by several threads.
+
+    Receivers of signals, and what ON_OUTAGE does, belong into the thread that enqueues.
+    """
+    return (
+        len(some) > 1
+        and not job_enqueued.receivers
+        and all(conf.alias(each.alias).on_outage == "raise" for each in some)
+    )
 
 
 #: All that is enqueued goes through this object, in all threads.
@@ -168,7 +204,7 @@ def open_transactions(whose: str, names: Sequence[str]) -> list[str]:
 def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
     """Send it now, or when these databases, of `open_transactions`, commit."""
     if transactions:
-        _send_after_commits(dispatchable, transactions)
+        _send_after_commits([dispatchable], transactions)
     else:
         dispatcher.send(outage.guarded(dispatchable))
 
@@ -176,30 +212,72 @@ def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
 async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
     """Asynchronous version of `send`."""
     if transactions:
-        _send_after_commits(dispatchable, transactions)
+        _send_after_commits([dispatchable], transactions)
     else:
         await dispatcher.asend(outage.guarded(dispatchable))
 
 
-def _send_after_commits(dispatchable: Dispatchable, names: Sequence[str]) -> None:
-    """Send it when all these databases have committed; never if one rolls back.
+def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
+    """Send what goes to several namespaces, each now or when its databases commit.
 
-    It is sent by the dispatcher that was in use when it was enqueued. With the outbox one
-    commit decides, for an entry is in one database: that of the job's rows.
+    To all of them at the same time, where it may be.
     """
-    then = dispatcher
-    if dispatchable.outbox:
-        database = names[-1]
-        kept = entries.keep(dispatchable, database)
-        then.on_commit(database, partial(then.send_on_commit, kept))
+    now = _waiting_apart(some)
+    if _may_go_at_once(now):
+        dispatcher.send_each(now)
         return
-    dispatchable = outage.guarded(dispatchable)
+    for each in now:
+        dispatcher.send(outage.guarded(each))
+
+
+async def asend_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
+    """Asynchronous version of `send_each`."""
+    now = [outage.guarded(each) for each in _waiting_apart(some)]
+    if len(now) == 1:
+        await dispatcher.asend(now[0])
+    elif now:
+        await dispatcher.asend_each(now)
+
+
+def _waiting_apart(
+    some: Sequence[tuple[Dispatchable, Sequence[str]]],
+) -> list[Dispatchable]:
+    """Let those wait that await a commit; return the others."""
+    waiting: dict[tuple[str, ...], list[Dispatchable]] = {}
+    now = []
+    for each, transactions in some:
+        if transactions:
+            waiting.setdefault(tuple(transactions), []).append(each)
+        else:
+            now.append(each)
+    for names, those in waiting.items():
+        _send_after_commits(those, names)
+    return now
+
+
+def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> None:
+    """Send these when all these databases have committed; never if one rolls back.
+
+    They are sent by the dispatcher that was in use when they were enqueued. With the outbox
+    one commit decides, for an entry is in one database: that of the job's rows.
+    """
+    then, database = dispatcher, names[-1]
+    kept = [each for each in some if each.outbox]
+    for each in entries.keep(kept, database) if kept else ():
+        then.on_commit(database, partial(then.send_on_commit, each))
+    others = [outage.guarded(each) for each in some if not each.outbox]
+    if not others:
+        return
     missing = set(names)
 
     def committed(name: str) -> None:
         missing.discard(name)
-        if not missing:
-            then.send_on_commit(dispatchable)
+        if missing:
+            return
+        if len(others) == 1:
+            then.send_on_commit(others[0])
+        else:
+            then.send_each_on_commit(others)
 
     for name in names:
         then.on_commit(name, partial(committed, name))

@@ -14,7 +14,6 @@ from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, Client, WrongState
 from django_qless.core.commands.entities import ENTITY_BYTES, Payload
 from django_qless.core.replication import LateReplicas
-from django_qless.enqueue import dispatch
 from django_qless.enqueue.request import running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.entity import EntityHandle
@@ -77,7 +76,7 @@ class PushBatch:
     @property
     def alias(self) -> str:
         """The alias of QLESS that it goes to."""
-        return self.plan.alias
+        return self.entities[0].alias
 
     def send(self) -> None:
         """Push the payloads. Raises what the server refuses."""
@@ -124,13 +123,14 @@ class PushBatch:
             handle.pending = False
 
 
-def batch_of(
+def batches_of(
     plan: EnqueuePlan, options: Options, items: Iterable[tuple[Any, ...]]
-) -> tuple[PushBatch, list[str]]:
-    """Return the batch to push, and the transactions that it awaits.
+) -> tuple[list[EntityHandle], list[PushBatch], list[str]]:
+    """Return handles, the batches to push, and the transactions that these await.
 
-    An item is: row part of the envelope or "", entity, payload, score, run_at. Raises
-    InvalidOption and UnserialisableArgument, before anything is pushed.
+    An item is: row part of the envelope or "", entity, payload, score, run_at. Of a queue
+    that is split each partition has a batch. Raises InvalidOption and
+    UnserialisableArgument, before anything is pushed.
     """
     whose = plan.job_type.name
     if not options.entity:
@@ -138,15 +138,17 @@ def batch_of(
             f"{whose}: push needs a job of entities: write @job(entity=True), or enqueue "
             "the job with .delay(…)"
         )
-    payloads: list[Payload] = []
+    payloads: dict[str, list[Payload]] = {}
     handles: dict[str, EntityHandle] = {}
     databases: set[str] = set()
     mark = mark_of_entity(plan.job_type)
+    is_split = plan.is_split
     for row, entity, payload, score, run_at in items:
         text = entity_text(whose, entity)
         head = envelope.entity_head(text if row else entity, row + mark)
         databases.update(envelope.databases_in(head))
-        payloads.append(
+        alias = plan.namespace_of_entity(text) if is_split else plan.alias
+        payloads.setdefault(alias, []).append(
             Payload(
                 text,
                 head,
@@ -155,25 +157,16 @@ def batch_of(
                 due_of(whose, run_at),
             )
         )
-        handles[text] = EntityHandle(plan.alias, options.queue, text)
+        handles[text] = EntityHandle(alias, options.queue, text)
     transactions = plan.open_transactions(databases) if payloads else []
     for handle in handles.values():
         handle.pending = bool(transactions)
-    batch = PushBatch(plan, options, payloads, list(handles.values()))
-    batch.context = plan.captured_context(plan.alias)
-    return batch, transactions
-
-
-def send(batch: PushBatch, transactions: list[str]) -> None:
-    """Push it now, or when these databases commit."""
-    if batch.payloads:
-        dispatch.send(batch, transactions)
-
-
-async def asend(batch: PushBatch, transactions: list[str]) -> None:
-    """Push it from asynchronous code."""
-    if batch.payloads:
-        await dispatch.asend(batch, transactions)
+    context = plan.captured_context(plan.alias)
+    batches = []
+    for alias, some in payloads.items():
+        own = [handle for handle in handles.values() if handle.alias == alias]
+        batches.append(PushBatch(plan, options, some, own, context))
+    return list(handles.values()), batches, transactions
 
 
 def entity_text(whose: str, entity: object) -> str:

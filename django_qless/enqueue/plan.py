@@ -23,6 +23,7 @@ from django_qless.core.request import drive
 from django_qless.enqueue import claims, context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
+from django_qless.enqueue.placement import check_namespaces, place, stand_ins
 from django_qless.enqueue.puts import MOST_DEPENDENCIES
 from django_qless.enqueue.request import (
     CallArguments,
@@ -53,10 +54,12 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_after_jids", "_alias", "_databases", "_encrypt", "_handle_shape"),
+        *("_after", "_after_jids", "_alias", "_bound", "_databases", "_encrypt"),
         *(
+            "_handle_shape",
             "_is_global",
             "_jid",
+            "_options",
             "_on_commit",
             "_packed_keys",
             "_queue",
@@ -68,7 +71,9 @@ class EnqueuePlan:
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
-        _check_namespaces(job_type, options)
+        #: The partition that its dependencies bind its jobs to, "" for none.
+        self._bound = check_namespaces(job_type, options)
+        self._options = options
         self.job_type = job_type
         self._alias, self._queue = options.alias, options.queue
         #: Whether a second enqueue changes the job of the first.
@@ -93,7 +98,7 @@ class EnqueuePlan:
             getattr(each, "pending", False) for each in options.after
         )
         #: What the jobs have in common, as a Put.
-        self.shape = _shape(job_type, options)._replace(
+        self.shape = _shape(job_type, options, self._bound)._replace(
             depends=()
             if self.has_late_dependencies
             else self.depends[:MOST_DEPENDENCIES],
@@ -120,7 +125,19 @@ class EnqueuePlan:
         alias = self._alias
         if alias in routing.unrouted:
             return alias
-        return routing.namespace_of(alias, self._queue)
+        return self._bound or routing.namespace_of(alias, self._queue)
+
+    @property
+    def is_split(self) -> bool:
+        """True if its jobs go to the partitions of a queue, each to its own."""
+        alias = self._alias
+        return alias not in routing.unrouted and bool(
+            routing.partitions_of(alias, self._queue)
+        )
+
+    def namespace_of_entity(self, entity: str) -> str:
+        """Return the namespace of an entity: its queue's partition, if that is split."""
+        return routing.job_namespace(self._alias, self._queue, key=entity)
 
     @property
     def place(self) -> str:
@@ -177,11 +194,14 @@ class EnqueuePlan:
         if self.claims:
             requests = drive(claims.claim(requests, connections.clients.__getitem__))
         jids = {each.handle.jid for each in requests if not each.optional}
-        puts = [each.put()._replace(absent=not each.optional) for each in requests]
-        if not puts:
-            return 0
-        reply = connections[self.alias].put_many("", puts)
-        return len(jids.difference(reply.skipped, reply.duplicates))
+        puts: dict[str, list[Put]] = {}
+        for each in requests:
+            own = puts.setdefault(each.handle.alias, [])
+            own.append(each.put()._replace(absent=not each.optional))
+        for alias, some in puts.items():
+            reply = connections[alias].put_many("", some)
+            jids.difference_update(reply.skipped, reply.duplicates)
+        return len(jids)
 
     def request(
         self,
@@ -200,6 +220,9 @@ class EnqueuePlan:
         `context` is the captured one, if it was captured already.
         """
         alias = self.alias
+        if self.is_split:
+            keyed = (limit_keys, key, jid or self._jid)
+            alias = place(self.job_type, self._options, self._bound, *keyed)
         if context is None:
             context = self.captured_context(alias)
         if self._may_seal(alias) or len(data) > SHORT:
@@ -229,7 +252,8 @@ class EnqueuePlan:
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
         transactions = self.open_transactions(databases)
         pending, context = bool(transactions), self.captured_context(self.alias)
-        if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
+        apart = self.is_split
+        if apart or any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
                 for job in jobs
@@ -255,6 +279,17 @@ class EnqueuePlan:
             )
             for job in jobs
         ], transactions
+
+    def by_namespace(
+        self, requests: Sequence[EnqueueRequest]
+    ) -> dict[str, Sequence[EnqueueRequest]]:
+        """Return requests of this plan by their namespaces, in their order."""
+        if not self.is_split:
+            return {self.alias: requests}
+        found: dict[str, list[EnqueueRequest]] = {}
+        for request in requests:
+            found.setdefault(request.handle.alias, []).append(request)
+        return {**found}
 
     def _may_seal(self, alias: str) -> bool:
         """Return False if jobs are known to be stored there as they are."""
@@ -408,8 +443,8 @@ def declared_plan(job_type: JobType) -> EnqueuePlan:
     return EnqueuePlan(job_type, job_type.options)
 
 
-def _shape(job_type: JobType, options: Options) -> Put:
-    """Return the common part of all jobs with these options."""
+def _shape(job_type: JobType, options: Options, bound: str) -> Put:
+    """Return the common part of all jobs with these options; see `check_namespaces`."""
     expires, moment = options.expires, None
     if isinstance(expires, datetime):
         moment, expires = expires.timestamp(), None
@@ -428,51 +463,9 @@ def _shape(job_type: JobType, options: Options) -> Put:
         # Times stay times: the server compares them with its own clock.
         at=options.run_at.timestamp() if options.run_at else None,
         expires_at=moment,
-        stand_ins=stand_ins(routing.namespace(options), options.after, options.queue)
+        stand_ins=stand_ins(
+            bound or routing.namespace(options), options.after, options.queue
+        )
         if options.after
         else None,
     )
-
-
-def stand_ins(home: str, after: Iterable[Any], queue: str) -> str | None:
-    """Return which of these jobs are not in the namespace `home`, as the core takes it.
-
-    `queue` stands in the record of a job that has ended and is in no queue.
-    """
-    jobs = {
-        handle.jid: [handle.alias, handle.queue or queue, handle.name]
-        for handle in after
-        if getattr(handle, "alias", home) != home
-    }
-    return to_json({"home": home, "jobs": jobs}) if jobs else None
-
-
-def _check_namespaces(job_type: JobType, options: Options) -> None:
-    """Raise InvalidOption for what would have to be in two namespaces."""
-    own = routing.namespace(options)
-    for handle in options.after:
-        alias = getattr(handle, "alias", own)
-        if alias == own:
-            continue
-        if getattr(handle, "pending", False):
-            raise InvalidOption(
-                f"{job_type.name}: job {handle.jid} is in namespace {alias!r} and not "
-                "enqueued yet: enqueue it at once, with on_commit=False, or the job that "
-                "depends on it later"
-            )
-        if routing.alias_of(alias) != routing.alias_of(own):
-            queue = getattr(handle, "queue", "")
-            raise InvalidOption(
-                f"{job_type.name}: job {handle.jid} is {routing.place(alias, queue)}; a "
-                f"job {routing.place(own, options.queue)} cannot depend on it"
-                f"{routing.remedy(own)}"
-            )
-    declared = job_type.options
-    if options.alias != declared.alias:
-        return
-    unique = None if options.unique_scope == "global" else options.unique
-    for given, what in ((unique, "its unique key"), (options.jid, "a jid")):
-        if given is not None:
-            whose = f"{job_type.name}: {what} holds within one namespace"
-            home = routing.namespace(declared)
-            routing.check_stays(whose, home, declared.queue, options.queue)

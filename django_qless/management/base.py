@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django_qless import conf
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.conf.connections import connections
-from django_qless.conf.routing import queue_namespace
+from django_qless.conf.routing import queue_namespaces
 from django_qless.core.exceptions import QlessError
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ class SubcommandsCommand(QlessCommand):
             found = by_queue(names, options["queues"])
             return [(name, {**options, "queues": some}) for name, some in found]
         if self.names_queue and options.get("queue") is not None:
-            [(name, _)] = by_queue(names, [options["queue"]])
-            return [(name, options)]
+            found = by_queue(names, [options["queue"]])
+            return [(name, options) for name, _ in found]
         return super().parts(names, options)
 
 
@@ -194,13 +194,15 @@ def by_queue(
 ) -> list[tuple[str, list[str]]]:
     """Return which of these namespaces have which of these queues.
 
-    The first is that of all queues that are not routed elsewhere.
+    The first is that of all queues that are not routed elsewhere. A queue that is split is
+    in each of its partitions.
     """
     if len(names) == 1:
         return [(names[0], list(queues))]
     found: dict[str, list[str]] = {}
     for queue in queues:
-        found.setdefault(queue_namespace(names[0], queue), []).append(queue)
+        for name in queue_namespaces(names[0], queue):
+            found.setdefault(name, []).append(queue)
     return list(found.items())
 
 

@@ -77,7 +77,6 @@ def _problems(
 
 def _is_of(alias: str, queue: str) -> bool:
     """Return whether a namespace has this queue, or may have those of a glob."""
-    return (
-        is_glob(queue)
-        or routing.queue_namespace(routing.alias_of(alias), queue) == alias
+    return is_glob(queue) or alias in routing.queue_namespaces(
+        routing.alias_of(alias), queue
     )

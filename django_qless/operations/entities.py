@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf import routing
+from django_qless.conf.connections import connections
 from django_qless.conf.each import aask_each, answers, ask_each
 from django_qless.core.commands import Commands
 from django_qless.core.commands.entities import (
@@ -24,9 +25,13 @@ from django_qless.core.commands.entities import (
 from django_qless.core.request import Request, Steps, adrive, drive
 from django_qless.job_types.entity import EntityHandle
 from django_qless.operations.of_alias import OfAlias
+from django_qless.operations.partitioned import sum_of_entities
 
 if TYPE_CHECKING:
     from django_qless.operations.job_query import AnyClient
+
+#: Changes entities in one namespace: all, or those that are named.
+ChangeSteps = Callable[[Any, list[str]], Steps[int]]
 
 #: Rounds after which a change of all stops, though others may have come meanwhile.
 MOST_ROUNDS = 100_000
@@ -48,29 +53,70 @@ class QueueEntities(OfAlias):
 
     def __getitem__(self, entity: Any) -> EntityHandle:
         """Return the handle of an entity, refreshed."""
-        return EntityHandle(self.alias, self.queue, str(entity)).refresh()
+        return self._handle(entity).refresh()
 
     async def aget(self, entity: Any) -> EntityHandle:
         """Return the handle of an entity, refreshed, from asynchronous code."""
-        return await EntityHandle(self.alias, self.queue, str(entity)).arefresh()
+        return await self._handle(entity).arefresh()
+
+    def _handle(self, entity: Any) -> EntityHandle:
+        """Return the handle of an entity, which one partition has if the queue is split."""
+        return EntityHandle(self._home(entity), self.queue, str(entity))
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """The names of the namespaces that have the queue: one, or each partition."""
+        return routing.queue_namespaces(self.alias, self.queue)
+
+    def _home(self, entity: Any) -> str:
+        names = self.namespaces
+        if len(names) == 1:
+            return names[0]
+        return routing.job_namespace(self.alias, self.queue, key=str(entity))
+
+    def _parts(self, entities: Sequence[Any]) -> dict[str, list[str]]:
+        """Return these entities by namespace; without any, all namespaces."""
+        if not entities:
+            return {name: [] for name in self.namespaces}
+        parts: dict[str, list[str]] = {}
+        for entity in entities:
+            parts.setdefault(self._home(entity), []).append(str(entity))
+        return parts
+
+    def _sum(self, steps: ChangeSteps, entities: Sequence[Any] = ()) -> int:
+        """Return how many a change has met, in all namespaces that it concerns."""
+        parts = self._parts(entities).items()
+        return sum(drive(steps(connections[name], own)) for name, own in parts)
+
+    async def _asum(self, steps: ChangeSteps, entities: Sequence[Any] = ()) -> int:
+        total = 0
+        for name, own in self._parts(entities).items():
+            total += await adrive(steps(connections.aclient(name), own))
+        return total
 
     def counts(self) -> EntityCounts:
         """Return the figures of the queue, as of now."""
-        return self.client.entity_counts([self.queue])[0]
+        found = ask_each(
+            self.namespaces, lambda client: client.entity_counts([self.queue])[0]
+        )
+        return sum_of_entities(answers(found))
 
     async def acounts(self) -> EntityCounts:
         """Return the figures of the queue, from asynchronous code."""
-        return (await self.aclient.entity_counts([self.queue]))[0]
+        found = await aask_each(
+            self.namespaces, lambda client: client.entity_counts([self.queue])
+        )
+        return sum_of_entities([counts for [counts] in answers(found)])
 
     def rows(self, which: EntityList, offset: int = 0, count: int = 25) -> EntityRows:
         """Return some of the fresh, retrying, running or dead; dead-ids: by their ids."""
-        return self.client.entities(which, self.queue, offset, count)
+        return drive(self._rows(connections.__getitem__, which, offset, count))
 
     async def arows(
         self, which: EntityList, offset: int = 0, count: int = 25
     ) -> EntityRows:
         """Asynchronous version of `rows`."""
-        return await self.aclient.entities(which, self.queue, offset, count)
+        return await adrive(self._rows(connections.aclient, which, offset, count))
 
     def dead_ids(self) -> Iterator[str]:
         """Yield the ids of all dead entities, in their order."""
@@ -89,71 +135,88 @@ class QueueEntities(OfAlias):
 
     def bring_back(self, *entities: Any) -> int:
         """Bring these dead entities back, or all if none is named; return how many."""
-        return drive(self._bring_back(self.client, entities))
+        return self._sum(self._bring_back, entities)
 
     async def abring_back(self, *entities: Any) -> int:
         """Asynchronous version of `bring_back`."""
-        return await adrive(self._bring_back(self.aclient, entities))
+        return await self._asum(self._bring_back, entities)
 
     def delete_dead(self, *entities: Any) -> int:
         """Delete these dead entities, or all if none is named; return how many."""
-        return drive(self._delete_dead(self.client, entities))
+        return self._sum(self._delete_dead, entities)
 
     async def adelete_dead(self, *entities: Any) -> int:
         """Asynchronous version of `delete_dead`."""
-        return await adrive(self._delete_dead(self.aclient, entities))
+        return await self._asum(self._delete_dead, entities)
 
     def run_all_now(self) -> int:
         """Let all delayed entities run now; return how many."""
-        return drive(self._repeated(self.client, Commands.run_entities.build))
+        return self._sum(self._run_all)
 
     async def arun_all_now(self) -> int:
         """Asynchronous version of `run_all_now`."""
-        steps = self._repeated(self.aclient, Commands.run_entities.build)
-        return await adrive(steps)
+        return await self._asum(self._run_all)
 
     def kill_all_failed(self) -> int:
         """Move all whose last run has failed to the dead; return how many there were."""
-        return drive(self._kill_all_failed(self.client))
+        return self._sum(self._kill_all_failed)
 
     async def akill_all_failed(self) -> int:
         """Asynchronous version of `kill_all_failed`."""
-        return await adrive(self._kill_all_failed(self.aclient))
+        return await self._asum(self._kill_all_failed)
 
     def delete_all_failed(self) -> int:
         """Delete all whose last run has failed, with their payloads; return how many."""
-        return drive(self._repeated(self.client, Commands.drop_entities.build))
+        return self._sum(self._delete_all_failed)
 
     async def adelete_all_failed(self) -> int:
         """Asynchronous version of `delete_all_failed`."""
-        steps = self._repeated(self.aclient, Commands.drop_entities.build)
-        return await adrive(steps)
+        return await self._asum(self._delete_all_failed)
 
     def run_now(self, *entities: Any) -> int:
         """Let these run now; return how many were delayed."""
-        return self.client.run_entities(self.queue, _named(entities))
+        return self._sum(self._run_now, _named(entities))
 
     async def arun_now(self, *entities: Any) -> int:
         """Asynchronous version of `run_now`."""
-        return await self.aclient.run_entities(self.queue, _named(entities))
+        return await self._asum(self._run_now, _named(entities))
 
     def kill(self, *entities: Any) -> int:
         """Move these to the dead, those in the hands of workers excepted."""
-        return drive(self._kill(self.client, _named(entities)))
+        return self._sum(self._kill, _named(entities))
 
     async def akill(self, *entities: Any) -> int:
         """Asynchronous version of `kill`."""
-        return await adrive(self._kill(self.aclient, _named(entities)))
+        return await self._asum(self._kill, _named(entities))
 
     def delete(self, *entities: Any) -> int:
         """Delete these with their payloads, those in the hands of workers excepted."""
-        return self.client.drop_entities(self.queue, _named(entities))
+        return self._sum(self._delete, _named(entities))
 
     async def adelete(self, *entities: Any) -> int:
         """Asynchronous version of `delete`."""
-        return await self.aclient.drop_entities(self.queue, _named(entities))
+        return await self._asum(self._delete, _named(entities))
 
     # The steps of both forms.
+
+    def _rows(
+        self,
+        client_of: Callable[[str], AnyClient],
+        which: EntityList,
+        offset: int,
+        count: int,
+    ) -> Steps[EntityRows]:
+        """Return some of a list; those of a partition come after the one before."""
+        total, rows = 0, list[dict[str, Any]]()
+        for name in self.namespaces:
+            start = max(0, offset - total)
+            call = Commands.entities.build(
+                *(None, which, self.queue, start, max(1, count - len(rows)))
+            )
+            found = yield from client_of(name).steps(call)
+            rows += found.rows
+            total += found.total
+        return EntityRows(total, rows[:count])
 
     def _bring_back(self, client: AnyClient, entities: Sequence[Any]) -> Steps[int]:
         left = list(map(str, entities)) or (yield from self._dead_ids(client))
@@ -200,7 +263,21 @@ class QueueEntities(OfAlias):
                 return changed
             changed = max(changed, done)
 
-    def _kill_all_failed(self, client: AnyClient) -> Steps[int]:
+    def _run_now(self, client: AnyClient, names: list[str]) -> Steps[int]:
+        call = Commands.run_entities.build(None, self.queue, names)
+        return (yield from client.steps(call))
+
+    def _delete(self, client: AnyClient, names: list[str]) -> Steps[int]:
+        call = Commands.drop_entities.build(None, self.queue, names)
+        return (yield from client.steps(call))
+
+    def _run_all(self, client: AnyClient, _: list[str]) -> Steps[int]:
+        return self._repeated(client, Commands.run_entities.build)
+
+    def _delete_all_failed(self, client: AnyClient, _: list[str]) -> Steps[int]:
+        return self._repeated(client, Commands.drop_entities.build)
+
+    def _kill_all_failed(self, client: AnyClient, _: list[str]) -> Steps[int]:
         call = Commands.entity_counts.build(None, [self.queue])
         [counts] = yield from client.steps(call)
         yield from self._repeated(client, Commands.kill_entities.build)
@@ -222,7 +299,7 @@ class AllEntities(OfAlias):
     """All queues with entities of an alias: `entities`."""
 
     def __getitem__(self, queue: str) -> QueueEntities:
-        return QueueEntities(routing.queue_namespace(self.alias, queue), queue)
+        return QueueEntities(self.alias, queue)
 
     def counts(self) -> list[EntityCounts]:
         """Return the figures of all queues that have, or had, entities."""

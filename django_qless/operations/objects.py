@@ -11,89 +11,26 @@ this module connects to no server.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    Coroutine,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django_qless.conf import DEFAULT_ALIAS, routing
+from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.conf.each import aask_each, answers, ask_each
-from django_qless.core import AsyncClient, AsyncQueue, Client, JobNotFound, Queue
-from django_qless.core.request import adrive, command, drive
+from django_qless.core import AsyncClient, Client, JobNotFound
+from django_qless.core.request import adrive, drive
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types import lookup
 from django_qless.job_types.handle import JobHandle
 from django_qless.operations.job_query import SCANNED, JobQuery, QueryPage
 from django_qless.operations.of_alias import OfAlias
+from django_qless.operations.partitioned import PartitionedQueue
+from django_qless.operations.queue_handle import QueueHandle as QueueHandle
+from django_qless.operations.queue_handle import awaitable, blocking
 from django_qless.operations.recurring_jobs import RecurringJobs
 
 if TYPE_CHECKING:
     from django_qless.core.commands.queues import QueueCounts
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class blocking(command[P, T]):  # noqa: N801 (like the decorator `command`)
-    """A command of the Client as a method of an operator's object."""
-
-    client = "client"
-
-    def __init__(self, original: command[P, T]) -> None:
-        super().__init__(original.build)
-
-    def __get__(self, instance: Any, owner: type) -> Callable[P, T]:  # type: ignore[override]
-        if instance is not None:
-            instance = getattr(instance, self.client)
-        found: Callable[P, T] = super().__get__(instance, owner)
-        return found
-
-
-class awaitable(blocking[P, T]):  # noqa: N801
-    """A command of the AsyncClient as a method of an operator's object."""
-
-    client = "aclient"
-
-    if TYPE_CHECKING:
-
-        def __get__(  # type: ignore[override]
-            self, instance: Any, owner: type
-        ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-
-
-@dataclass(frozen=True)
-class QueueHandle(Queue):
-    """A queue: `counts()`, `jobs(state)`, `peek()`, `pause()`, `stats(date)`, …"""
-
-    alias: str = DEFAULT_ALIAS
-    """The alias of QLESS where it is."""
-
-    @property
-    def aclient(self) -> AsyncQueue:
-        """The queue for asynchronous code."""
-        return AsyncQueue(connections.aclient(self.alias), self.name)
-
-    aput = awaitable(AsyncQueue.put)
-    apop = awaitable(AsyncQueue.pop)
-    apeek = awaitable(AsyncQueue.peek)
-    acounts = awaitable(AsyncQueue.counts)
-    ajobs = awaitable(AsyncQueue.jobs)
-    alength = awaitable(AsyncQueue.length)
-    astats = awaitable(AsyncQueue.stats)
-    aminutes = awaitable(AsyncQueue.minutes)
-    apause = awaitable(AsyncQueue.pause)
-    aunpause = awaitable(AsyncQueue.unpause)
-    aforget = awaitable(AsyncQueue.forget)
-    aset_heartbeat = awaitable(AsyncQueue.set_heartbeat)
-    aset_max_concurrency = awaitable(AsyncQueue.set_max_concurrency)
-    aset_rate = awaitable(AsyncQueue.set_rate)
-    aset_weight = awaitable(AsyncQueue.set_weight)
 
 
 class Queues(OfAlias):
@@ -103,7 +40,10 @@ class Queues(OfAlias):
     """
 
     def __getitem__(self, name: str) -> QueueHandle:
-        alias = routing.queue_namespace(self.alias, name)
+        aliases = routing.queue_namespaces(self.alias, name)
+        alias = aliases[0]
+        if len(aliases) > 1:
+            return PartitionedQueue(connections[alias], name, alias, aliases)
         return QueueHandle(connections[alias], name, alias)
 
     def __iter__(self) -> Iterator[str]:
@@ -208,7 +148,7 @@ class Jobs(OfAlias):
         queue = chosen.get("queue")
         if queue is None:
             return self.namespaces
-        return [routing.queue_namespace(self.alias, queue)]
+        return routing.queue_namespaces(self.alias, queue)
 
     def _in_order(
         self, jids: Sequence[str], found: Sequence[Sequence[Any]]
@@ -275,8 +215,9 @@ class Failures(OfAlias):
 
     def _check(self, group: str, queue: str) -> None:
         """Raise InvalidOption if the queue is in another namespace."""
-        home = routing.queue_namespace(self.alias, queue)
-        if home != self.alias and routing.is_routed(self.alias):
+        homes = routing.queue_namespaces(self.alias, queue)
+        home = homes[0]
+        if self.alias not in homes and routing.is_routed(self.alias):
             raise InvalidOption(
                 f"unfail: the queue {queue!r} is in namespace {home!r}, and the group "
                 f"{group!r} was looked for in {self.alias!r}: use failures.using_alias("

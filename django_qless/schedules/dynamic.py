@@ -85,6 +85,11 @@ class ScheduleTarget(NamedTuple):
             f"{name}:{key or 'recur'}" for name in (job_type.name, *job_type.aliases)
         ]
 
+    def home(self, options: Options) -> str:
+        """Return the namespace where it is; of a queue that is split, one partition."""
+        own, queue = self.ids()[0], options.queue
+        return routing.schedule_namespace(options.alias, queue, own)
+
 
 class ScheduleChange:
     """A schedule to make or to end: what the dispatcher sends."""
@@ -184,10 +189,10 @@ def setting(
     in_python = needs_options(job_type)
     _check_options(job_type, options, in_python=in_python)
     _check_namespace(job_type, options)
-    row = ""
+    row, home = "", target.home(options)
     if target.row is not None:
         # The row may be deleted before the commit at which the schedule is made.
-        per_row.listen(plan.alias, job_type)
+        per_row.listen(home, job_type)
         row = envelope.reference(job_type.name, target.row, job_type.model)
     definition: dict[str, Any] = {
         **timetable.for_core(),
@@ -223,7 +228,7 @@ def setting(
     _check_sendable(target, definition)
     transactions = _open_transactions(target, options)
     return ScheduleChange(
-        *(target, plan.alias, definition),
+        *(target, home, definition),
         pending=bool(transactions),
         outbox=dispatch.uses_outbox(options.on_commit, options.alias),
     ), transactions
@@ -236,7 +241,7 @@ def removal(
     _check_namespace(target.job_type, options)
     transactions = _open_transactions(target, options)
     return ScheduleChange(
-        *(target, routing.namespace(options), None),
+        *(target, target.home(options), None),
         pending=bool(transactions),
         outbox=dispatch.uses_outbox(options.on_commit, options.alias),
     ), transactions

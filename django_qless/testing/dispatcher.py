@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,6 +56,21 @@ class TestDispatcher(dispatch.Dispatcher):
         """Send it now, from asynchronous code."""
         with _remembered(dispatchable):
             await self.adeliver(dispatchable)
+
+    def send_each(self, some: Sequence[Dispatchable]) -> None:
+        """Send these now, one after the other: jobs may run as they are sent."""
+        for each in some:
+            self.send(each)
+
+    async def asend_each(self, some: Sequence[Dispatchable]) -> None:
+        """Send these now, from asynchronous code."""
+        for each in some:
+            await self.asend(each)
+
+    def send_each_on_commit(self, some: Sequence[Dispatchable]) -> None:
+        """Send what has waited for one commit, one after the other."""
+        for each in some:
+            self.send_on_commit(each)
 
     def send_on_commit(self, dispatchable: Dispatchable) -> None:
         """Send what has waited for a commit."""

@@ -21,6 +21,7 @@ from django_qless.conf import routing
 from django_qless.core import NotReplicated, new_jid
 from django_qless.enqueue import claims, dispatch
 from django_qless.enqueue.dependencies import TAKE
+from django_qless.enqueue.placement import key_of, within
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import InvalidOption, NotPut
@@ -124,24 +125,25 @@ class Workflow:
                 f"{self}: add() takes what .args() returns, as add(fetch.args(url)), "
                 f"not {arguments!r}"
             )
-        if isinstance(after, (Node, JobHandle)):
-            after = (after,)
+        after = [after] if isinstance(after, (Node, JobHandle)) else list(after)
         job_type, options = arguments.job_type, arguments.options
         options = job_type.options if options is None else options
+        outside = [each for each in options.after if isinstance(each, JobHandle)]
+        home = self._home(options, arguments, [*after, *outside])
+        self.check_alias(home, job_type.name, options.queue)
         self._check_suits(job_type, options, arguments)
         policy = self._policy
         if on_failure is not None:
             policy = check(str(self), "on_failure", on_failure)
         elif options.on_failure != "block":
             policy = options.on_failure
-        request = self._plan(job_type, options).request(
+        request = self._plan(job_type, options, home).request(
             *(arguments.data, arguments.key),
             limit_keys=arguments.limit_keys,
             conflict=arguments.conflict,
             pending=True,
         )
         self._bind(request, options)
-        outside = (each for each in options.after if isinstance(each, JobHandle))
         dependencies = [*after, *outside, *self._dependencies(arguments)]
         node = self._added(Node(self, request, policy), dependencies)
         self._databases.update(dict.fromkeys(arguments.databases))
@@ -241,17 +243,38 @@ class Workflow:
                         "both wait for the same one, see on_commit="
                     )
 
-    def _plan(self, job_type: JobType, options: Options) -> EnqueuePlan:
+    def _plan(self, job_type: JobType, options: Options, home: str) -> EnqueuePlan:
         key = (job_type, id(options))
         found = self._plans.get(key)
         if found is None:
-            found = self._plans[key] = options, EnqueuePlan(job_type, options)
+            plan = EnqueuePlan(job_type, within(options, home))
+            found = self._plans[key] = options, plan
         return found[1]
+
+    def _home(
+        self,
+        options: Options,
+        arguments: CallArguments,
+        after: Sequence[Node | JobHandle[Any]],
+    ) -> str:
+        """Return the namespace of a job.
+
+        Of a queue that is split it is one partition for all of the workflow: that of what
+        the first job comes after, or else that of its key, or else any.
+        """
+        names = routing.partitions_of(options.alias, options.queue)
+        if not names:
+            return routing.namespace(options)
+        handles = (each.alias for each in after if isinstance(each, JobHandle))
+        for name in (options.alias, self._alias, *handles):
+            if name in names:
+                return str(name)
+        key = key_of(options, arguments.limit_keys, arguments.key)
+        return routing.job_namespace(options.alias, options.queue, key=key)
 
     def _check_suits(
         self, job_type: JobType, options: Options, arguments: CallArguments
     ) -> None:
-        self.check_alias(routing.namespace(options), job_type.name, options.queue)
         conflict = arguments.conflict or options.on_conflict
         may_stay = conflict in (TAKE, "refuse") and not options.debounce
         if arguments.key:

@@ -13,7 +13,7 @@ from django_qless.core import DependencyCycle, Put
 from django_qless.core.client import Client
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
-from django_qless.enqueue.plan import stand_ins
+from django_qless.enqueue.placement import stand_ins
 from django_qless.enqueue.request import REFUSED_ALONE, running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.handle import JobHandle

@@ -16,6 +16,7 @@ from django_qless.conf.sealing import open_text
 from django_qless.core import Client
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import claims, dispatch
+from django_qless.enqueue.placement import within
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidOption, ResultGone
@@ -123,10 +124,11 @@ def _batch(
     requests: list[EnqueueRequest] = []
     transactions: dict[str, None] = {}
     for (job_type, options), run in groupby(given, attrgetter("job_type", "options")):
+        bound = within(options or job_type.options, alias)
         plan = (
             declared_plan(job_type)
-            if options is None
-            else EnqueuePlan(job_type, options)
+            if bound is job_type.options
+            else EnqueuePlan(job_type, bound)
         )
         some, names = plan.requests(list(run))
         for request in some:
@@ -150,7 +152,7 @@ def _check_suits(alias: str, queue: str, job: object) -> None:
             f"spawn() takes what .args() returns, as spawn([fetch.args(url)]), not "
             f"{job!r}"
         )
-    options = job.options or job.job_type.options
+    options = within(job.options or job.job_type.options, alias)
     if job.key:
         claims.refuse("spawn()", job.job_type, options)
     theirs = routing.namespace(options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import transaction
 from django.test import override_settings
@@ -60,3 +62,20 @@ def test_what_is_left_over_is_swept_by_the_worker_of_its_namespace(
             assert sweep("default", "default/mail").entries == 1
             assert waiting("default/mail", "mail") == 1
             connections.forget()
+
+
+def test_jobs_of_all_partitions_are_written_by_one_insert(
+    server: Server, django_assert_num_queries: Any
+) -> None:
+    queues = {"default": {"partitions": 4}}
+    alias = {"LOCATION": server.url, "QUEUES": queues, "ON_COMMIT": "outbox"}
+    names = [f"default/default:{index}" for index in range(4)]
+    with override_settings(QLESS={"default": alias}):
+        with transaction.atomic():
+            with django_assert_num_queries(1):
+                handles = add.enqueue_many(map(add.args, range(40)))
+            assert {entry.alias for entry in Entry.objects.all()} == set(names)
+            assert all(handle.pending for handle in handles)
+        assert [waiting(name, "default") for name in names] == [10] * 4
+        assert not Entry.objects.exists()
+        assert not any(handle.pending for handle in handles)

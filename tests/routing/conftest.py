@@ -46,6 +46,27 @@ class Places:
         return [self[name].queue_counts(queue).waiting for name in NAMES]
 
 
+PARTITIONS = [f"default/events:{index}" for index in range(4)]
+
+
+@pytest.fixture
+def split(server: Server) -> Iterator[list[str]]:
+    """The default alias with a queue of four partitions, the last on another server."""
+    with Server("valkey") as there:
+        setting = {
+            "LOCATION": server.url,
+            "PATIENCE": 0.2,
+            "QUEUES": {"events": {"partitions": 4}},
+            "NAMESPACES": {"": "ql:", "events:3": {"LOCATION": there.url}},
+        }
+        with override_settings(QLESS={"default": setting}, TASKS=installed.TASKS):
+            for shared in (snapshot.snapshots, snapshot.statuses, lag.lags):
+                shared.forget()
+            health.workers.forget()
+            yield PARTITIONS
+            connections.forget()
+
+
 @pytest.fixture
 def places(server: Server) -> Iterator[Places]:
     """The default alias with three namespaces, on two empty servers."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -18,10 +20,15 @@ from django_qless.admin.components.options import Limit, limits
 from django_qless.admin.components.queue_table import is_empty, pause_reason
 from django_qless.admin.error_texts import detail_text
 from django_qless.admin.views import Missing, View
-from django_qless.conf import config_sync
+from django_qless.conf import config_sync, routing
+from django_qless.conf.connections import connections
+from django_qless.conf.each import answers, ask_each
 from django_qless.core import WrongState, arguments
 from django_qless.core.commands.queues import REASON_BYTES, QueueCounts
 from django_qless.operations.status import with_schedules
+
+if TYPE_CHECKING:
+    from django_qless.core import Client
 
 
 def queue_of(view: View) -> QueueCounts:
@@ -64,6 +71,16 @@ class QueueAction(Action):
     def check(self) -> None:
         """Raise Missing if there is no such queue."""
         self.counts  # noqa: B018 (reading raises)
+
+    @cached_property
+    def namespaces(self) -> Sequence[str]:
+        """The namespaces to change it in: all of its partitions, if it is split."""
+        names = routing.partitions_of(self.alias, self.name)
+        return names if self.alias in names else (self.alias,)
+
+    def on_each(self, change: Callable[[Client], object]) -> None:
+        """Change it in each of its namespaces. Raises QlessError."""
+        answers(ask_each(self.namespaces, change, connections.impatient))
 
 
 class PauseForm(forms.Form):
@@ -113,7 +130,8 @@ class Pause(QueueAction):
         by = self.request.user.get_username()
         # A limit in bytes, cut between two characters.
         by = by.encode()[: arguments.NAME_BYTES].decode(errors="ignore")
-        self.client.pause(self.name, fields["reason"], by=by)
+        reason = fields["reason"]
+        self.on_each(lambda client: client.pause(self.name, reason, by=by))
         if fields["reason"]:
             return self.say(_("Paused the queue “%(name)s”: %(reason)s"), **fields)
         if was_paused:
@@ -141,7 +159,7 @@ class Resume(QueueAction):
     def perform(self, fields: dict[str, Any]) -> bool:
         """Resume it; return whether it was paused."""
         was_paused = self.counts.paused
-        self.client.unpause(self.name)
+        self.on_each(lambda client: client.unpause(self.name))
         return was_paused
 
 
@@ -182,13 +200,14 @@ class Limits(QueueAction):
             if value == now:
                 continue
             if value is None:
-                config_sync.reset([name], self.alias)
+                for alias in self.namespaces:
+                    config_sync.reset([name], alias)
                 value = limit.usual
                 # A declared value counts as set: there is nothing to reset.
                 if limit.option.by == "settings":
                     continue
             else:
-                self.client.config_set(name, value)
+                self.on_each(partial(_set, name=name, value=value))
             changes.append(
                 gettext("%(option)s %(before)s → %(after)s")
                 % {"option": limit.key, "before": limit.value, "after": value}
@@ -217,9 +236,15 @@ class Forget(QueueAction):
     def perform(self, fields: dict[str, Any]) -> None:
         """Forget it; raises WrongState if there is something in it."""
         try:
-            self.client.forget_queue(self.name, only_if_empty=True)
+            self.on_each(
+                lambda client: client.forget_queue(self.name, only_if_empty=True)
+            )
         except WrongState as error:
             raise WrongState(
                 gettext("%s. Empty it first, or it would be back immediately.")
                 % detail_text(error.detail)
             ) from error
+
+
+def _set(client: Client, name: str, value: Any) -> None:
+    client.config_set(name, value)

@@ -18,6 +18,7 @@ from django_qless.admin.components.audit_log import audit_entries
 from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.components.held_back import HeldBackRow
 from django_qless.admin.components.job_table import listed_jobs
+from django_qless.admin.components.partition_table import partition_table
 from django_qless.admin.components.queue_table import ORDERS, SHOWN, QueueRow, is_empty
 from django_qless.admin.components.schedule_table import schedule_rows
 from django_qless.admin.formatting import number
@@ -86,6 +87,7 @@ class QueuePage(Page):
             "is_empty": is_empty(counts),
             "empty_url": self.empty_url("waiting"),
             "entities": self.entities(),
+            "partitions": partition_table(self),
             "tab": self.tab,
             **tabs.get(self.tab, self.jobs)(),
         }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
-from django_qless.conf.routing import only, queue_namespace
+from django_qless.conf.routing import only, queue_namespaces
 from django_qless.conf.sealing import open_value
 from django_qless.exceptions import Fail
 from django_qless.job_types.lookup import home_of, homes_of
@@ -104,7 +104,9 @@ class Command(SubcommandsCommand):
             found = homes_of(alias, options["jids"])
             return [(name, {**options, "jids": some}) for name, some in found.items()]
         if options.get("queue") is not None:
-            return [(queue_namespace(alias, options["queue"]), options)]
+            return [
+                (name, options) for name in queue_namespaces(alias, options["queue"])
+            ]
         return [(name, options) for name in names]
 
     def list(

@@ -13,7 +13,7 @@ from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.management.base import QlessCommand, positive_seconds
 from django_qless.management.output import format_time
 from django_qless.management.server_findings import PROBLEM
-from django_qless.management.status import status_text
+from django_qless.management.status import split_table, status_text
 from django_qless.operations.status import NamespaceStatus, status_data
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ class Command(QlessCommand):
         "Shows the queues with their counts and lag, failures and workers. Exit code 1 "
         "if the server does not answer."
     )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        #: What was shown last, by namespace.
+        self.statuses: dict[str, NamespaceStatus] = {}
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -46,15 +51,24 @@ class Command(QlessCommand):
         watch = parts[0][1]["watch"]
         once = [(name, {**options, "watch": None}) for name, options in parts]
         if watch is None:
-            super().run_on_each(once)
+            self.show_each(once)
             return
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 if not self.as_json and self.stdout.isatty():
                     self.print(HOME_AND_CLEAR)
                 with contextlib.suppress(CommandError):  # It may come back.
-                    super().run_on_each(once)
+                    self.show_each(once)
                 time.sleep(watch)
+
+    def show_each(self, parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Show several namespaces, and then each queue that is split as one."""
+        self.statuses.clear()
+        try:
+            super().run_on_each(parts)
+        finally:
+            if not self.as_json and (text := split_table(self.statuses)):
+                self.print(text)
 
     def run(self, *, watch: float | None, **options: Any) -> None:
         if watch is None:
@@ -77,7 +91,7 @@ class Command(QlessCommand):
 
     def show(self, *, again: bool = False) -> None:
         """Print the status; in place of the last one on a terminal."""
-        status = NamespaceStatus.read(self.client)
+        status = self.statuses[self.alias] = NamespaceStatus.read(self.client)
         if self.as_json:
             self.print_json(status_data(status, self.alias))
         elif again and self.stdout.isatty():

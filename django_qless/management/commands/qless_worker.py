@@ -29,6 +29,11 @@ from django_qless.management.base import (
     positive_seconds,
     seconds,
 )
+from django_qless.management.partitions import (
+    add_partition_option,
+    divided,
+    served,
+)
 from django_qless.management.reload import (
     TRIAL,
     CodeWatcher,
@@ -158,6 +163,7 @@ class Command(BaseCommand):
         which.add_argument(
             "--all-aliases", action="store_true", help="serve all aliases of QLESS"
         )
+        add_partition_option(add)
         add(
             "--reserver",
             choices=[*RESERVERS, *FORMER_NAMES],
@@ -188,7 +194,8 @@ class Command(BaseCommand):
             type=integer(),
             default=1,
             metavar="N",
-            help="how many jobs at once (default: %(default)s)",
+            help="how many jobs at once in each namespace; the partitions of a queue "
+            "share it (default: %(default)s)",
         )
         add(
             "--block-limit",
@@ -304,13 +311,16 @@ class Command(BaseCommand):
         worker_options = self.worker_options(options)
         if options["trial"]:
             return
+        shares = divided(worker_options.concurrency, queues)
         if member := current_member():
-            code = self.run_worker(member.options(worker_options, queues))
+            own_options = member.options(worker_options, queues)
+            share = shares.get(member.alias, worker_options.concurrency)
+            code = self.run_worker(replace(own_options, concurrency=share))
         elif len(queues) == 1:
             [(alias, own)] = queues.items()
             code = self.run_worker(replace(worker_options, alias=alias, queues=own))
         else:
-            code = self.run_group(worker_options, queues)
+            code = self.run_group(worker_options, queues, shares)
         if code:
             sys.exit(code)
 
@@ -331,13 +341,19 @@ class Command(BaseCommand):
             return work_when_server_answers(options, run)
 
     def run_group(
-        self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
+        self,
+        options: WorkerOptions,
+        queues: Mapping[str, tuple[str, ...]],
+        shares: Mapping[str, int],
     ) -> int:
-        """Run a worker process per alias, with its queues; return the exit code."""
+        """Run a worker process per alias, with its queues; return the exit code.
+
+        `shares` is how many jobs at once each may run.
+        """
 
         def run(own: WorkerOptions) -> int:
             try:
-                return self.run_worker(own)
+                return self.run_worker(replace(own, concurrency=shares[own.alias]))
             except CommandError as error:
                 self.stderr.write(f"{own.alias}: {error}")
                 return error.returncode
@@ -360,7 +376,8 @@ class Command(BaseCommand):
             given = options["alias"] or [conf.DEFAULT_ALIAS]
             # Other code may call the command with a string.
             aliases = [given] if isinstance(given, str) else given
-        return {name: own for alias in aliases for name, own in shares(alias, wanted)}
+        found = {name: own for alias in aliases for name, own in shares(alias, wanted)}
+        return served(found, options["partition"])
 
     def worker_options(self, options: Mapping[str, Any]) -> WorkerOptions:
         """Return the options of the worker. Raises CommandError."""

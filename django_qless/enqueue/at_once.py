@@ -1,0 +1,86 @@
+"""Sending to several namespaces at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import TYPE_CHECKING
+
+from django_qless.conf.each import MOST
+from django_qless.core import NotReplicated, QlessError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from django_qless.enqueue.dispatch import Dispatchable
+
+
+def send_each(some: Sequence[Dispatchable], *, on_commit: bool = False) -> None:
+    """Send these, each to its namespace. Raises when all have ended, if one has failed."""
+
+    def send(each: Dispatchable) -> QlessError | None:
+        try:
+            # A thread has no running job, a context for each has.
+            contexts[id(each)].run(each.send_on_commit if on_commit else each.send)
+        except QlessError as error:
+            return error
+        return None
+
+    contexts = {id(each): copy_context() for each in some}
+    with ThreadPoolExecutor(min(len(some), MOST), "qless-enqueue") as threads:
+        _raise_worst(list(threads.map(send, some)), Lates)
+
+
+async def asend_each(some: Sequence[Dispatchable]) -> None:
+    """Asynchronous version of `send_each`."""
+    sent = (each.asend() for each in some)
+    _raise_worst(await asyncio.gather(*sent, return_exceptions=True), AsyncLates)
+
+
+class Lates:
+    """The calls that replicas of several namespaces have not confirmed."""
+
+    def __init__(self, lates: Sequence[NotReplicated]) -> None:
+        self.lates = lates
+
+    def repeat(self, _: NotReplicated) -> None:
+        """Repeat each. Raises NotReplicated for those that are still unconfirmed."""
+        left = []
+        for late in self.lates:
+            try:
+                late.repeat()
+            except NotReplicated as error:
+                left.append(error)
+        _raise_worst(left, Lates)
+
+
+class AsyncLates(Lates):
+    """Those of asynchronous calls."""
+
+    async def repeat(self, _: NotReplicated) -> None:  # type: ignore[override]
+        """Repeat each. Raises NotReplicated for those that are still unconfirmed."""
+        again = (late.arepeat() for late in self.lates)
+        found = await asyncio.gather(*again, return_exceptions=True)
+        _raise_worst(found, AsyncLates)
+
+
+def _raise_worst(errors: Sequence[BaseException | None], of_lates: type[Lates]) -> None:
+    """Raise the first error by which jobs are not enqueued, or one for all late replicas."""
+    lates = []
+    for error in errors:
+        if isinstance(error, NotReplicated):
+            lates.append(error)
+        elif error is not None:
+            raise error
+    if len(lates) == 1:
+        raise lates[0]
+    if lates:
+        joined = NotReplicated(
+            lates[0].detail,
+            client=of_lates(lates),
+            replicas=min(late.replicas for late in lates),
+            unconfirmed=tuple(each for late in lates for each in late.unconfirmed),
+        )
+        joined.handles = tuple(handle for late in lates for handle in late.handles)
+        raise joined

@@ -1,0 +1,105 @@
+"""A worker of a queue that is split: a process for each partition, on several servers."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from django_qless.core import Client
+from django_qless.core.cluster import cluster_client
+from tests.clusters import Cluster
+from tests.real_servers import Server, poll
+from tests.worker.test_namespaces import Namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.worker.ledger import Gate, Ledger
+
+PARTITIONS = [f"default/q:{index}" for index in range(4)]
+QUEUES = {"q": {"partitions": 4}}
+
+
+@pytest.fixture
+def group(
+    tmp_path: Path, server: Server, ledger: Ledger, gate: Gate
+) -> Iterator[Namespaces]:
+    with Server() as there:
+        group = Namespaces(tmp_path, server, there, ledger, gate)
+        clients = {
+            name: Client(server.client(), f"ql-q-{index}:")
+            for index, name in enumerate(PARTITIONS[:3])
+        }
+        clients[PARTITIONS[3]] = Client(there.client(), "ql-q-3:")
+        namespaces = {"": "ql:", "q:3": {"LOCATION": there.url}}
+        group.use(clients, LOCATION=server.url, QUEUES=QUEUES, NAMESPACES=namespaces)
+        yield group
+        group.close()
+
+
+def concurrency(group: Namespaces, name: str) -> int:
+    """Return how many jobs at once the worker of a partition runs, as it says itself."""
+    found: list[int] = []
+
+    def is_known() -> bool:
+        for worker in group.clients[name].workers():
+            if worker.info:
+                found.append(worker.info["concurrency"])
+        return bool(found)
+
+    poll(is_known, what=f"the worker of {name} describes itself: {group.output}")
+    return found[0]
+
+
+def test_one_command_drains_all_partitions(group: Namespaces, ledger: Ledger) -> None:
+    jids = [
+        (name, group.put(name, "greet", f"{name}-{number}"))
+        for name in PARTITIONS
+        for number in range(5)
+    ]
+    assert group.run("q", "--burst", "--concurrency", "4") == 0, group.output
+    assert {group.state(*each) for each in jids} == {"complete"}
+    assert len(ledger.all()) == 20
+
+
+def test_some_partitions_are_served_on_this_host(group: Namespaces) -> None:
+    jids = {name: group.put(name, "greet", "x") for name in PARTITIONS}
+    assert group.run("q", "--burst", "--partition", "1-2", "--name", "w") == 0
+    states = [group.state(name, jid) for name, jid in jids.items()]
+    assert states == ["waiting", "complete", "complete", "waiting"], group.output
+    assert group.run("q", "--burst", "--partition", "7") == 2
+    assert "no queue that is served has a partition 7" in group.output
+
+
+def test_each_runs_its_share_of_the_jobs_at_once(group: Namespaces) -> None:
+    process = group.start("q", "--name", "w", "--concurrency", "6")
+    for name in PARTITIONS:
+        group.wait_for_log(f"started worker=w-{name} ")
+    shares = [concurrency(group, name) for name in PARTITIONS]
+    assert shares == [2, 2, 1, 1]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0, group.output
+
+
+def test_partitions_on_the_nodes_of_a_cluster(
+    tmp_path: Path, server: Server, ledger: Ledger, gate: Gate
+) -> None:
+    with Cluster(replicas=0, timeout=60_000) as cluster:
+        prefixes = [f"{{ql-q-{index}}}:" for index in range(4)]
+        assert len({id(cluster.of(prefix)) for prefix in prefixes}) > 1
+        clients = {
+            name: Client(cluster_client(cluster.addresses, prefix), prefix)
+            for name, prefix in zip(PARTITIONS, prefixes, strict=True)
+        }
+        group = Namespaces(tmp_path, server, Server(), ledger, gate)
+        group.use(clients, CLUSTER=cluster.urls, PREFIX="{ql}:", QUEUES=QUEUES)
+        try:
+            jids = {name: group.put(name, "greet", name) for name in PARTITIONS}
+            assert group.run("q", "--burst") == 0, group.output
+            for name, jid in jids.items():
+                assert group.state(name, jid) == "complete"
+        finally:
+            group.close()
