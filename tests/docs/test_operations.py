@@ -151,7 +151,7 @@ def groups_of_python() -> Iterator[str]:
     for path, tree in trees("**/*.py"):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Fail":
-                text = text_of(node.args[0])
+                text = text_of(node.args[0]) or constant(tree, node.args[0])
                 if text is not None:
                     yield text.replace(ANY, "<queue>")
             elif isinstance(node, ast.ClassDef):
@@ -163,6 +163,16 @@ def groups_of_python() -> Iterator[str]:
                 if isinstance(node, ast.ClassDef)
                 and ast.unparse(node.bases[0]) == "Exception"
             )
+
+
+def constant(tree: ast.Module, name: ast.expr) -> str | None:
+    """Return the text that a module gives this name at its top, None without one."""
+    for each in tree.body:
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == (
+            ast.unparse(name)
+        ):
+            return text_of(each.value)
+    return None
 
 
 def groups_of_class(node: ast.ClassDef) -> Iterator[str]:

@@ -6,10 +6,6 @@ import re
 
 from django_qless.conf.schema import KNOWN as SETTINGS
 from django_qless.job_types.options import KNOWN, ONLY_DECLARED
-from django_qless.runtime.hooks import REFUSED
-from django_qless.serialization.sealing import CANNOT_DECRYPT
-from django_qless.worker.failure_groups import GROUPS
-from django_qless.worker.failure_report import BAD_RESULT
 from tests.docs.pages import DOCS, ROOT
 
 STATUS = DOCS / "reference" / "status.md"
@@ -57,19 +53,6 @@ def test_asynchronous_methods_are_marked_as_such() -> None:
     assert "`get(option: str)`, `await aget(…)`" in text
     assert "`async for … in adead_ids(…)`" in text
     assert not re.search(r"^\| `a(?:get|jobs|counts)\(", text, re.MULTILINE)
-
-
-def test_failure_groups_that_code_sets_have_a_line() -> None:
-    """Those of the texts `Fail("group", …)`, and of constants."""
-    groups = {row.name for row in GROUPS}
-    found = set()
-    for path in (ROOT / "django_qless").rglob("*.py"):
-        found |= set(re.findall(r"\bFail\(\s*\"([\w-]+)\"", path.read_text()))
-    # An example in a comment.
-    found -= {"group"}
-    found |= {REFUSED, CANNOT_DECRYPT, BAD_RESULT}
-    assert len(found) > 4
-    assert found - groups == set()
 
 
 def empty_cells(page: str, column: int) -> list[str]:
