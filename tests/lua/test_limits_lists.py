@@ -232,6 +232,33 @@ def test_one_that_waits_for_another_limit_is_called_until_it_does_no_more(
     assert keyed.server.zscore(called, "j1") == START + 11
 
 
+def test_one_that_another_limit_brings_back_is_called_now(keyed: Keyed) -> None:
+    scene_of_two_limits(keyed)
+    keyed.call("cancel", "j0", now=START + 3)
+    assert keyed.server.zscore("ql:limit:key:klass:k1:called", "j1") == START + 3
+
+
+def test_one_that_is_canceled_is_called_no_more(keyed: Keyed) -> None:
+    assert one_of(keyed, 3) == ["j0"]
+    keyed.call("cancel", "j0", now=START + 2)
+    assert keyed.server.zrange(CALLED, 0, -1) == ["j1"]
+    keyed.call("cancel", "j1", now=START + 2)
+    assert keyed.server.zrange(CALLED, 0, -1) == ["j2"]
+
+
+def test_a_worker_waits_for_the_rate_of_the_queue_if_that_opens_first(
+    keyed: Keyed,
+) -> None:
+    limit(keyed, "queue-rate", "2/30s")
+    assert one_of(keyed, 2) == ["j0"]
+    keyed.put("other", START + 2, klass="other")
+    assert jids(keyed.take(now=START + 2)) == ["other"]
+    keyed.put("more", START + 3, klass="other")
+    rest = keyed.settle([], 1, now=START + 3, wait=1000).rest
+    assert opening(keyed) == 61
+    assert float(rest[0]) == pytest.approx(1 + 30 - 3, abs=0.01)
+
+
 def test_a_job_taken_from_its_worker_has_the_limit_looked_at_soon(keyed: Keyed) -> None:
     assert one_of(keyed, 2) == ["j0"]
     assert opening(keyed) == 61

@@ -171,7 +171,7 @@ def test_a_rate_that_cannot_be_read_is_refused(
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "1000000000/d"]
+    "text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "1000000000/d", "1/366d"]
 )
 def test_these_are_rates(keyed: Keyed, text: str) -> None:
     keyed.call("config.set", "q-rate", text, now=1)

@@ -178,6 +178,12 @@ EQUIVALENTS: list[Equivalent] = [
         "It spares commands: who has a position keeps it.",
     ),
     Equivalent(
+        "lua/limits/limit_settings.lua",
+        "scope.limits = known",
+        "",
+        "It spares reading: what is not kept is made of the options again.",
+    ),
+    Equivalent(
         "lua/limits/limits.lua",
         "if #freed > 0 then",
         "if #freed >= 0 then",
