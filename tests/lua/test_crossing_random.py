@@ -127,7 +127,7 @@ class Run:
 
     def finish(self) -> None:
         """Complete and deliver all that is left."""
-        while any([self.deliver(name, always=True) for name in NAMES]) or self.ready():
+        while sum(self.deliver(name, always=True) for name in NAMES) or self.ready():
             self.now += 1
             for name in NAMES:
                 self.run(name)
