@@ -220,7 +220,7 @@ class EnqueuePlan:
         `context` is the captured one, if it was captured already.
         """
         alias = self.alias
-        if self.is_split:
+        if alias not in routing.unrouted and self.is_split:
             keyed = (limit_keys, key, jid or self._jid)
             alias = place(self.job_type, self._options, self._bound, *keyed)
         if context is None:
