@@ -65,8 +65,9 @@ local function state_of(command, jid)
 end
 
 Bulk.revive = each('revive.each', 0, function(jid)
-  local state, elsewhere = state_of('revive.each', jid), call('HGET', key.job(jid), 'elsewhere')
-  if elsewhere then
+  local state = state_of('revive.each', jid)
+  local elsewhere, bound = Hash.values(key.job(jid), 'elsewhere', 'bound')
+  if elsewhere and not bound then
     StandIns.refuse('revive.each', jid, elsewhere)
   elseif state ~= 'failed' then
     Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. state)

@@ -79,7 +79,8 @@ end
 -- who takes it back has it as not put.)
 function Canceled.keep(jid, record, why, by)
   local age = Config.whole('canceled-history')
-  if not scope.live or record.open == '1' or age < 1 or Config.whole('canceled-history-count') < 1 then
+  local is_part = record.open == '1' and not record.bound
+  if not scope.live or is_part or age < 1 or Config.whole('canceled-history-count') < 1 then
     return
   end
   local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)

@@ -160,6 +160,7 @@ send.each Bulk.send
 receive Moving.receive
 watch Watchers.watch
 ended StandIns.ended
+withdraw StandIns.withdraw
 crossing.due Crossing.due
 crossing.delivered Crossing.delivered
 ]]

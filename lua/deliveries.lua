@@ -29,6 +29,8 @@ local CARRIED = {
   receive = true,
   watch = true,
   ended = true,
+  revive = true,
+  withdraw = true,
 }
 
 local function mark_id(command, id)

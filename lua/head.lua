@@ -238,7 +238,7 @@ end
 --                              allowed when it took them, JSON), `aside` (the limit that holds it back),
 --                              `called` (limits that have room for it, JSON);
 --                              `elsewhere` is the namespace of the job for which this one stands, `watched` says that
---                              others have jobs that stand for this one
+--                              others have jobs that stand for this one, `bound` says where it is put when its turn has come, JSON
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

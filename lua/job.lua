@@ -44,6 +44,7 @@ local FIELDS = {
   'batch',
   'elsewhere',
   'watched',
+  'bound',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if

@@ -132,12 +132,15 @@ function JobEnd.canceled(jid, record)
     ResultWaiters.ended(jid)
     Unique.free(jid, record.unique)
     if record.workflow then
-      Workflow.moved(record.workflow, record.state, false)
+      Workflow.moved(record.workflow, StandIns.counted(record), false)
     end
     Spawned.done(jid, record.spawners)
     Limits.leave(jid, record)
     if record.watched then
       Watchers.tell(jid, 'canceled')
+    end
+    if record.bound and record.elsewhere then
+      Crossing.write(record.elsewhere, 'withdraw', { jid })
     end
     if record.entity then
       Entity.gone(jid, record.home)

@@ -29,6 +29,7 @@ for _, name in ipairs({
   'ordered',
   'fair_by',
   'stand_ins',
+  'bound',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -64,6 +65,9 @@ local function check_rare(command, job)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
   job.stand_ins = job.stand_ins and StandIns.check(command, job.stand_ins)
+  if job.bound then
+    StandIns.check_bound(command, job.bound)
+  end
   Unique.check(command, job)
   check_keys(command, job)
   if job.expires_at then

@@ -40,6 +40,7 @@ local RARE = {
   'holds',
   'entity',
   'elsewhere',
+  'bound',
 }
 
 local function named(fields, values)
@@ -128,7 +129,9 @@ local function clear_rare(job, old)
     'cascade',
     'limit_key',
     'ordered',
-    'fair_by'
+    'fair_by',
+    'bound',
+    'elsewhere'
   )
 end
 
@@ -222,6 +225,7 @@ local function write_rare(job, state)
     Turns.join(jid, job.turn)
   end
   add('elsewhere', job.elsewhere)
+  add('bound', job.bound)
   add('entity', job.entity)
   add('home', job.entity and job.queue)
   add('batch', job.batch and text_of(tonumber(job.batch)))
@@ -368,7 +372,7 @@ function PutStore.store(job, asking, tracked, batch)
     job.put = History.begin(jid, queue)
   end
   complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1'
+  local held_back = job.open == '1' or job.bound
   if old then
     inherit(job, old)
     clear_old(job, old, asking)
@@ -395,6 +399,9 @@ function PutStore.store(job, asking, tracked, batch)
   if held_back then
     write(job, 'depends')
     Places.depends(jid, queue)
+    if job.bound then
+      Dependencies.free_if_last(jid)
+    end
   elseif job.delay > 0 then
     write(job, 'scheduled')
     Places.scheduled(jid, queue, due(job))

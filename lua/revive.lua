@@ -5,6 +5,10 @@ local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
   CorruptJobs.mend(record)
+  if record.bound then
+    StandIns.revive(record)
+    return
+  end
   History.put(jid, queue)
   call(
     'HSET',
@@ -39,7 +43,7 @@ function Revive.unfail(args, i)
   local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
   for n = #jids, 1, -1 do
     local record = Job.read(jids[n])
-    if record and record.state == 'failed' and record.elsewhere then
+    if record and record.state == 'failed' and (record.elsewhere or record.bound) then
       left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
     elseif record and record.state == 'failed' then
       Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
@@ -65,7 +69,12 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = Job.read(Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' and not record.elsewhere then
+    if
+      record
+      and record.state == 'failed'
+      and record.queue ~= ''
+      and (record.bound or not record.elsewhere)
+    then
       Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       Places.register(record.queue)

@@ -241,7 +241,7 @@ end
 --                              allowed when it took them, JSON), `aside` (the limit that holds it back),
 --                              `called` (limits that have room for it, JSON);
 --                              `elsewhere` is the namespace of the job for which this one stands, `watched` says that
---                              others have jobs that stand for this one
+--                              others have jobs that stand for this one, `bound` says where it is put when its turn has come, JSON
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -1640,6 +1640,7 @@ local FIELDS = {
   'batch',
   'elsewhere',
   'watched',
+  'bound',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -2076,12 +2077,17 @@ end
 
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
-  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
+  local beyond, workflow, on_failure, bound =
+    modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure', 'bound')
   if modules.Record.is_bad('beyond', beyond) then
     modules.CorruptJobs.fail(jid, 'beyond', beyond)
     return false
   end
   if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
+    return false
+  end
+  if bound then
+    modules.StandIns.send(jid, bound)
     return false
   end
   return true, workflow
@@ -3208,7 +3214,8 @@ end
 -- who takes it back has it as not put.)
 function Canceled.keep(jid, record, why, by)
   local age = modules.Config.whole('canceled-history')
-  if not scope.live or record.open == '1' or age < 1 or modules.Config.whole('canceled-history-count') < 1 then
+  local is_part = record.open == '1' and not record.bound
+  if not scope.live or is_part or age < 1 or modules.Config.whole('canceled-history-count') < 1 then
     return
   end
   local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
@@ -5103,6 +5110,217 @@ function Outcome.release(args, i)
   return 1
 end
 end
+elseif module_name == 'StandIns' then
+return function()
+local StandIns = {}
+modules.StandIns = StandIns
+-- crossing/stand_ins.lua
+-- Stand-ins: a job of another namespace has a record here, under the same jid, so that jobs here can depend on it. It
+-- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
+-- has ended. Its field `elsewhere` is the name of that namespace.
+--
+-- A job of a workflow may be bound to another namespace, by its field `bound`: when its turn has come it is put there,
+-- with the results that it needs, and its record here stands for it from then on.
+
+local floor = math.floor
+
+-- Bytes of the results that go with a job; what comes after them is left out.
+local RESULTS = 256 * 1024
+
+-- The option stand_ins of a put, {"home": its namespace, "jobs": {jid: [namespace, queue, klass]}}: which of its
+-- dependencies are elsewhere.
+function StandIns.check(command, text)
+  local value = modules.Arguments.object(command, 'stand_ins', text)
+  local fine = type(value.home) == 'string' and type(value.jobs) == 'table'
+  for _, place in pairs(fine and value.jobs or {}) do
+    fine = fine and type(place) == 'table' and #place == 3
+    for n = 1, fine and 3 or 0 do
+      fine = fine and type(place[n]) == 'string' and place[n] ~= ''
+    end
+  end
+  if not fine then
+    modules.Errors.argument(command, 'stand_ins must be {"home": name, "jobs": {jid: [name, queue, klass]}}')
+  end
+  return value
+end
+
+-- What the call is about to put, with the stand-ins that this job needs and that are not there.
+function StandIns.coming(job, coming)
+  return setmetatable({}, {
+    __index = function(_, jid)
+      return coming and coming[jid] or job.stand_ins.jobs[jid] ~= nil and call('EXISTS', key.job(jid)) == 0
+    end,
+  })
+end
+
+-- Makes those on which the job depends. Each is watched from now on by its namespace.
+function StandIns.make(job)
+  for _, jid in ipairs(job.depends or {}) do
+    local place = job.stand_ins.jobs[jid]
+    if place and call('EXISTS', key.job(jid)) == 0 then
+      local stand_in = { jid = jid, queue = place[2], klass = place[3], data = 'null', delay = 0, open = '1' }
+      stand_in.rare, stand_in.elsewhere, stand_in.old = true, place[1], false
+      modules.PutStore.store(stand_in, '', false)
+      modules.Places.register(place[2])
+      modules.Crossing.write(place[1], 'watch', { jid, job.stand_ins.home })
+    end
+  end
+end
+
+-- The real job has been moved here: it takes the place of what stood for it.
+function StandIns.gives_way(old)
+  return scope.arriving and not old.more.bound
+end
+
+-- It stands for another job: what would make it a job of its own is refused.
+function StandIns.refuse(command, jid, elsewhere)
+  modules.Errors.raise(
+    'STATE',
+    '%s(): Job %s stands for one in namespace %s: act on that',
+    command,
+    modules.Errors.name(jid),
+    modules.Errors.name(elsewhere)
+  )
+end
+
+-- The option bound of a put, {"home": its namespace, "namespace": where it will run}.
+function StandIns.check_bound(command, text)
+  local value = modules.Arguments.object(command, 'bound', text)
+  for _, name in ipairs({ 'home', 'namespace' }) do
+    if type(value[name]) ~= 'string' or value[name] == '' then
+      modules.Errors.argument(command, 'bound must be {"home": name, "namespace": name}')
+    end
+  end
+end
+
+-- What the job depended on, and what that has returned: a list of [jid, result, seconds that it is kept].
+local function results_of(jid)
+  local needs, found, bytes = call('LRANGE', key.needs(jid), 0, modules.Arguments.most - 1), {}, 0
+  for _, other in ipairs(needs) do
+    local result = call('GET', key.result(other))
+    bytes = bytes + #(result or '')
+    if result and bytes <= RESULTS then
+      found[#found + 1] = { other, result, math.max(call('TTL', key.result(other)), 1) }
+    end
+  end
+  return needs, found
+end
+
+-- The same, where the job has arrived.
+function StandIns.take_results(jid, needs, results)
+  modules.DependencyResults.add(jid, needs)
+  for _, each in ipairs(results or {}) do
+    modules.Outcome.keep_result(each[1], '', each[2], each[3])
+  end
+end
+
+-- The turn of a job has come that is bound to another namespace.
+function StandIns.send(jid, text)
+  local record, bound = modules.Job.read(jid), cjson.decode(text)
+  local needs, results = results_of(jid)
+  local parcel = modules.Moving.parcel(bound.namespace, record.queue, '0')
+  parcel.checked = false
+  modules.Moving.add(parcel, jid, record, { home = bound.home, needs = needs, results = results })
+  call('HSET', key.job(jid), 'elsewhere', bound.namespace, 'open', '1')
+  call('HDEL', key.job(jid), 'scheduled')
+  modules.Workflow.moved(record.workflow, 'depends', 'waiting')
+  modules.Moving.close(parcel)
+end
+
+-- The state in which its workflow counts it: what was sent does not wait for others.
+function StandIns.counted(record)
+  return record.elsewhere and record.state == 'depends' and 'waiting' or record.state
+end
+
+-- It has failed, there or because of what it depended on, and is to go on.
+function StandIns.revive(record)
+  local jid, name = record.jid, record.elsewhere
+  call('HSET', key.job(jid), 'state', 'depends')
+  modules.Places.depends(jid, record.queue)
+  modules.JobEnd.revived(jid, record)
+  if not name then
+    modules.Workflow.moved(record.workflow, 'waiting', 'depends')
+    modules.Dependencies.free_if_last(jid)
+    return
+  end
+  call('HSET', key.job(jid), 'open', '1')
+  modules.Crossing.write(name, 'revive', { jid })
+  modules.Crossing.write(name, 'watch', { jid, cjson.decode(record.bound).home })
+end
+
+-- withdraw jid: the job was put here for another namespace, where it was canceled. Called by a delivery.
+function StandIns.withdraw(args, i)
+  local jid = modules.Arguments.name('withdraw', 'jid', args[i])
+  local state = call('HGET', key.job(jid), 'state')
+  if state and state ~= 'complete' then
+    modules.Cascade.cancel(jid, 'workflow')
+  end
+  return 1
+end
+
+local function leave(jid, record)
+  modules.Places.leave(jid, record.queue)
+  if record.state == 'failed' then
+    modules.Failures.remove(jid, record.queue, record.failure)
+  end
+  call('HDEL', key.job(jid), 'open')
+end
+
+local ENDS = {}
+
+-- complete result result_ttl; without a result '' 1
+function ENDS.complete(jid, record, result, ttl)
+  leave(jid, record)
+  local token = record.token or ''
+  local returned = modules.Outcome.keep_result(jid, token, result, modules.Arguments.whole('ended', 'result_ttl', ttl, 1))
+  modules.History.done(jid)
+  modules.Outcome.write_complete(key.job(jid), record.retries or '0', nil, returned)
+  call('ZADD', key.completed(), modules.NumberFormat.now(), jid)
+  modules.Workflow.moved(record.workflow, StandIns.counted(record), 'complete')
+  modules.ResultWaiters.ended(jid)
+  modules.Spawned.done(jid, record.spawners)
+  if record.watched then
+    modules.Watchers.tell(jid, 'complete')
+  end
+  modules.Dependencies.release({ jid }, { [jid] = true })
+  modules.Expiry.after(1)
+end
+
+-- failed group message: its dependents do what they do about jobs here
+function ENDS.failed(jid, record, group, message)
+  if record.state ~= 'failed' then
+    local counted = StandIns.counted(record)
+    leave(jid, record)
+    modules.History.failed(jid, group, nil, message)
+    modules.Outcome.write_failed(
+      { jid = jid, queue = record.queue, rare = '1', state = counted },
+      group,
+      message,
+      floor(scope.now)
+    )
+  end
+end
+
+-- canceled: or never seen
+function ENDS.canceled(jid, record)
+  modules.Job.remove(jid, record, 'dependency', record.elsewhere)
+  modules.Cascade.follow(jid, 'gone')
+end
+
+-- ended jid complete|failed|canceled [more]... -> whether there was a stand-in; called by a delivery
+function StandIns.ended(args, i)
+  local jid, act = modules.Arguments.name('ended', 'jid', args[i]), ENDS[args[i + 1] or '']
+  if not act then
+    modules.Errors.argument('ended', 'complete, failed or canceled wanted, not ' .. modules.Errors.name(args[i + 1]))
+  end
+  local record = modules.Job.read(jid)
+  if not record or not record.elsewhere or record.state == 'complete' then
+    return 0
+  end
+  act(jid, record, args[i + 2] or '', args[i + 3] or '1')
+  return 1
+end
+end
 elseif module_name == 'Cascade' then
 return function()
 local Cascade = {}
@@ -5444,6 +5662,245 @@ function Clock.show()
     end
   end
   return cjson.encode(shown)
+end
+end
+elseif module_name == 'DependencyResults' then
+return function()
+local DependencyResults = {}
+modules.DependencyResults = DependencyResults
+-- dependency_results.lua
+-- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
+
+-- The namespace has such lists: what deletes records looks for them from now on.
+local function say()
+  if not scope.has_lists then
+    call('HSET', key.meta(), 'lists', '1')
+    scope.has_lists = true
+  end
+end
+
+function DependencyResults.exist()
+  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
+end
+
+function DependencyResults.add(jid, jids)
+  if jids and #jids > 0 then
+    say()
+    modules.SortedSet.append(key.needs(jid), jids)
+  end
+end
+
+-- Kept as long as results are, at least: who depends on the job may start long after its end.
+local KEPT = 7 * 86400 -- seconds
+
+function DependencyResults.add_offspring(jid, jids)
+  if #jids > 0 then
+    say()
+    local entry, bytes = 'offspring:' .. jid, 0
+    for n = 1, #jids do
+      bytes = bytes + #jids[n]
+    end
+    if call('EXISTS', key.offspring(jid)) == 1 then
+      bytes = bytes + modules.Retention.bytes(entry)
+    end
+    modules.SortedSet.append(key.offspring(jid), jids)
+    call('EXPIRE', key.offspring(jid), KEPT)
+    modules.Retention.note(entry, bytes, KEPT)
+  end
+end
+
+function DependencyResults.forget(jid)
+  if scope.live then
+    call('DEL', key.needs(jid))
+  end
+end
+
+local function page(command, name, args, i)
+  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
+  local flat = {}
+  if count > 0 then
+    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
+      flat[#flat + 1] = jid
+      flat[#flat + 1] = call('LLEN', key.offspring(jid))
+    end
+  end
+  return flat
+end
+
+-- needs jid [offset count] -> jid, how many jobs that one has spawned …
+function DependencyResults.show(args, i)
+  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
+end
+
+-- offspring jid [offset count] -> the same of the jobs that this one has spawned
+function DependencyResults.offspring(args, i)
+  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function DependencyResults.results(args, i)
+  modules.Arguments.given('results', 'jid', args[i])
+  modules.Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end
+end
+elseif module_name == 'JobEnd' then
+return function()
+local JobEnd = {}
+modules.JobEnd = JobEnd
+-- job_end.lua
+-- Cleaning up when a job ends, moves on or is deleted: its unique key, its workflow, those that
+-- wait for its end, those that depend on it.
+
+-- The record has something to do with what is done here: `rare`. It is never taken away, so it may
+-- be there for nothing.
+function JobEnd.mark(jid)
+  call('HSET', key.job(jid), 'rare', '1')
+end
+
+-- These jobs are complete. `rare` lists those of them whose records have the field of this name.
+function JobEnd.completed(jids, rare)
+  local is_rare
+  local entities = {}
+  for n = 1, #rare do
+    local jid = rare[n]
+    modules.ResultWaiters.ended(jid)
+    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = modules.Hash.values(
+      key.job(jid),
+      'unique',
+      'workflow',
+      'spawners',
+      'holds',
+      'turn',
+      'entity',
+      'grace',
+      'progress',
+      'watched'
+    )
+    modules.Unique.free(jid, unique)
+    if grace or progress then
+      modules.Outcome.forget_marks(key.job(jid))
+    end
+    if workflow then
+      modules.Workflow.moved(workflow, 'running', 'complete')
+    end
+    if holds or turn then
+      modules.Limits.leave(jid, { holds = holds, turn = turn })
+    end
+    modules.Spawned.done(jid, spawners)
+    if watched then
+      modules.Watchers.tell(jid, 'complete')
+    end
+    if entity then
+      entities[#entities + 1] = jid
+    end
+    is_rare = is_rare or {}
+    is_rare[jid] = true
+  end
+  if #entities > 0 then
+    modules.Entity.completed(entities)
+  end
+  modules.Dependencies.release(jids, is_rare)
+end
+
+local FAILED = {
+  'unique',
+  'workflow',
+  'spawners',
+  'followed',
+  'holds',
+  'turn',
+  'aside',
+  'called',
+  'queue',
+  'klass',
+  'watched',
+}
+
+-- The job, which was in this state, has failed.
+function JobEnd.failed(jid, was, rare)
+  if not rare then
+    return
+  end
+  modules.ResultWaiters.ended(jid)
+  local job = modules.Hash.read(key.job(jid), FAILED)
+  modules.Unique.free(jid, job.unique)
+  if job.workflow then
+    modules.Workflow.moved(job.workflow, was, 'failed')
+  end
+  modules.Limits.leave(jid, job)
+  modules.Spawned.failed(jid, job.spawners)
+  if job.watched then
+    modules.Watchers.tell(jid, 'failed')
+  end
+  if job.followed then
+    modules.Cascade.follow(jid, 'failed')
+  end
+end
+
+-- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- to its key, unless another has taken that.
+function JobEnd.revived(jid, record)
+  if not record.rare then
+    return
+  end
+  modules.Unique.regain(jid, record.unique, 'waiting')
+  if record.workflow then
+    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
+  end
+  modules.Spawned.goes_on(jid, record.spawners)
+  if record.entity then
+    modules.Entity.returned(jid, record.home)
+  end
+  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
+end
+
+-- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
+function JobEnd.goes_on(job, state, moved)
+  if not job.rare then
+    return
+  end
+  local unique, workflow, holds, turn, entity =
+    modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
+  modules.Unique.regain(job.jid, unique, state)
+  if entity then
+    modules.Entity.returned(job.jid, job.queue)
+  end
+  if workflow then
+    modules.Workflow.moved(workflow, 'running', state)
+  end
+  if holds or turn then
+    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  end
+  if moved then
+    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
+  end
+end
+
+-- The job with this record was canceled.
+function JobEnd.canceled(jid, record)
+  if record.rare then
+    modules.ResultWaiters.ended(jid)
+    modules.Unique.free(jid, record.unique)
+    if record.workflow then
+      modules.Workflow.moved(record.workflow, modules.StandIns.counted(record), false)
+    end
+    modules.Spawned.done(jid, record.spawners)
+    modules.Limits.leave(jid, record)
+    if record.watched then
+      modules.Watchers.tell(jid, 'canceled')
+    end
+    if record.bound and record.elsewhere then
+      modules.Crossing.write(record.elsewhere, 'withdraw', { jid })
+    end
+    if record.entity then
+      modules.Entity.gone(jid, record.home)
+    end
+  end
 end
 end
 elseif module_name == 'Queue' then
@@ -6371,90 +6828,6 @@ function CycleDetection.harmless(jid, jids)
   return harmless, tired
 end
 end
-elseif module_name == 'DependencyResults' then
-return function()
-local DependencyResults = {}
-modules.DependencyResults = DependencyResults
--- dependency_results.lua
--- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-
--- The namespace has such lists: what deletes records looks for them from now on.
-local function say()
-  if not scope.has_lists then
-    call('HSET', key.meta(), 'lists', '1')
-    scope.has_lists = true
-  end
-end
-
-function DependencyResults.exist()
-  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
-end
-
-function DependencyResults.add(jid, jids)
-  if jids and #jids > 0 then
-    say()
-    modules.SortedSet.append(key.needs(jid), jids)
-  end
-end
-
--- Kept as long as results are, at least: who depends on the job may start long after its end.
-local KEPT = 7 * 86400 -- seconds
-
-function DependencyResults.add_offspring(jid, jids)
-  if #jids > 0 then
-    say()
-    local entry, bytes = 'offspring:' .. jid, 0
-    for n = 1, #jids do
-      bytes = bytes + #jids[n]
-    end
-    if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + modules.Retention.bytes(entry)
-    end
-    modules.SortedSet.append(key.offspring(jid), jids)
-    call('EXPIRE', key.offspring(jid), KEPT)
-    modules.Retention.note(entry, bytes, KEPT)
-  end
-end
-
-function DependencyResults.forget(jid)
-  if scope.live then
-    call('DEL', key.needs(jid))
-  end
-end
-
-local function page(command, name, args, i)
-  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
-  local flat = {}
-  if count > 0 then
-    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
-      flat[#flat + 1] = jid
-      flat[#flat + 1] = call('LLEN', key.offspring(jid))
-    end
-  end
-  return flat
-end
-
--- needs jid [offset count] -> jid, how many jobs that one has spawned …
-function DependencyResults.show(args, i)
-  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
-end
-
--- offspring jid [offset count] -> the same of the jobs that this one has spawned
-function DependencyResults.offspring(args, i)
-  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
-end
-
--- results jid... -> what each returned, JSON, or nil
-function DependencyResults.results(args, i)
-  modules.Arguments.given('results', 'jid', args[i])
-  modules.Arguments.bounded('results', #args - i + 1)
-  local names = {}
-  for n = i, #args do
-    names[#names + 1] = key.result(args[n])
-  end
-  return call('MGET', unpack(names))
-end
-end
 elseif module_name == 'ExistenceCache' then
 return function()
 local ExistenceCache = {}
@@ -6514,158 +6887,6 @@ function ExistenceCache.is_bare(queue)
   local work, locks, scheduled =
     key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
   return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
-end
-end
-elseif module_name == 'JobEnd' then
-return function()
-local JobEnd = {}
-modules.JobEnd = JobEnd
--- job_end.lua
--- Cleaning up when a job ends, moves on or is deleted: its unique key, its workflow, those that
--- wait for its end, those that depend on it.
-
--- The record has something to do with what is done here: `rare`. It is never taken away, so it may
--- be there for nothing.
-function JobEnd.mark(jid)
-  call('HSET', key.job(jid), 'rare', '1')
-end
-
--- These jobs are complete. `rare` lists those of them whose records have the field of this name.
-function JobEnd.completed(jids, rare)
-  local is_rare
-  local entities = {}
-  for n = 1, #rare do
-    local jid = rare[n]
-    modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = modules.Hash.values(
-      key.job(jid),
-      'unique',
-      'workflow',
-      'spawners',
-      'holds',
-      'turn',
-      'entity',
-      'grace',
-      'progress',
-      'watched'
-    )
-    modules.Unique.free(jid, unique)
-    if grace or progress then
-      modules.Outcome.forget_marks(key.job(jid))
-    end
-    if workflow then
-      modules.Workflow.moved(workflow, 'running', 'complete')
-    end
-    if holds or turn then
-      modules.Limits.leave(jid, { holds = holds, turn = turn })
-    end
-    modules.Spawned.done(jid, spawners)
-    if watched then
-      modules.Watchers.tell(jid, 'complete')
-    end
-    if entity then
-      entities[#entities + 1] = jid
-    end
-    is_rare = is_rare or {}
-    is_rare[jid] = true
-  end
-  if #entities > 0 then
-    modules.Entity.completed(entities)
-  end
-  modules.Dependencies.release(jids, is_rare)
-end
-
-local FAILED = {
-  'unique',
-  'workflow',
-  'spawners',
-  'followed',
-  'holds',
-  'turn',
-  'aside',
-  'called',
-  'queue',
-  'klass',
-  'watched',
-}
-
--- The job, which was in this state, has failed.
-function JobEnd.failed(jid, was, rare)
-  if not rare then
-    return
-  end
-  modules.ResultWaiters.ended(jid)
-  local job = modules.Hash.read(key.job(jid), FAILED)
-  modules.Unique.free(jid, job.unique)
-  if job.workflow then
-    modules.Workflow.moved(job.workflow, was, 'failed')
-  end
-  modules.Limits.leave(jid, job)
-  modules.Spawned.failed(jid, job.spawners)
-  if job.watched then
-    modules.Watchers.tell(jid, 'failed')
-  end
-  if job.followed then
-    modules.Cascade.follow(jid, 'failed')
-  end
-end
-
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
--- to its key, unless another has taken that.
-function JobEnd.revived(jid, record)
-  if not record.rare then
-    return
-  end
-  modules.Unique.regain(jid, record.unique, 'waiting')
-  if record.workflow then
-    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
-  end
-  modules.Spawned.goes_on(jid, record.spawners)
-  if record.entity then
-    modules.Entity.returned(jid, record.home)
-  end
-  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
-end
-
--- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
-function JobEnd.goes_on(job, state, moved)
-  if not job.rare then
-    return
-  end
-  local unique, workflow, holds, turn, entity =
-    modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
-  modules.Unique.regain(job.jid, unique, state)
-  if entity then
-    modules.Entity.returned(job.jid, job.queue)
-  end
-  if workflow then
-    modules.Workflow.moved(workflow, 'running', state)
-  end
-  if holds or turn then
-    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
-  end
-  if moved then
-    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
-  end
-end
-
--- The job with this record was canceled.
-function JobEnd.canceled(jid, record)
-  if record.rare then
-    modules.ResultWaiters.ended(jid)
-    modules.Unique.free(jid, record.unique)
-    if record.workflow then
-      modules.Workflow.moved(record.workflow, record.state, false)
-    end
-    modules.Spawned.done(jid, record.spawners)
-    modules.Limits.leave(jid, record)
-    if record.watched then
-      modules.Watchers.tell(jid, 'canceled')
-    end
-    if record.entity then
-      modules.Entity.gone(jid, record.home)
-    end
-  end
 end
 end
 elseif module_name == 'Lock' then
@@ -6870,6 +7091,7 @@ local RARE = {
   'entity',
   'elsewhere',
   'watched',
+  'bound',
 }
 
 local function check_rare(report, jid, record)
@@ -7167,6 +7389,107 @@ function CorruptJobs.mend(record)
   end
 end
 end
+elseif module_name == 'Crossing' then
+return function()
+local Crossing = {}
+modules.Crossing = Crossing
+-- crossing/crossing.lua
+-- The outbox for other namespaces: calls that have to be made there because of what happened here. An entry is written
+-- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
+-- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
+
+local floor, format, max = math.floor, string.format, math.max
+
+-- Entries that one call reads, and bytes of them after which it stops.
+local MOST, BYTES = 100, 512 * 1024
+
+-- What tells this namespace apart from all others that deliver to a target, whatever they are called.
+local function own_id(text)
+  local id = call('HGET', key.meta(), 'namespace')
+  if not id then
+    local time = call('TIME')
+    id = string.sub(redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' ')), 1, 20)
+    call('HSET', key.meta(), 'namespace', id)
+  end
+  return id
+end
+
+-- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
+local function next_sequence()
+  local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
+  local text = format('%.0f', max(last + 1, floor(scope.now * 1e6)))
+  call('HSET', key.meta(), 'crossed', text)
+  return text
+end
+
+-- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
+function Crossing.write(target, command, args)
+  local entry = cmsgpack.pack({ next_sequence(), command, args })
+  own_id(entry)
+  call('RPUSH', key.crossing_to(target), entry)
+  call('ZADD', key.crossing(), 'NX', modules.NumberFormat.now(), target)
+  if call('LLEN', key.crossing_wake()) == 0 then
+    call('RPUSH', key.crossing_wake(), '1')
+  end
+end
+
+-- Each target: its name, how many entries wait for it, since when the oldest does.
+local function waiting()
+  local flat, found = call('ZRANGE', key.crossing(), 0, -1, 'WITHSCORES'), {}
+  for n = 1, #flat, 2 do
+    found[#found + 1] = { flat[n], call('LLEN', key.crossing_to(flat[n])), flat[n + 1] }
+  end
+  return found
+end
+
+-- crossing.waiting -> the time, and the targets
+function Crossing.waiting()
+  return { modules.NumberFormat.now(), waiting() }
+end
+
+-- crossing.due -> the key on which to wait for further entries, and the targets of those that there are
+function Crossing.due()
+  call('DEL', key.crossing_wake())
+  return { key.crossing_wake(), waiting() }
+end
+
+-- crossing.read target -> the id of this namespace, and the oldest entries: sequence, command, arguments
+function Crossing.read(args, i)
+  local name = key.crossing_to(modules.Arguments.name('crossing.read', 'target', args[i]))
+  local found, bytes, n = { call('HGET', key.meta(), 'namespace') or '' }, 0, 0
+  while n < MOST and bytes < BYTES do
+    local packed = call('LINDEX', name, n)
+    if not packed then
+      break
+    end
+    found[#found + 1] = cmsgpack.unpack(packed)
+    n, bytes = n + 1, bytes + #packed
+  end
+  return found
+end
+
+function Crossing.sequence_of(packed)
+  return tonumber(cmsgpack.unpack(packed)[1])
+end
+
+-- crossing.delivered target sequence: the entries up to that one were -> how many of them were still there
+function Crossing.delivered(args, i)
+  local target = modules.Arguments.name('crossing.delivered', 'target', args[i])
+  local last = modules.Arguments.whole('crossing.delivered', 'sequence', args[i + 1], 0)
+  local name, gone = key.crossing_to(target), 0
+  local head = call('LINDEX', name, 0)
+  while head and gone < MOST and Crossing.sequence_of(head) <= last do
+    call('LPOP', name)
+    head, gone = call('LINDEX', name, 0), gone + 1
+  end
+  if head and gone > 0 then
+    call('ZADD', key.crossing(), format('%.6f', Crossing.sequence_of(head) / 1e6), target)
+  elseif not head then
+    call('ZREM', key.crossing(), target)
+  end
+  return gone
+end
+end
 elseif module_name == 'Failures' then
 return function()
 local Failures = {}
@@ -7328,107 +7651,6 @@ function Payloads.give_back(jid)
   end
 end
 end
-elseif module_name == 'Crossing' then
-return function()
-local Crossing = {}
-modules.Crossing = Crossing
--- crossing/crossing.lua
--- The outbox for other namespaces: calls that have to be made there because of what happened here. An entry is written
--- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
--- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
-
-local floor, format, max = math.floor, string.format, math.max
-
--- Entries that one call reads, and bytes of them after which it stops.
-local MOST, BYTES = 100, 512 * 1024
-
--- What tells this namespace apart from all others that deliver to a target, whatever they are called.
-local function own_id(text)
-  local id = call('HGET', key.meta(), 'namespace')
-  if not id then
-    local time = call('TIME')
-    id = string.sub(redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' ')), 1, 20)
-    call('HSET', key.meta(), 'namespace', id)
-  end
-  return id
-end
-
--- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
-local function next_sequence()
-  local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
-  local text = format('%.0f', max(last + 1, floor(scope.now * 1e6)))
-  call('HSET', key.meta(), 'crossed', text)
-  return text
-end
-
--- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
-function Crossing.write(target, command, args)
-  local entry = cmsgpack.pack({ next_sequence(), command, args })
-  own_id(entry)
-  call('RPUSH', key.crossing_to(target), entry)
-  call('ZADD', key.crossing(), 'NX', modules.NumberFormat.now(), target)
-  if call('LLEN', key.crossing_wake()) == 0 then
-    call('RPUSH', key.crossing_wake(), '1')
-  end
-end
-
--- Each target: its name, how many entries wait for it, since when the oldest does.
-local function waiting()
-  local flat, found = call('ZRANGE', key.crossing(), 0, -1, 'WITHSCORES'), {}
-  for n = 1, #flat, 2 do
-    found[#found + 1] = { flat[n], call('LLEN', key.crossing_to(flat[n])), flat[n + 1] }
-  end
-  return found
-end
-
--- crossing.waiting -> the time, and the targets
-function Crossing.waiting()
-  return { modules.NumberFormat.now(), waiting() }
-end
-
--- crossing.due -> the key on which to wait for further entries, and the targets of those that there are
-function Crossing.due()
-  call('DEL', key.crossing_wake())
-  return { key.crossing_wake(), waiting() }
-end
-
--- crossing.read target -> the id of this namespace, and the oldest entries: sequence, command, arguments
-function Crossing.read(args, i)
-  local name = key.crossing_to(modules.Arguments.name('crossing.read', 'target', args[i]))
-  local found, bytes, n = { call('HGET', key.meta(), 'namespace') or '' }, 0, 0
-  while n < MOST and bytes < BYTES do
-    local packed = call('LINDEX', name, n)
-    if not packed then
-      break
-    end
-    found[#found + 1] = cmsgpack.unpack(packed)
-    n, bytes = n + 1, bytes + #packed
-  end
-  return found
-end
-
-function Crossing.sequence_of(packed)
-  return tonumber(cmsgpack.unpack(packed)[1])
-end
-
--- crossing.delivered target sequence: the entries up to that one were -> how many of them were still there
-function Crossing.delivered(args, i)
-  local target = modules.Arguments.name('crossing.delivered', 'target', args[i])
-  local last = modules.Arguments.whole('crossing.delivered', 'sequence', args[i + 1], 0)
-  local name, gone = key.crossing_to(target), 0
-  local head = call('LINDEX', name, 0)
-  while head and gone < MOST and Crossing.sequence_of(head) <= last do
-    call('LPOP', name)
-    head, gone = call('LINDEX', name, 0), gone + 1
-  end
-  if head and gone > 0 then
-    call('ZADD', key.crossing(), format('%.6f', Crossing.sequence_of(head) / 1e6), target)
-  elseif not head then
-    call('ZREM', key.crossing(), target)
-  end
-  return gone
-end
-end
 elseif module_name == 'PutStore' then
 return function()
 local PutStore = {}
@@ -7476,6 +7698,7 @@ local RARE = {
   'holds',
   'entity',
   'elsewhere',
+  'bound',
 }
 
 local function named(fields, values)
@@ -7564,7 +7787,9 @@ local function clear_rare(job, old)
     'cascade',
     'limit_key',
     'ordered',
-    'fair_by'
+    'fair_by',
+    'bound',
+    'elsewhere'
   )
 end
 
@@ -7658,6 +7883,7 @@ local function write_rare(job, state)
     modules.Turns.join(jid, job.turn)
   end
   add('elsewhere', job.elsewhere)
+  add('bound', job.bound)
   add('entity', job.entity)
   add('home', job.entity and job.queue)
   add('batch', job.batch and text_of(tonumber(job.batch)))
@@ -7804,7 +8030,7 @@ function PutStore.store(job, asking, tracked, batch)
     job.put = modules.History.begin(jid, queue)
   end
   complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1'
+  local held_back = job.open == '1' or job.bound
   if old then
     inherit(job, old)
     clear_old(job, old, asking)
@@ -7831,6 +8057,9 @@ function PutStore.store(job, asking, tracked, batch)
   if held_back then
     write(job, 'depends')
     modules.Places.depends(jid, queue)
+    if job.bound then
+      modules.Dependencies.free_if_last(jid)
+    end
   elseif job.delay > 0 then
     write(job, 'scheduled')
     modules.Places.scheduled(jid, queue, due(job))
@@ -7841,127 +8070,6 @@ function PutStore.store(job, asking, tracked, batch)
   if tracked then
     modules.Events.tracked('put', jid)
   end
-end
-end
-elseif module_name == 'StandIns' then
-return function()
-local StandIns = {}
-modules.StandIns = StandIns
--- crossing/stand_ins.lua
--- Stand-ins: a job of another namespace has a record here, under the same jid, so that jobs here can depend on it. It
--- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
--- has ended. Its field `elsewhere` is the name of that namespace.
-
-local floor = math.floor
-
--- The option stand_ins of a put, {"home": its namespace, "jobs": {jid: [namespace, queue, klass]}}: which of its
--- dependencies are elsewhere.
-function StandIns.check(command, text)
-  local value = modules.Arguments.object(command, 'stand_ins', text)
-  local fine = type(value.home) == 'string' and type(value.jobs) == 'table'
-  for _, place in pairs(fine and value.jobs or {}) do
-    fine = fine and type(place) == 'table' and #place == 3
-    for n = 1, fine and 3 or 0 do
-      fine = fine and type(place[n]) == 'string' and place[n] ~= ''
-    end
-  end
-  if not fine then
-    modules.Errors.argument(command, 'stand_ins must be {"home": name, "jobs": {jid: [name, queue, klass]}}')
-  end
-  return value
-end
-
--- What the call is about to put, with the stand-ins that this job needs and that are not there.
-function StandIns.coming(job, coming)
-  return setmetatable({}, {
-    __index = function(_, jid)
-      return coming and coming[jid] or job.stand_ins.jobs[jid] ~= nil and call('EXISTS', key.job(jid)) == 0
-    end,
-  })
-end
-
--- Makes those on which the job depends. Each is watched from now on by its namespace.
-function StandIns.make(job)
-  for _, jid in ipairs(job.depends or {}) do
-    local place = job.stand_ins.jobs[jid]
-    if place and call('EXISTS', key.job(jid)) == 0 then
-      local stand_in = { jid = jid, queue = place[2], klass = place[3], data = 'null', delay = 0, open = '1' }
-      stand_in.rare, stand_in.elsewhere, stand_in.old = true, place[1], false
-      modules.PutStore.store(stand_in, '', false)
-      modules.Places.register(place[2])
-      modules.Crossing.write(place[1], 'watch', { jid, job.stand_ins.home })
-    end
-  end
-end
-
--- It stands for another job: what would make it a job of its own is refused.
-function StandIns.refuse(command, jid, elsewhere)
-  modules.Errors.raise(
-    'STATE',
-    '%s(): Job %s stands for one in namespace %s: act on that',
-    command,
-    modules.Errors.name(jid),
-    modules.Errors.name(elsewhere)
-  )
-end
-
-local function leave(jid, record)
-  modules.Places.leave(jid, record.queue)
-  if record.state == 'failed' then
-    modules.Failures.remove(jid, record.queue, record.failure)
-  end
-  call('HDEL', key.job(jid), 'open')
-end
-
-local ENDS = {}
-
--- complete result result_ttl; without a result '' 1
-function ENDS.complete(jid, record, result, ttl)
-  leave(jid, record)
-  local token = record.token or ''
-  local returned = modules.Outcome.keep_result(jid, token, result, modules.Arguments.whole('ended', 'result_ttl', ttl, 1))
-  modules.History.done(jid)
-  modules.Outcome.write_complete(key.job(jid), record.retries or '0', nil, returned)
-  call('ZADD', key.completed(), modules.NumberFormat.now(), jid)
-  modules.Workflow.moved(record.workflow or '', record.state, 'complete')
-  modules.ResultWaiters.ended(jid)
-  modules.Spawned.done(jid, record.spawners)
-  modules.Dependencies.release({ jid }, { [jid] = true })
-  modules.Expiry.after(1)
-end
-
--- failed group message: its dependents do what they do about jobs here
-function ENDS.failed(jid, record, group, message)
-  if record.state ~= 'failed' then
-    leave(jid, record)
-    modules.History.failed(jid, group, nil, message)
-    modules.Outcome.write_failed(
-      { jid = jid, queue = record.queue, rare = '1', state = 'depends' },
-      group,
-      message,
-      floor(scope.now)
-    )
-  end
-end
-
--- canceled: or never seen
-function ENDS.canceled(jid, record)
-  modules.Job.remove(jid, record, 'dependency', record.elsewhere)
-  modules.Cascade.follow(jid, 'gone')
-end
-
--- ended jid complete|failed|canceled [more]... -> whether there was a stand-in; called by a delivery
-function StandIns.ended(args, i)
-  local jid, act = modules.Arguments.name('ended', 'jid', args[i]), ENDS[args[i + 1] or '']
-  if not act then
-    modules.Errors.argument('ended', 'complete, failed or canceled wanted, not ' .. modules.Errors.name(args[i + 1]))
-  end
-  local record = modules.Job.read(jid)
-  if not record or not record.elsewhere or record.state == 'complete' then
-    return 0
-  end
-  act(jid, record, args[i + 2] or '', args[i + 3] or '1')
-  return 1
 end
 end
 elseif module_name == 'StatsBuffer' then
@@ -8357,6 +8465,7 @@ for _, name in ipairs({
   'ordered',
   'fair_by',
   'stand_ins',
+  'bound',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -8392,6 +8501,9 @@ local function check_rare(command, job)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
   job.stand_ins = job.stand_ins and modules.StandIns.check(command, job.stand_ins)
+  if job.bound then
+    modules.StandIns.check_bound(command, job.bound)
+  end
   modules.Unique.check(command, job)
   check_keys(command, job)
   if job.expires_at then
@@ -9228,6 +9340,7 @@ send.each Bulk.send
 receive Moving.receive
 watch Watchers.watch
 ended StandIns.ended
+withdraw StandIns.withdraw
 crossing.due Crossing.due
 crossing.delivered Crossing.delivered
 ]]
@@ -9409,6 +9522,284 @@ function EntityRun.erase(record, queue)
   modules.Cascade.follow(jid, 'gone')
 end
 end
+elseif module_name == 'Moving' then
+return function()
+local Moving = {}
+modules.Moving = Moving
+-- crossing/moving.lua
+-- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
+-- an entry for there, where it is put.
+
+-- The note is kept so many seconds, and of so many jobs.
+local KEPT, MOST = 7 * 86400, 100000
+local AT_ONCE = 20 -- notes too many that one call takes away beyond those that it makes
+
+-- Entries of a job's history that go with it, and their bytes.
+local ENTRIES, BYTES = 50, 32 * 1024
+
+-- Bytes of jobs in one entry, beyond which another one is begun.
+local ENTRY_BYTES = 256 * 1024
+
+local function refuse(jid, why)
+  modules.Errors.raise('STATE', 'send.each(): Job %s %s', modules.Errors.name(jid), why)
+end
+
+-- Why it has to stay, with the remedy.
+local STAYS = {
+  running = 'is running: move it when its run has ended',
+  depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
+}
+
+-- A job that may leave: nothing here has to do with it. -> its record
+local function leaving(jid)
+  local record = modules.Job.read(jid, true)
+  if not record then
+    modules.Errors.no_job('send.each', jid)
+  elseif STAYS[record.state] then
+    refuse(jid, STAYS[record.state])
+  elseif not modules.Record.is_state(record.state) then
+    refuse(jid, 'has a damaged record: cancel it')
+  elseif call('EXISTS', key.dependents(jid)) == 1 then
+    refuse(jid, 'has dependents: move it when they are gone')
+  elseif record.elsewhere then
+    refuse(jid, 'stands for a job of another namespace: move that')
+  elseif record.watched then
+    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
+  elseif record.entity then
+    refuse(jid, 'belongs to an entity, which stays: push its payloads there')
+  elseif record.workflow then
+    refuse(jid, 'belongs to a workflow, which stays: let it run, or cancel it')
+  elseif modules.Spawned.has_unfinished(jid) or modules.Spawned.is_awaited(jid, record.spawners) then
+    refuse(jid, 'has spawned jobs, or was spawned, and they have not ended: let them end')
+  elseif call('EXISTS', key.needs(jid)) == 1 then
+    refuse(jid, 'uses results of jobs that it depended on: let it run here')
+  end
+  return record
+end
+
+-- The unique key as options of the put there: who arrives takes it.
+local function add_unique(add, jid, field, target)
+  if field then
+    local text, where = modules.Unique.parts(field)
+    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
+    add('unique', text)
+    add('conflict', 'take')
+    add(
+      'unique_until',
+      left > 0 and string.format('%.3f', left / 1000)
+        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
+        or 'end'
+    )
+    add('claim', where and 'moved ' .. where .. '\n' .. target)
+  end
+end
+
+-- The options of the put there.
+local function options_of(jid, record, parcel)
+  local options = {}
+  local function add(name, value)
+    if value then
+      options[#options + 1] = name
+      options[#options + 1] = value
+    end
+  end
+  local place = key.place(record.queue, 'scheduled')
+  local due = tonumber(parcel.delay) == 0
+    and (record.scheduled or record.state == 'scheduled' and call('ZSCORE', place, jid))
+  add('at', due)
+  add('priority', modules.Record.text('priority', record.priority))
+  add('retries', modules.Record.text('retries', record.retries))
+  local tags = modules.Record.read('tags', record.tags, {})
+  add('tags', #tags > 0 and cjson.encode(tags))
+  add('context', modules.Record.text('context', record.context))
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    add('expires_at', modules.Record.text('deadline', record.deadline))
+  end
+  if not (parcel.as_it_is and record.state == 'failed') then
+    add_unique(add, jid, record.unique, parcel.target)
+  end
+  add('limit_key', record.limit_key)
+  add('ordered', record.ordered)
+  add('fair_by', record.fair_by)
+  return options
+end
+
+-- What goes with it beyond that.
+local function more_of(jid, record, parcel)
+  if record.history then
+    modules.History.modernise(jid, record.history)
+  end
+  local texts = modules.History.texts(jid, ENTRIES, BYTES)
+  local more = {
+    history = modules.Record.entry_texts(texts),
+    failure = modules.Record.text('failure', record.failure),
+    failed_from = record.failed_from,
+    tracked = modules.Tracking.is_tracked(jid),
+  }
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    more.remaining, more.crashes =
+      modules.Record.read('remaining', record.remaining), modules.Record.read('crashes', record.crashes)
+  end
+  if parcel.as_it_is then
+    modules.Rerouted.add(more, jid, record, parcel.target)
+  end
+  return more
+end
+
+-- A complete job is in other books than one that is canceled.
+local function take_out(jid, record)
+  if record.state == 'complete' then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  end
+  if record.unique then
+    modules.Unique.leave(jid, record.unique)
+  end
+  modules.Job.remove(jid, record)
+  call('ZREM', key.tracked(), jid)
+end
+
+-- How many notes there are beyond those that are kept.
+function Moving.too_many()
+  return math.max(0, call('ZCARD', key.moved()) - MOST)
+end
+
+local function tidy(made)
+  local name = key.moved()
+  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - KEPT, 'LIMIT', 0, made + AT_ONCE)
+  local surplus = math.min(Moving.too_many(), made + AT_ONCE)
+  if surplus > #old then
+    old = call('ZRANGE', name, 0, surplus - 1)
+  end
+  for _, jid in ipairs(old) do
+    call('DEL', key.moved_to(jid))
+  end
+  modules.SortedSet.remove(name, old)
+end
+
+-- The arguments of the put there.
+local function put_of(jid, record, parcel)
+  local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
+  local options = options_of(jid, record, parcel)
+  put[6] = modules.NumberFormat.whole(#options / 2)
+  for n = 1, #options do
+    put[#put + 1] = options[n]
+  end
+  return put
+end
+
+-- Adds to the parcel for the entry what makes a job: the put there, and what is said beyond that.
+function Moving.add(parcel, jid, record, more)
+  local put = put_of(jid, record, parcel)
+  if parcel.checked then
+    modules.PutOptions.parse('send.each', put, 1, 7, #put) -- It will not be refused there.
+  end
+  put[1], put[2] = jid, parcel.queue
+  parcel.more[#parcel.more + 1] = cjson.encode(more)
+  parcel.bytes = parcel.bytes + #parcel.more[#parcel.more]
+  for n = 1, #put do
+    parcel.puts[#parcel.puts + 1] = put[n]
+    parcel.bytes = parcel.bytes + #put[n]
+  end
+end
+
+-- Takes a job out, for the parcel.
+function Moving.send_one(jid, parcel)
+  local record = leaving(jid)
+  Moving.add(parcel, jid, record, more_of(jid, record))
+  take_out(jid, record)
+  call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
+  call('ZADD', key.moved(), modules.NumberFormat.now(), jid)
+  if parcel.bytes > ENTRY_BYTES then
+    Moving.close(parcel)
+  end
+end
+
+-- With a delay of '' the jobs stay what they are: see Rerouted.
+function Moving.parcel(target, queue, delay)
+  local parcel =
+    { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
+  if delay == '' then
+    parcel.as_it_is, parcel.delay = true, '0'
+  end
+  return parcel
+end
+
+-- Writes the entry.
+function Moving.close(parcel)
+  local number = #parcel.more
+  if number > 0 then
+    local args = { modules.NumberFormat.whole(number) }
+    for _, list in ipairs({ parcel.more, parcel.puts }) do
+      for n = 1, #list do
+        args[#args + 1] = list[n]
+      end
+    end
+    modules.Crossing.write(parcel.target, 'receive', args)
+    if call('EXISTS', key.moved()) == 1 then
+      tidy(number)
+    end
+    parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
+  end
+end
+
+-- A job is there as it was elsewhere.
+local function restore(jid, queue, more)
+  if more.remaining then
+    call('HSET', key.job(jid), 'remaining', more.remaining)
+  end
+  for _, name in ipairs({ 'failure', 'failed_from', 'crashes' }) do
+    if more[name] then
+      call('HSET', key.job(jid), name, more[name])
+    end
+  end
+  if more.tracked then
+    call('ZADD', key.tracked(), modules.NumberFormat.now(), jid)
+  end
+  modules.History.restore(jid, more.history or {})
+  local unique = call('HGET', key.job(jid), 'unique')
+  if unique then
+    modules.Unique.arrived(jid, unique)
+  end
+  modules.Rerouted.restore(jid, queue, more)
+  if more.home then
+    modules.Watchers.add(jid, more.home)
+    modules.StandIns.take_results(jid, more.needs, more.results)
+  end
+  if call('DEL', key.moved_to(jid)) == 1 then
+    call('ZREM', key.moved(), jid)
+  end
+end
+
+-- receive number (more)*number (as put.many)... -> as put.many; called by a delivery
+function Moving.receive(args, i)
+  local number, mores = modules.Arguments.whole('receive', 'number', args[i], 1), {}
+  for n = 1, number do
+    mores[n] = modules.Arguments.json('receive', 'more', args[i + n])
+  end
+  scope.arriving = true
+  local plan = modules.PutMany.plan('receive', args, i + number + 1, { lenient = true })
+  if #plan.jobs ~= number then
+    modules.Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
+  end
+  local reply = modules.PutMany.carry_out(plan, '')
+  for n, job in ipairs(plan.jobs) do
+    restore(job.jid, job.queue, mores[n])
+  end
+  return reply
+end
+
+-- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
+-- stand; '' for others
+function Moving.moved(args, i)
+  local jids, found = modules.Tags.rest(args, i), {}
+  modules.Arguments.bounded('moved', #jids)
+  for n, jid in ipairs(jids) do
+    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
+  end
+  return found
+end
+end
 elseif module_name == 'Put' then
 return function()
 local Put = {}
@@ -9431,7 +9822,7 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
-  elseif job.old and job.old.more.elsewhere and not job.left_alone then
+  elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job.old) then
     modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end
@@ -10116,6 +10507,10 @@ local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
   modules.CorruptJobs.mend(record)
+  if record.bound then
+    modules.StandIns.revive(record)
+    return
+  end
   modules.History.put(jid, queue)
   call(
     'HSET',
@@ -10150,7 +10545,7 @@ function Revive.unfail(args, i)
   local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
   for n = #jids, 1, -1 do
     local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' and record.elsewhere then
+    if record and record.state == 'failed' and (record.elsewhere or record.bound) then
       left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
     elseif record and record.state == 'failed' then
       modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
@@ -10176,7 +10571,12 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' and not record.elsewhere then
+    if
+      record
+      and record.state == 'failed'
+      and record.queue ~= ''
+      and (record.bound or not record.elsewhere)
+    then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       modules.Places.register(record.queue)
@@ -10543,6 +10943,68 @@ function Schedules.forget(id)
     call('HDEL', key.declared_schedules(), id)
     call('HDEL', key.template(id), unpack(OURS))
   end
+end
+end
+elseif module_name == 'Watchers' then
+return function()
+local Watchers = {}
+modules.Watchers = Watchers
+-- crossing/watchers.lua
+-- Watchers: namespaces that have stand-ins for a job of this one, and hear how it ends. A job that is watched has the
+-- field `watched`. What has failed may go on, so it is watched until it is complete or gone.
+
+-- How a job has ended, as the arguments of `ended`.
+local function complete(jid)
+  local result, ttl = call('GET', key.result(jid)), call('TTL', key.result(jid))
+  return { jid, 'complete', result or '', modules.NumberFormat.whole(math.max(ttl, 1)) }
+end
+
+local function failed(jid)
+  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
+  return { jid, 'failed', tostring(failure.group or 'failed'), tostring(failure.message or '') }
+end
+
+local HOW = { complete = complete, failed = failed }
+
+local function outcome(jid, state)
+  return HOW[state] and HOW[state](jid) or { jid, 'canceled' }
+end
+
+-- The job, which was watched, has ended so: complete, failed or canceled.
+function Watchers.tell(jid, state)
+  local args = outcome(jid, state)
+  for _, name in ipairs(call('SMEMBERS', key.watchers(jid))) do
+    modules.Crossing.write(name, 'ended', args)
+  end
+  if state ~= 'failed' then
+    call('DEL', key.watchers(jid))
+    if state == 'complete' then
+      call('HDEL', key.job(jid), 'watched')
+    end
+  end
+end
+
+-- This namespace hears how the job ends.
+function Watchers.add(jid, name)
+  call('SADD', key.watchers(jid), name)
+  call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
+end
+
+-- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
+function Watchers.watch(args, i)
+  local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
+  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
+  local target = elsewhere or not state and call('GET', key.moved_to(jid))
+  if target then
+    modules.Crossing.write(target, 'watch', { jid, name })
+    return 0
+  elseif state and state ~= 'complete' then
+    Watchers.add(jid, name)
+  end
+  if not state or HOW[state] then
+    modules.Crossing.write(name, 'ended', outcome(jid, state))
+  end
+  return 1
 end
 end
 elseif module_name == 'AuditCrossing' then
@@ -11830,269 +12292,6 @@ function Holders.heal(name)
   look(name, call('ZRANGEBYSCORE', holders, '(' .. exact(scope.now + EVERY), '+inf', 'LIMIT', 0, LOOKED))
 end
 end
-elseif module_name == 'Moving' then
-return function()
-local Moving = {}
-modules.Moving = Moving
--- crossing/moving.lua
--- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
--- an entry for there, where it is put.
-
--- The note is kept so many seconds, and of so many jobs.
-local KEPT, MOST = 7 * 86400, 100000
-local AT_ONCE = 20 -- notes too many that one call takes away beyond those that it makes
-
--- Entries of a job's history that go with it, and their bytes.
-local ENTRIES, BYTES = 50, 32 * 1024
-
--- Bytes of jobs in one entry, beyond which another one is begun.
-local ENTRY_BYTES = 256 * 1024
-
-local function refuse(jid, why)
-  modules.Errors.raise('STATE', 'send.each(): Job %s %s', modules.Errors.name(jid), why)
-end
-
--- Why it has to stay, with the remedy.
-local STAYS = {
-  running = 'is running: move it when its run has ended',
-  depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
-}
-
--- A job that may leave: nothing here has to do with it. -> its record
-local function leaving(jid)
-  local record = modules.Job.read(jid, true)
-  if not record then
-    modules.Errors.no_job('send.each', jid)
-  elseif STAYS[record.state] then
-    refuse(jid, STAYS[record.state])
-  elseif not modules.Record.is_state(record.state) then
-    refuse(jid, 'has a damaged record: cancel it')
-  elseif call('EXISTS', key.dependents(jid)) == 1 then
-    refuse(jid, 'has dependents: move it when they are gone')
-  elseif record.elsewhere then
-    refuse(jid, 'stands for a job of another namespace: move that')
-  elseif record.watched then
-    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
-  elseif record.entity then
-    refuse(jid, 'belongs to an entity, which stays: push its payloads there')
-  elseif record.workflow then
-    refuse(jid, 'belongs to a workflow, which stays: let it run, or cancel it')
-  elseif modules.Spawned.has_unfinished(jid) or modules.Spawned.is_awaited(jid, record.spawners) then
-    refuse(jid, 'has spawned jobs, or was spawned, and they have not ended: let them end')
-  elseif call('EXISTS', key.needs(jid)) == 1 then
-    refuse(jid, 'uses results of jobs that it depended on: let it run here')
-  end
-  return record
-end
-
--- The unique key as options of the put there: who arrives takes it.
-local function add_unique(add, jid, field, target)
-  if field then
-    local text, where = modules.Unique.parts(field)
-    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
-    add('unique', text)
-    add('conflict', 'take')
-    add(
-      'unique_until',
-      left > 0 and string.format('%.3f', left / 1000)
-        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
-        or 'end'
-    )
-    add('claim', where and 'moved ' .. where .. '\n' .. target)
-  end
-end
-
--- The options of the put there.
-local function options_of(jid, record, parcel)
-  local options = {}
-  local function add(name, value)
-    if value then
-      options[#options + 1] = name
-      options[#options + 1] = value
-    end
-  end
-  local due = record.state == 'scheduled'
-    and tonumber(parcel.delay) == 0
-    and call('ZSCORE', key.place(record.queue, 'scheduled'), jid)
-  add('at', due)
-  add('priority', modules.Record.text('priority', record.priority))
-  add('retries', modules.Record.text('retries', record.retries))
-  local tags = modules.Record.read('tags', record.tags, {})
-  add('tags', #tags > 0 and cjson.encode(tags))
-  add('context', modules.Record.text('context', record.context))
-  if record.state ~= 'failed' and record.state ~= 'complete' then
-    add('expires_at', modules.Record.text('deadline', record.deadline))
-  end
-  if not (parcel.as_it_is and record.state == 'failed') then
-    add_unique(add, jid, record.unique, parcel.target)
-  end
-  add('limit_key', record.limit_key)
-  add('ordered', record.ordered)
-  add('fair_by', record.fair_by)
-  return options
-end
-
--- What goes with it beyond that.
-local function more_of(jid, record, parcel)
-  if record.history then
-    modules.History.modernise(jid, record.history)
-  end
-  local texts = modules.History.texts(jid, ENTRIES, BYTES)
-  local more = {
-    history = modules.Record.entry_texts(texts),
-    failure = modules.Record.text('failure', record.failure),
-    failed_from = record.failed_from,
-    tracked = modules.Tracking.is_tracked(jid),
-  }
-  if record.state ~= 'failed' and record.state ~= 'complete' then
-    more.remaining, more.crashes =
-      modules.Record.read('remaining', record.remaining), modules.Record.read('crashes', record.crashes)
-  end
-  if parcel.as_it_is then
-    modules.Rerouted.add(more, jid, record, parcel.target)
-  end
-  return cjson.encode(more)
-end
-
--- A complete job is in other books than one that is canceled.
-local function take_out(jid, record)
-  if record.state == 'complete' then
-    call('ZREM', key.completed(), jid)
-    call('ZREM', key.releasing(), jid)
-  end
-  if record.unique then
-    modules.Unique.leave(jid, record.unique)
-  end
-  modules.Job.remove(jid, record)
-  call('ZREM', key.tracked(), jid)
-end
-
--- How many notes there are beyond those that are kept.
-function Moving.too_many()
-  return math.max(0, call('ZCARD', key.moved()) - MOST)
-end
-
-local function tidy(made)
-  local name = key.moved()
-  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - KEPT, 'LIMIT', 0, made + AT_ONCE)
-  local surplus = math.min(Moving.too_many(), made + AT_ONCE)
-  if surplus > #old then
-    old = call('ZRANGE', name, 0, surplus - 1)
-  end
-  for _, jid in ipairs(old) do
-    call('DEL', key.moved_to(jid))
-  end
-  modules.SortedSet.remove(name, old)
-end
-
--- The arguments of the put there, which will not be refused.
-local function put_of(jid, record, parcel)
-  local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
-  local options = options_of(jid, record, parcel)
-  put[6] = modules.NumberFormat.whole(#options / 2)
-  for n = 1, #options do
-    put[#put + 1] = options[n]
-  end
-  modules.PutOptions.parse('send.each', put, 1, 7, #put)
-  put[1], put[2] = jid, parcel.queue
-  return put
-end
-
--- Takes a job out, and adds what makes it to the `parcel` for the entry: more, and what the put there is given.
-function Moving.send_one(jid, parcel)
-  local record = leaving(jid)
-  local put, more = put_of(jid, record, parcel), more_of(jid, record, parcel)
-  parcel.more[#parcel.more + 1] = more
-  parcel.bytes = parcel.bytes + #more
-  for n = 1, #put do
-    parcel.puts[#parcel.puts + 1] = put[n]
-    parcel.bytes = parcel.bytes + #put[n]
-  end
-  take_out(jid, record)
-  call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
-  call('ZADD', key.moved(), modules.NumberFormat.now(), jid)
-  if parcel.bytes > ENTRY_BYTES then
-    Moving.close(parcel)
-  end
-end
-
--- With a delay of '' the jobs stay what they are: see Rerouted.
-function Moving.parcel(target, queue, delay)
-  local parcel = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
-  if delay == '' then
-    parcel.as_it_is, parcel.delay = true, '0'
-  end
-  return parcel
-end
-
--- Writes the entry.
-function Moving.close(parcel)
-  local number = #parcel.more
-  if number > 0 then
-    local args = { modules.NumberFormat.whole(number) }
-    for _, list in ipairs({ parcel.more, parcel.puts }) do
-      for n = 1, #list do
-        args[#args + 1] = list[n]
-      end
-    end
-    modules.Crossing.write(parcel.target, 'receive', args)
-    tidy(number)
-    parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
-  end
-end
-
--- A job is there as it was elsewhere.
-local function restore(jid, queue, more)
-  if more.remaining then
-    call('HSET', key.job(jid), 'remaining', more.remaining)
-  end
-  for _, name in ipairs({ 'failure', 'failed_from', 'crashes' }) do
-    if more[name] then
-      call('HSET', key.job(jid), name, more[name])
-    end
-  end
-  if more.tracked then
-    call('ZADD', key.tracked(), modules.NumberFormat.now(), jid)
-  end
-  modules.History.restore(jid, more.history or {})
-  local unique = call('HGET', key.job(jid), 'unique')
-  if unique then
-    modules.Unique.arrived(jid, unique)
-  end
-  modules.Rerouted.restore(jid, queue, more)
-  if call('DEL', key.moved_to(jid)) == 1 then
-    call('ZREM', key.moved(), jid)
-  end
-end
-
--- receive number (more)*number (as put.many)... -> as put.many; called by a delivery
-function Moving.receive(args, i)
-  local number, mores = modules.Arguments.whole('receive', 'number', args[i], 1), {}
-  for n = 1, number do
-    mores[n] = modules.Arguments.json('receive', 'more', args[i + n])
-  end
-  local plan = modules.PutMany.plan('receive', args, i + number + 1, { lenient = true })
-  if #plan.jobs ~= number then
-    modules.Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
-  end
-  local reply = modules.PutMany.carry_out(plan, '')
-  for n, job in ipairs(plan.jobs) do
-    restore(job.jid, job.queue, mores[n])
-  end
-  return reply
-end
-
--- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
--- stand; '' for others
-function Moving.moved(args, i)
-  local jids, found = modules.Tags.rest(args, i), {}
-  modules.Arguments.bounded('moved', #jids)
-  for n, jid in ipairs(jids) do
-    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
-  end
-  return found
-end
-end
 elseif module_name == 'Pause' then
 return function()
 local Pause = {}
@@ -13023,6 +13222,8 @@ local CARRIED = {
   receive = true,
   watch = true,
   ended = true,
+  revive = true,
+  withdraw = true,
 }
 
 local function mark_id(command, id)
@@ -14674,6 +14875,7 @@ end
 function Rerouted.add(more, jid, record, target)
   if record.state == 'failed' then
     more.failed, more.unique = true, record.unique and modules.Unique.at(record.unique, target)
+    more.remaining = modules.Record.read('remaining', record.remaining)
     return
   end
   more.score, more.time = score_of(jid, record.queue) or nil, modules.Record.text('time', record.time)
@@ -15212,63 +15414,6 @@ SettleVerbs.complete = {
 -- The verb of this name, or nil.
 function SettleVerbs.named(name)
   return name == 'complete' and SettleVerbs.complete or modules.OtherVerbs.by_name[name]
-end
-end
-elseif module_name == 'Watchers' then
-return function()
-local Watchers = {}
-modules.Watchers = Watchers
--- crossing/watchers.lua
--- Watchers: namespaces that have stand-ins for a job of this one, and hear how it ends. A job that is watched has the
--- field `watched`. What has failed may go on, so it is watched until it is complete or gone.
-
--- How a job has ended, as the arguments of `ended`.
-local function complete(jid)
-  local result, ttl = call('GET', key.result(jid)), call('TTL', key.result(jid))
-  return { jid, 'complete', result or '', modules.NumberFormat.whole(math.max(ttl, 1)) }
-end
-
-local function failed(jid)
-  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
-  return { jid, 'failed', tostring(failure.group or 'failed'), tostring(failure.message or '') }
-end
-
-local HOW = { complete = complete, failed = failed }
-
-local function outcome(jid, state)
-  return HOW[state] and HOW[state](jid) or { jid, 'canceled' }
-end
-
--- The job, which was watched, has ended so: complete, failed or canceled.
-function Watchers.tell(jid, state)
-  local args = outcome(jid, state)
-  for _, name in ipairs(call('SMEMBERS', key.watchers(jid))) do
-    modules.Crossing.write(name, 'ended', args)
-  end
-  if state ~= 'failed' then
-    call('DEL', key.watchers(jid))
-    if state == 'complete' then
-      call('HDEL', key.job(jid), 'watched')
-    end
-  end
-end
-
--- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
-function Watchers.watch(args, i)
-  local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
-  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
-  local target = elsewhere or not state and call('GET', key.moved_to(jid))
-  if target then
-    modules.Crossing.write(target, 'watch', { jid, name })
-    return 0
-  elseif state and state ~= 'complete' then
-    call('SADD', key.watchers(jid), name)
-    call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
-  end
-  if not state or HOW[state] then
-    modules.Crossing.write(name, 'ended', outcome(jid, state))
-  end
-  return 1
 end
 end
 elseif module_name == 'WorkerControl' then
@@ -16137,8 +16282,9 @@ local function state_of(command, jid)
 end
 
 Bulk.revive = each('revive.each', 0, function(jid)
-  local state, elsewhere = state_of('revive.each', jid), call('HGET', key.job(jid), 'elsewhere')
-  if elsewhere then
+  local state = state_of('revive.each', jid)
+  local elsewhere, bound = modules.Hash.values(key.job(jid), 'elsewhere', 'bound')
+  if elsewhere and not bound then
     modules.StandIns.refuse('revive.each', jid, elsewhere)
   elseif state ~= 'failed' then
     modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)

@@ -428,20 +428,23 @@ def _shape(job_type: JobType, options: Options) -> Put:
         # Times stay times: the server compares them with its own clock.
         at=options.run_at.timestamp() if options.run_at else None,
         expires_at=moment,
-        stand_ins=_stand_ins(options),
+        stand_ins=stand_ins(routing.namespace(options), options.after, options.queue)
+        if options.after
+        else None,
     )
 
 
-def _stand_ins(options: Options) -> str | None:
-    """Return which jobs of `after` are in other namespaces, as the core takes it."""
-    own = routing.namespace(options) if options.after else ""
-    # (Jobs that have ended may be in no queue.)
+def stand_ins(home: str, after: Iterable[Any], queue: str) -> str | None:
+    """Return which of these jobs are not in the namespace `home`, as the core takes it.
+
+    `queue` stands in the record of a job that has ended and is in no queue.
+    """
     jobs = {
-        handle.jid: [handle.alias, handle.queue or options.queue, handle.name]
-        for handle in options.after
-        if getattr(handle, "alias", own) != own
+        handle.jid: [handle.alias, handle.queue or queue, handle.name]
+        for handle in after
+        if getattr(handle, "alias", home) != home
     }
-    return to_json({"home": own, "jobs": jobs}) if jobs else None
+    return to_json({"home": home, "jobs": jobs}) if jobs else None
 
 
 def _check_namespaces(job_type: JobType, options: Options) -> None:

@@ -95,6 +95,7 @@ def _namespace(
     yield from _config(alias)
     yield from _declared(alias, client)
     yield from _results(client)
+    yield from _crossing(client)
     yield from _workers(client)
     yield from _names(alias, client)
     if audit:
@@ -193,6 +194,22 @@ def _results(client: Client) -> Iterator[Finding]:
             f"{counted(kept.number, 'result')} kept, {kept.bytes:,} bytes, the oldest for "
             f"{duration_text(ago(kept.oldest or now))}",
         )
+
+
+def _crossing(client: Client) -> Iterator[Finding]:
+    for found in client.crossing_waiting():
+        words = (
+            f"{counted(found.entries, 'call')} waiting for namespace {found.target}, the "
+            f"oldest for {duration_text(round(found.oldest, 3))}"
+        )
+        if found.is_late:
+            words += (
+                ": check that its server answers, that NAMESPACES still has it, and that a "
+                "worker of this namespace runs"
+            )
+            yield problem("crossing", words)
+        else:
+            yield hint("crossing", words)
 
 
 def _workers(client: Client) -> Iterator[Finding]:

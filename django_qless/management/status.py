@@ -32,6 +32,10 @@ def status_text(status: NamespaceStatus) -> str:
         ]
         for worker in status.workers
     ]
+    crossing = [
+        [str(each.entries), each.target, duration_text(round(each.oldest, 3))]
+        for each in status.crossing
+    ]
     head = ["worker", "jobs", "stalled", "last heartbeat", "pool", "queues"]
     return "\n\n".join(
         [
@@ -39,6 +43,11 @@ def status_text(status: NamespaceStatus) -> str:
             table(["failed", "group"], failures, "no failures"),
             *([table(["dead", "entities of queue"], dead)] if dead else []),
             table(head, workers, "no workers"),
+            *(
+                [table(["entries", "for namespace", "oldest"], crossing)]
+                if crossing
+                else []
+            ),
         ]
     )
 

@@ -120,6 +120,7 @@ class AliasMetrics:
         self.today()
         self.limits()
         self.entities()
+        self.crossing()
         self.server()
 
     def gauge(self, name: str, text: str, value: float, **labels: str) -> None:
@@ -263,6 +264,19 @@ class AliasMetrics:
             if limit is not None and (number := float(limit)) > 0:
                 text = "The most jobs of the queue that may run at once."
                 self.gauge("queue_max_concurrency", text, number, queue=name)
+
+    def crossing(self) -> None:
+        """Add what waits to be taken into other namespaces."""
+        for found in self.status.crossing:
+            labels = {"target": found.target}
+            text = "Entries that wait for another namespace."
+            self.families.gauge(
+                "crossing_entries", text, self.alias, found.entries, labels
+            )
+            text = "Seconds since the oldest of them was written."
+            self.families.gauge(
+                "crossing_oldest_seconds", text, self.alias, found.oldest, labels
+            )
 
     def entities(self) -> None:
         """Add the entities of queues that have them, by what is to happen to them."""

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -19,7 +20,8 @@ from django_qless.conf.connections import connections
 from django_qless.core import Client, QlessError
 from django_qless.core.commands import Commands
 from django_qless.core.commands.crossing import Entry, Target
-from django_qless.core.exceptions import REFUSALS
+from django_qless.core.exceptions import REFUSALS, HasDependents, TooBig
+from django_qless.core.request import Command
 
 logger = logging.getLogger("django_qless")
 
@@ -31,6 +33,9 @@ FRESH = 20.0
 PAUSE, LONGEST = 1.0, 60.0
 
 MOST_LOGGED = 2000
+
+#: What would be refused again.
+REFUSED = (*REFUSALS, HasDependents, TooBig)
 
 
 @dataclass
@@ -98,14 +103,27 @@ class Carrier:
     def _deliver(self, client: Client, target: str, entry: Entry) -> None:
         try:
             client.deliver(entry.id, entry.call)
-        except REFUSALS as error:
+        except REFUSED as error:
             logger.error(
                 "refused by namespace %s: %s; the call: %.*s",
                 *(target, error, MOST_LOGGED, repr(entry.call)),
             )
             if entry.call.name == "receive":
-                # No job is lost: it comes back, under the name of its new queue.
-                connections[self.name].deliver(entry.id, entry.call)
+                self._take_back(entry, str(error))
+
+    def _take_back(self, entry: Entry, why: str) -> None:
+        """Let no job be lost: it comes back, under the name of its new queue.
+
+        One of a workflow fails, as its record is here.
+        """
+        source = connections[self.name]
+        try:
+            source.deliver(entry.id, entry.call)
+        except REFUSED:
+            # Behind the number comes what is said of each job, and then the jobs.
+            jid = str(entry.call.args[1 + int(str(entry.call.args[0]))])
+            ended = Command[Any]("ended", (jid, "failed", "refused", why), "write")
+            source.deliver(f"{entry.id}/refused", ended)
 
     def _tell(self, target: str, done: Sequence[Entry]) -> None:
         """Tell a target that entries are gone; if it does not hear, they go in a week."""

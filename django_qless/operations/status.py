@@ -15,6 +15,7 @@ from django_qless.operations.workers import is_alive
 
 if TYPE_CHECKING:
     from django_qless.core import Client
+    from django_qless.core.commands.crossing import Waiting
     from django_qless.core.commands.entities import EntityCounts
     from django_qless.core.commands.operations import WorkerCounts
     from django_qless.core.commands.queues import DayCounters, QueueCounts
@@ -100,6 +101,8 @@ class NamespaceStatus:
     entities: list[EntityCounts]
     """The figures of the queues that have, or had, entities."""
     workers: list[WorkerCounts]
+    crossing: list[Waiting]
+    """What waits to be taken into other namespaces."""
     now: float
     """The time of the status, by the server's clock."""
 
@@ -125,6 +128,7 @@ class NamespaceStatus:
             failures=client.failed(),
             entities=client.entity_counts(),
             workers=client.workers(),
+            crossing=client.crossing_waiting(),
             now=now,
         )
 
@@ -149,6 +153,7 @@ def status_data(status: NamespaceStatus, alias: str) -> dict[str, Any]:
         "queues": [*map(queue_data, status.queues)],
         "failures": status.failures,
         "dead": status.dead,
+        "crossing": [each._asdict() for each in status.crossing],
         "workers": [
             {**worker._asdict(), "alive": is_alive(worker, status.now)}
             for worker in status.workers

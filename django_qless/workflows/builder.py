@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from django_qless.enqueue.dependencies import Dependency
+    from django_qless.enqueue.request import EnqueueRequest
     from django_qless.job_types.options import Options
     from django_qless.job_types.registry import JobType
 
@@ -139,6 +140,7 @@ class Workflow:
             conflict=arguments.conflict,
             pending=True,
         )
+        self._bind(request, options)
         outside = (each for each in options.after if isinstance(each, JobHandle))
         dependencies = [*after, *outside, *self._dependencies(arguments)]
         node = self._added(Node(self, request, policy), dependencies)
@@ -218,6 +220,7 @@ class Workflow:
             pending=True,
             limit_keys=job.limit_keys,
         )
+        self._bind(request, job.job_type.options)
         node = Node(self, request, self._policy)
         return self._added(node, [nodes[index] for index in job.after])
 
@@ -260,20 +263,34 @@ class Workflow:
                 f'on_conflict="refuse"'
             )
 
-    def check_alias(self, alias: str, whose: str, queue: str) -> None:
-        """Raise InvalidOption for what is in another namespace; the first one decides.
+    def _bind(self, request: EnqueueRequest, options: Options) -> None:
+        """Let the record of a job of another namespace be in that of the workflow."""
+        handle, home = request.handle, self._alias
+        if home is None or handle.alias == home:
+            return
+        if request.key:
+            raise InvalidOption(
+                f"{self}: {handle.name} is in namespace {handle.alias!r} and unique: its "
+                "key could be held only there, when its turn comes; add it with "
+                ".using(unique=None).args(…)"
+            )
+        handle.alias = home
 
-        `alias` is that of the namespace, which has the queue of the job `whose`.
+    def check_alias(self, alias: str, whose: str, queue: str) -> None:
+        """Raise InvalidOption for what is in another alias; the first one decides.
+
+        `alias` is that of the namespace, which has the queue of the job `whose`. The
+        workflow is in the namespace of its first job.
         """
         if self._alias is None or (
             self._queue is None and alias in conf.namespaces_of(self._alias)
         ):
             self._alias = alias
-        elif alias != self._alias:
+        elif routing.alias_of(alias) != routing.alias_of(self._alias):
             raise InvalidOption(
                 f"{self} is {routing.place(self._alias, self._queue or '')}, and {whose} "
-                f"{routing.place(alias, queue)}: all jobs of a workflow must be in one"
-                f"{routing.remedy(self._alias) or ', see .using(alias=…)'}"
+                f"{routing.place(alias, queue)}: all jobs of a workflow must be in one "
+                f"alias, see .using(alias=…)"
             )
         self._queue = queue
 

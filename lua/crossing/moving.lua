@@ -74,9 +74,9 @@ local function options_of(jid, record, parcel)
       options[#options + 1] = value
     end
   end
-  local due = record.state == 'scheduled'
-    and tonumber(parcel.delay) == 0
-    and call('ZSCORE', key.place(record.queue, 'scheduled'), jid)
+  local place = key.place(record.queue, 'scheduled')
+  local due = tonumber(parcel.delay) == 0
+    and (record.scheduled or record.state == 'scheduled' and call('ZSCORE', place, jid))
   add('at', due)
   add('priority', Record.text('priority', record.priority))
   add('retries', Record.text('retries', record.retries))
@@ -114,7 +114,7 @@ local function more_of(jid, record, parcel)
   if parcel.as_it_is then
     Rerouted.add(more, jid, record, parcel.target)
   end
-  return cjson.encode(more)
+  return more
 end
 
 -- A complete job is in other books than one that is canceled.
@@ -148,7 +148,7 @@ local function tidy(made)
   SortedSet.remove(name, old)
 end
 
--- The arguments of the put there, which will not be refused.
+-- The arguments of the put there.
 local function put_of(jid, record, parcel)
   local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
   local options = options_of(jid, record, parcel)
@@ -156,21 +156,28 @@ local function put_of(jid, record, parcel)
   for n = 1, #options do
     put[#put + 1] = options[n]
   end
-  PutOptions.parse('send.each', put, 1, 7, #put)
-  put[1], put[2] = jid, parcel.queue
   return put
 end
 
--- Takes a job out, and adds what makes it to the `parcel` for the entry: more, and what the put there is given.
-function Moving.send_one(jid, parcel)
-  local record = leaving(jid)
-  local put, more = put_of(jid, record, parcel), more_of(jid, record, parcel)
-  parcel.more[#parcel.more + 1] = more
-  parcel.bytes = parcel.bytes + #more
+-- Adds to the parcel for the entry what makes a job: the put there, and what is said beyond that.
+function Moving.add(parcel, jid, record, more)
+  local put = put_of(jid, record, parcel)
+  if parcel.checked then
+    PutOptions.parse('send.each', put, 1, 7, #put) -- It will not be refused there.
+  end
+  put[1], put[2] = jid, parcel.queue
+  parcel.more[#parcel.more + 1] = cjson.encode(more)
+  parcel.bytes = parcel.bytes + #parcel.more[#parcel.more]
   for n = 1, #put do
     parcel.puts[#parcel.puts + 1] = put[n]
     parcel.bytes = parcel.bytes + #put[n]
   end
+end
+
+-- Takes a job out, for the parcel.
+function Moving.send_one(jid, parcel)
+  local record = leaving(jid)
+  Moving.add(parcel, jid, record, more_of(jid, record))
   take_out(jid, record)
   call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
   call('ZADD', key.moved(), NumberFormat.now(), jid)
@@ -181,7 +188,8 @@ end
 
 -- With a delay of '' the jobs stay what they are: see Rerouted.
 function Moving.parcel(target, queue, delay)
-  local parcel = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
+  local parcel =
+    { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
   if delay == '' then
     parcel.as_it_is, parcel.delay = true, '0'
   end
@@ -199,7 +207,9 @@ function Moving.close(parcel)
       end
     end
     Crossing.write(parcel.target, 'receive', args)
-    tidy(number)
+    if call('EXISTS', key.moved()) == 1 then
+      tidy(number)
+    end
     parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
   end
 end
@@ -223,6 +233,10 @@ local function restore(jid, queue, more)
     Unique.arrived(jid, unique)
   end
   Rerouted.restore(jid, queue, more)
+  if more.home then
+    Watchers.add(jid, more.home)
+    StandIns.take_results(jid, more.needs, more.results)
+  end
   if call('DEL', key.moved_to(jid)) == 1 then
     call('ZREM', key.moved(), jid)
   end
@@ -234,6 +248,7 @@ function Moving.receive(args, i)
   for n = 1, number do
     mores[n] = Arguments.json('receive', 'more', args[i + n])
   end
+  scope.arriving = true
   local plan = PutMany.plan('receive', args, i + number + 1, { lenient = true })
   if #plan.jobs ~= number then
     Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)

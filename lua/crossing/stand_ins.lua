@@ -1,8 +1,14 @@
 -- Stand-ins: a job of another namespace has a record here, under the same jid, so that jobs here can depend on it. It
 -- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
 -- has ended. Its field `elsewhere` is the name of that namespace.
+--
+-- A job of a workflow may be bound to another namespace, by its field `bound`: when its turn has come it is put there,
+-- with the results that it needs, and its record here stands for it from then on.
 
 local floor = math.floor
+
+-- Bytes of the results that go with a job; what comes after them is left out.
+local RESULTS = 256 * 1024
 
 -- The option stand_ins of a put, {"home": its namespace, "jobs": {jid: [namespace, queue, klass]}}: which of its
 -- dependencies are elsewhere.
@@ -44,6 +50,11 @@ function StandIns.make(job)
   end
 end
 
+-- The real job has been moved here: it takes the place of what stood for it.
+function StandIns.gives_way(old)
+  return scope.arriving and not old.more.bound
+end
+
 -- It stands for another job: what would make it a job of its own is refused.
 function StandIns.refuse(command, jid, elsewhere)
   Errors.raise(
@@ -53,6 +64,81 @@ function StandIns.refuse(command, jid, elsewhere)
     Errors.name(jid),
     Errors.name(elsewhere)
   )
+end
+
+-- The option bound of a put, {"home": its namespace, "namespace": where it will run}.
+function StandIns.check_bound(command, text)
+  local value = Arguments.object(command, 'bound', text)
+  for _, name in ipairs({ 'home', 'namespace' }) do
+    if type(value[name]) ~= 'string' or value[name] == '' then
+      Errors.argument(command, 'bound must be {"home": name, "namespace": name}')
+    end
+  end
+end
+
+-- What the job depended on, and what that has returned: a list of [jid, result, seconds that it is kept].
+local function results_of(jid)
+  local needs, found, bytes = call('LRANGE', key.needs(jid), 0, Arguments.most - 1), {}, 0
+  for _, other in ipairs(needs) do
+    local result = call('GET', key.result(other))
+    bytes = bytes + #(result or '')
+    if result and bytes <= RESULTS then
+      found[#found + 1] = { other, result, math.max(call('TTL', key.result(other)), 1) }
+    end
+  end
+  return needs, found
+end
+
+-- The same, where the job has arrived.
+function StandIns.take_results(jid, needs, results)
+  DependencyResults.add(jid, needs)
+  for _, each in ipairs(results or {}) do
+    Outcome.keep_result(each[1], '', each[2], each[3])
+  end
+end
+
+-- The turn of a job has come that is bound to another namespace.
+function StandIns.send(jid, text)
+  local record, bound = Job.read(jid), cjson.decode(text)
+  local needs, results = results_of(jid)
+  local parcel = Moving.parcel(bound.namespace, record.queue, '0')
+  parcel.checked = false
+  Moving.add(parcel, jid, record, { home = bound.home, needs = needs, results = results })
+  call('HSET', key.job(jid), 'elsewhere', bound.namespace, 'open', '1')
+  call('HDEL', key.job(jid), 'scheduled')
+  Workflow.moved(record.workflow, 'depends', 'waiting')
+  Moving.close(parcel)
+end
+
+-- The state in which its workflow counts it: what was sent does not wait for others.
+function StandIns.counted(record)
+  return record.elsewhere and record.state == 'depends' and 'waiting' or record.state
+end
+
+-- It has failed, there or because of what it depended on, and is to go on.
+function StandIns.revive(record)
+  local jid, name = record.jid, record.elsewhere
+  call('HSET', key.job(jid), 'state', 'depends')
+  Places.depends(jid, record.queue)
+  JobEnd.revived(jid, record)
+  if not name then
+    Workflow.moved(record.workflow, 'waiting', 'depends')
+    Dependencies.free_if_last(jid)
+    return
+  end
+  call('HSET', key.job(jid), 'open', '1')
+  Crossing.write(name, 'revive', { jid })
+  Crossing.write(name, 'watch', { jid, cjson.decode(record.bound).home })
+end
+
+-- withdraw jid: the job was put here for another namespace, where it was canceled. Called by a delivery.
+function StandIns.withdraw(args, i)
+  local jid = Arguments.name('withdraw', 'jid', args[i])
+  local state = call('HGET', key.job(jid), 'state')
+  if state and state ~= 'complete' then
+    Cascade.cancel(jid, 'workflow')
+  end
+  return 1
 end
 
 local function leave(jid, record)
@@ -73,9 +159,12 @@ function ENDS.complete(jid, record, result, ttl)
   History.done(jid)
   Outcome.write_complete(key.job(jid), record.retries or '0', nil, returned)
   call('ZADD', key.completed(), NumberFormat.now(), jid)
-  Workflow.moved(record.workflow or '', record.state, 'complete')
+  Workflow.moved(record.workflow, StandIns.counted(record), 'complete')
   ResultWaiters.ended(jid)
   Spawned.done(jid, record.spawners)
+  if record.watched then
+    Watchers.tell(jid, 'complete')
+  end
   Dependencies.release({ jid }, { [jid] = true })
   Expiry.after(1)
 end
@@ -83,10 +172,11 @@ end
 -- failed group message: its dependents do what they do about jobs here
 function ENDS.failed(jid, record, group, message)
   if record.state ~= 'failed' then
+    local counted = StandIns.counted(record)
     leave(jid, record)
     History.failed(jid, group, nil, message)
     Outcome.write_failed(
-      { jid = jid, queue = record.queue, rare = '1', state = 'depends' },
+      { jid = jid, queue = record.queue, rare = '1', state = counted },
       group,
       message,
       floor(scope.now)

@@ -32,6 +32,12 @@ function Watchers.tell(jid, state)
   end
 end
 
+-- This namespace hears how the job ends.
+function Watchers.add(jid, name)
+  call('SADD', key.watchers(jid), name)
+  call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
+end
+
 -- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
 function Watchers.watch(args, i)
   local jid, name = Arguments.name('watch', 'jid', args[i]), Arguments.name('watch', 'namespace', args[i + 1])
@@ -41,8 +47,7 @@ function Watchers.watch(args, i)
     Crossing.write(target, 'watch', { jid, name })
     return 0
   elseif state and state ~= 'complete' then
-    call('SADD', key.watchers(jid), name)
-    call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
+    Watchers.add(jid, name)
   end
   if not state or HOW[state] then
     Crossing.write(name, 'ended', outcome(jid, state))

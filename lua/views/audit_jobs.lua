@@ -53,6 +53,7 @@ local RARE = {
   'entity',
   'elsewhere',
   'watched',
+  'bound',
 }
 
 local function check_rare(report, jid, record)

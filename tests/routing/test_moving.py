@@ -11,9 +11,11 @@ from django_qless.conf.connections import connections
 from django_qless.core import ConnectionLost, WrongState
 from django_qless.core.commands.crossing import Target
 from django_qless.exceptions import JobGone
+from django_qless.monitoring.collector import QlessCollector
 from django_qless.operations.crossing import Carrier, carry_all
 from django_qless.operations.objects import jobs
 from tests.jobs_app.jobs import add
+from tests.management.commands import data, doctor_words, run
 from tests.routing.conftest import DEFAULT, MAIL, REPORTS
 
 if TYPE_CHECKING:
@@ -164,6 +166,23 @@ def _run_all(places: Places) -> list[str]:
     [last] = places[REPORTS].pop("report.x", "w", 10)
     last.complete()
     return [jid for jid in done if jid != "last"]
+
+
+def test_operators_see_what_waits(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add.using(queue="q").delay(1, 2).move("report.x")
+    assert "for namespace" in run("qless_status", "--alias", "default/")
+    [waits] = data("qless_status", "--alias", "default/")["crossing"]
+    assert (waits["target"], waits["entries"]) == (REPORTS, 1)
+    words = f"crossing 1 call waiting for namespace {REPORTS}, the oldest for"
+    assert words in doctor_words("--alias", "default/")
+    monkeypatch.setattr("django_qless.core.commands.crossing.LATE", -1)
+    assert "check that its server answers" in doctor_words("--alias", "default/")
+    families = {each.name: each for each in QlessCollector(DEFAULT).collect()}
+    [sample] = families["qless_crossing_entries"].samples
+    assert sample.labels == {"alias": DEFAULT, "target": REPORTS}
+    assert sample.value == 1
 
 
 def test_carry_all_delivers_in_every_namespace(places: Places) -> None:

@@ -351,12 +351,7 @@ def test_dependencies_elsewhere_by_name_or_jid_are_refused(places: Places) -> No
     assert places.waiting("default") == [0, 0, 0]
 
 
-def test_workflows_over_namespaces_are_refused(places: Places) -> None:
-    both = workflow("both")
-    node = both.add(send_welcome.args(1))
-    with pytest.raises(InvalidOption, match="all jobs of a workflow must be in one"):
-        both.add(add.args(1), after=[node])
-    assert places.waiting("mail") == [0, 0, 0]
+def test_a_workflow_is_where_its_first_job_is(places: Places) -> None:
     with workflow("one", alias="default") as flow:
         node = flow.add(send_welcome.args(1))
         flow.add(send_welcome.args(2), after=[node])
@@ -364,9 +359,6 @@ def test_workflows_over_namespaces_are_refused(places: Places) -> None:
     assert flow.handle.alias == MAIL
     run_jobs()
     assert flow.handle.refresh().state == "complete"
-    other = add.delay(1)
-    with pytest.raises(InvalidOption, match="must be in one"):
-        workflow().add(send_welcome.args(1), after=[other])
 
 
 def test_what_a_running_job_does_elsewhere_is_refused(places: Places) -> None:

@@ -19,6 +19,7 @@ from django_qless.admin.links import Links
 from django_qless.admin.listing import Listing, listing
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
+from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, QlessError
 from django_qless.core.states import IN_QUEUE, QUEUE_STATES
@@ -30,6 +31,7 @@ from django_qless.schedules.handle import RecurringHandle
 if TYPE_CHECKING:
     from django.http import HttpResponseBase
 
+    from django_qless.core import Client
     from django_qless.core.commands.operations import WorkerCounts
 
 QUEUES = 40
@@ -93,6 +95,7 @@ class Overview(Page):
             "ticks": self.ticks(),
             "server": server_facts(client, now),
             "outboxes": outbox_rows(self.alias),
+            "crossing": crossing_rows(self.alias, client),
             "alias_rows": self.alias_rows(
                 pending, AliasStatus(totals, failures.total_jobs)
             ),
@@ -177,6 +180,20 @@ class Overview(Page):
     def others(self) -> list[str]:
         """All aliases but this one."""
         return [alias for alias in connections if alias != self.alias]
+
+
+def crossing_rows(alias: str, client: Client) -> list[dict[str, Any]]:
+    """Return what waits for other namespaces; asks nothing where there are none."""
+    found = client.crossing_waiting() if routing.is_routed(alias) else []
+    return [
+        {
+            "target": each.target,
+            "entries": each.entries,
+            "oldest": formatting.span(each.oldest),
+            "late": each.is_late,
+        }
+        for each in found
+    ]
 
 
 def outbox_rows(alias: str) -> list[dict[str, Any]]:

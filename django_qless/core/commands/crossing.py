@@ -9,6 +9,9 @@ from .. import arguments
 from ..request import Command, CommandSequence, command, split
 from .jobs import BulkResult, bulk
 
+#: Seconds after which entries should have been delivered long ago.
+LATE = 60.0
+
 
 class Target(NamedTuple):
     """A namespace for which entries wait."""
@@ -19,6 +22,21 @@ class Target(NamedTuple):
     entries: int
     #: When the oldest was written, in seconds of the epoch.
     since: float
+
+
+class Waiting(NamedTuple):
+    """What waits for another namespace."""
+
+    #: The name of that.
+    target: str
+    entries: int
+    #: Seconds since the oldest was written.
+    oldest: float
+
+    @property
+    def is_late(self) -> bool:
+        """True if a worker should have delivered the oldest entry long ago."""
+        return self.oldest > LATE
 
 
 class Outbox(NamedTuple):
@@ -72,8 +90,8 @@ class CrossingCommands:
         return split("moved", "jids", jids, "read", list[str])
 
     @command
-    def crossing_waiting(self) -> Command[list[tuple[str, int, float]]]:
-        """Return the namespaces for which entries wait: name, entries, age in seconds."""
+    def crossing_waiting(self) -> Command[list[Waiting]]:
+        """Return what waits for each other namespace, without those of which nothing does."""
         return Command("crossing.waiting", (), "read", _read_waiting)
 
     @command
@@ -103,9 +121,12 @@ def _read_outbox(reply: list[Any]) -> Outbox:
     return Outbox(key, _read_targets(targets))
 
 
-def _read_waiting(reply: list[Any]) -> list[tuple[str, int, float]]:
+def _read_waiting(reply: list[Any]) -> list[Waiting]:
     now, targets = float(reply[0]), _read_targets(reply[1])
-    return [(name, entries, max(0.0, now - since)) for name, entries, since in targets]
+    return [
+        Waiting(name, entries, max(0.0, now - since))
+        for name, entries, since in targets
+    ]
 
 
 def _read_entries(reply: list[Any]) -> list[Entry]:
