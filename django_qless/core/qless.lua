@@ -9706,7 +9706,7 @@ end
 -- Takes a job out, for the parcel.
 function Moving.send_one(jid, parcel)
   local record = leaving(jid)
-  Moving.add(parcel, jid, record, more_of(jid, record))
+  Moving.add(parcel, jid, record, more_of(jid, record, parcel))
   take_out(jid, record)
   call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
   call('ZADD', key.moved(), modules.NumberFormat.now(), jid)
