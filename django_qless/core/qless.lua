@@ -14928,6 +14928,7 @@ end
 function Rerouted.add(more, jid, record, target)
   if record.state == 'failed' then
     more.failed, more.unique = true, record.unique and modules.Unique.at(record.unique, target)
+    more.remaining = modules.Record.read('remaining', record.remaining)
     return
   end
   more.score, more.time = score_of(jid, record.queue) or nil, modules.Record.text('time', record.time)

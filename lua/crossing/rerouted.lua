@@ -12,6 +12,7 @@ end
 function Rerouted.add(more, jid, record, target)
   if record.state == 'failed' then
     more.failed, more.unique = true, record.unique and Unique.at(record.unique, target)
+    more.remaining = Record.read('remaining', record.remaining)
     return
   end
   more.score, more.time = score_of(jid, record.queue) or nil, Record.text('time', record.time)
