@@ -187,14 +187,16 @@ def check_stays(whose: str, name: str, queue: str, other: str) -> None:
         )
 
 
-def elsewhere(name: str, queue: str) -> str:
+def elsewhere(name: str, queue: str, jid: str) -> str:
     """Return the namespace of a queue if it is another than this one; else "".
 
-    A job of `name` that goes into the queue leaves its namespace.
+    A job of `name` that goes into the queue leaves its namespace; of a queue that is split
+    it goes to the partition that its jid says.
     """
     routes = _routes[name] if name in _routes else _read(name)
-    found = name if routes is None else routes.of(queue)
-    return "" if found == name else found
+    if routes is None or name in routes.all_of(queue):
+        return ""
+    return job_namespace(routes.alias, queue, jid=jid)
 
 
 def check_option(name: str, option: str, value: str) -> None:

@@ -372,7 +372,7 @@ class JobHandle(Handle, Generic[R]):
 
     def _again(self, queue: str, delay: float = 0) -> Request[Any]:
         """Return the command that enqueues the job again, with all its options."""
-        if target := routing.elsewhere(self.alias, queue):
+        if target := routing.elsewhere(self.alias, queue, self.jid):
             return Commands.send_each.build(None, target, self.jid, queue, delay)
         context = getattr(self._job, "context", None)
         return Commands.requeue.build(

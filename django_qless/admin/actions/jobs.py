@@ -169,7 +169,7 @@ class MoveJob(JobAction):
     def perform(self, fields: dict[str, Any]) -> None:
         """Move it."""
         queue, delay = fields["queue"], fields["delay"] or 0
-        if target := routing.elsewhere(self.alias, queue):
+        if target := routing.elsewhere(self.alias, queue, self.name):
             self.require(self.client.send_each(target, [self.name], queue, delay))
         else:
             self.require(self.client.move_each([self.name], queue, delay))
