@@ -204,18 +204,20 @@ def _results(client: Client) -> Iterator[Finding]:
 
 def _crossing(client: Client) -> Iterator[Finding]:
     for found in client.crossing_waiting():
-        words = (
-            f"{counted(found.entries, 'call')} waiting for namespace {found.target}, the "
-            f"oldest for {duration_text(round(found.oldest, 3))}"
-        )
+        calls = counted(found.entries, "call")
+        age = duration_text(round(found.oldest, 3))
         if found.is_late:
-            words += (
-                ": check that its server answers, that NAMESPACES still has it, and that a "
-                "worker of this namespace runs"
+            yield problem(
+                "crossing",
+                f"{calls} waiting for namespace {found.target}, the oldest for {age}: check "
+                "that its server answers, that NAMESPACES still has it, and that a worker of "
+                "this namespace runs",
             )
-            yield problem("crossing", words)
         else:
-            yield hint("crossing", words)
+            yield hint(
+                "crossing",
+                f"{calls} waiting for namespace {found.target}, the oldest for {age}",
+            )
 
 
 def _workers(client: Client) -> Iterator[Finding]:
