@@ -280,7 +280,8 @@ def test_four_partitions_become_eight(places: Places) -> None:
     with override_settings(QLESS=setting(4)):
         put(4, 0, 200)
     with override_settings(QLESS=setting(8)):
-        put(8, 200, 240)
+        # (So many that each of the eight has some.)
+        put(8, 200, 400)
         found = reshard()
         assert len(found) == 8
         moved = sum(sum(each["moved"].values()) for each in found)
@@ -293,5 +294,5 @@ def test_four_partitions_become_eight(places: Places) -> None:
                 assert home == name
                 seen.append(each.jid)
             assert audit_namespace(places[name], 250).violations == []
-        assert len(seen) == len(set(seen)) == 240
+        assert len(seen) == len(set(seen)) == 400
         assert sum(sum(each["moved"].values()) for each in reshard()) == 0

@@ -190,8 +190,8 @@ def test_an_order_does_not_get_lost_with_a_process_that_was_killed_before(
     ahead = ahead_of(fork_server)
     os.kill(ahead, signal.SIGKILL)
     poll(lambda: not is_alive(ahead), what="the process ahead is gone")
-    assert done(fork_server, b"x" * size) == b"x" * size
-    assert fork_server.status == 0
+    result = done(fork_server, b"x" * size)
+    assert (fork_server.status, result) == (0, b"x" * size)
 
 
 def test_the_process_ahead_ends_with_the_fork_server(fork_server: ForkServer) -> None:
