@@ -303,7 +303,9 @@ def _in_use(text: str) -> str:
 def _states(words: str) -> str:
     if words == "running or stalled":
         return gettext("running or stalled")
-    return formatting.state("depends" if words == "dependent" else words)
+    if words == "dependent":
+        return gettext("dependent")
+    return formatting.state(words)
 
 
 _VALUES: dict[str, Callable[[str], str]] = {

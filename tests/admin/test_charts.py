@@ -139,7 +139,7 @@ class TestThroughput:
         title = svg.find("title")
         assert title is not None
         assert svg.attrib["aria-labelledby"] == title.attrib["id"]
-        assert title.text == "The last hour: 1,203 completed, 4 failed"
+        assert title.text == "The last hour – 1,203 completed, 4 failed"
         rows = table(chart)
         assert rows[0] == ["Minute", "Started", "Completed", "Failed"]
         # The latest first; times in which nothing happened are left out.
@@ -238,7 +238,7 @@ def test_a_histogram_without_samples() -> None:
 
 def test_the_title_has_the_mean_and_the_deviation() -> None:
     (title,) = drawing(html(histogram(s5=1200))).findall("title")
-    assert title.text == "Runs: 1,200 times; mean 12 s, deviation 3.2 s"
+    assert title.text == "Runs – 1,200 times; mean 12 s, deviation 3.2 s"
     assert histogram(s5=1).summary.startswith("1 time; ")
 
 

@@ -11,7 +11,9 @@ import pytest
 from django.test import override_settings
 from django.urls import reverse
 
+from django_qless.admin.components.queue_table import SHOWN
 from django_qless.admin.links import quote
+from django_qless.admin.pages.queue import CANCEL_ALL
 from django_qless.core import Settlement
 from tests.admin.calls import calls_of
 from tests.admin.reading import Page, read
@@ -275,18 +277,15 @@ def test_nobody_serves_it(admin_browser: Browser, qless: Client) -> None:
     assert words not in shown(admin_browser).text
 
 
-OFFERED = (
-    *("Pause…", "Cancel 1 waiting job…"),
-    *("Cancel all 1 waiting…", "Move all…"),
-)
+OFFERED = ("Pause…", "Cancel 1 waiting job…", "Move all…")
 
 
 @pytest.mark.parametrize(
     ("kind", "offered"),
     [
         ("view", ()),
-        ("view+act_on_queues", OFFERED[:3]),
-        ("view+act_on_jobs", OFFERED[3:]),
+        ("view+act_on_queues", OFFERED[:2]),
+        ("view+act_on_jobs", OFFERED[2:]),
         ("superuser", OFFERED),
     ],
 )
@@ -299,6 +298,30 @@ def test_what_is_offered_to_whom(
     put(qless, "mail", "a")
     page = shown(as_user(kind), tab="waiting")
     assert [text for text in OFFERED if text in page.links()] == list(offered)
+
+
+@pytest.mark.parametrize(
+    ("tab", "offered"),
+    [
+        ("waiting", "Cancel 1 waiting job…"),
+        ("running", "Cancel 2 running jobs…"),
+        ("scheduled", "Cancel 1 scheduled job…"),
+        ("depends", "Cancel 2 dependent jobs…"),
+    ],
+)
+def test_all_jobs_of_a_state_can_be_canceled(
+    admin_browser: Browser, qless: Client, tab: str, offered: str
+) -> None:
+    put(qless, "mail", "a", "b", "c")
+    take(qless, "mail", 2)
+    put(qless, "mail", "later", delay=60)
+    put(qless, "mail", "x", "y", depends=["c"])
+    links = shown(admin_browser, tab=tab).links()
+    assert f"state={tab}" in links[offered]
+
+
+def test_each_state_has_a_label_for_canceling() -> None:
+    assert {*CANCEL_ALL, "recurring"} == set(SHOWN)
 
 
 def test_where_buttons_lead(admin_browser: Browser, qless: Client) -> None:

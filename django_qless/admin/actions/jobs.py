@@ -137,7 +137,9 @@ class RunJob(JobAction):
         """Move the job to its own queue, without a delay."""
         if self.brief.state != "scheduled":
             raise WrongState(
-                self.say(_("The job is %(state)s; only scheduled jobs can be run now"))
+                self.say(
+                    _("Its state is “%(state)s”; only scheduled jobs can be run now")
+                )
             )
         self.require(self.client.move_each([self.name], self.brief.queue))
 
@@ -318,7 +320,9 @@ class UndependJob(FromQuery):
         other = fields["on"]
         if self.brief.state != "depends":
             raise WrongState(
-                self.say(_("The job is not waiting for other jobs: it is %(state)s"))
+                self.say(
+                    _("The job does not wait for other jobs: its state is “%(state)s”")
+                )
             )
         if other:
             waits_for = view_of(self, links=250).dependencies

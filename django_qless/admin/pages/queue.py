@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext_lazy
 
 from django_qless import models
-from django_qless.admin import elsewhere, formatting
+from django_qless.admin import elsewhere
 from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.queues import LimitsForm, limits_of, queue_of
 from django_qless.admin.components import charts
@@ -37,6 +38,26 @@ if TYPE_CHECKING:
 ROWS = 50
 HIDDEN = {"running": "queue", "stalled": "queue state"}
 """Columns that would say nothing new in the list of a state."""
+
+# One text for each state: its name alone does not make a sentence ("2 depends").
+CANCEL_ALL: dict[str, Any] = {
+    "waiting": ngettext_lazy(
+        "Cancel %(number)s waiting job", "Cancel %(number)s waiting jobs", "n"
+    ),
+    "running": ngettext_lazy(
+        "Cancel %(number)s running job", "Cancel %(number)s running jobs", "n"
+    ),
+    "stalled": ngettext_lazy(
+        "Cancel %(number)s stalled job", "Cancel %(number)s stalled jobs", "n"
+    ),
+    "scheduled": ngettext_lazy(
+        "Cancel %(number)s scheduled job", "Cancel %(number)s scheduled jobs", "n"
+    ),
+    "depends": ngettext_lazy(
+        "Cancel %(number)s dependent job", "Cancel %(number)s dependent jobs", "n"
+    ),
+}
+"""The link that cancels all jobs of a tab, by its state."""
 
 
 class QueuePage(Page):
@@ -138,8 +159,7 @@ class QueuePage(Page):
             self, ("move", "priority"), back=self.here, queue=self.name, state=state
         )
         if self.may.queues:
-            counted = {"number": number(total), "state": formatting.state(state)}
-            text = _("Cancel all %(number)s %(state)s") % counted
+            text = CANCEL_ALL[state] % {"n": total, "number": number(total)}
             changes.insert(0, BulkLink(text, self.empty_url(state), True))
         return {
             "listing": listed_jobs(self, state, self.name, total, ROWS),
