@@ -183,9 +183,12 @@ DETAILS = (
     gettext_noop("queue must name one queue, without * and ?, not %(value)s"),
     gettext_noop("jid must not end in %(known)s: %(value)s"),
     gettext_noop("jid must be an id, or its beginning and a *, not %(value)s"),
-    gettext_noop("jobs of the group %(group)s have failed: none is %(state)s"),
     gettext_noop(
-        "jobs that the worker %(worker)s holds are running or stalled: none is %(state)s"
+        "jobs of the group %(group)s have failed: none has the state %(state)s"
+    ),
+    gettext_noop(
+        "jobs that the worker %(worker)s holds are running or stalled: none has the "
+        "state %(state)s"
     ),
     gettext_noop("state must be %(state)s to %(change)s jobs, not %(value)s"),
     gettext_noop(

@@ -73,12 +73,13 @@ class JobQuery:
             )
         if self.group is not None and self.state not in (None, "failed"):
             raise BadArgument(
-                f"jobs of the group {self.group!r} have failed: none is {self.state}"
+                f"jobs of the group {self.group!r} have failed: none has the state "
+                f"{self.state}"
             )
         if self.worker is not None and self.state not in (None, *HELD):
             raise BadArgument(
                 f"jobs that the worker {self.worker!r} holds are running or stalled: "
-                f"none is {self.state}"
+                f"none has the state {self.state}"
             )
         if self.jid is not None and set(self.jid[:-1]) & set("*?"):
             raise BadArgument(

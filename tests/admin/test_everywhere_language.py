@@ -78,7 +78,7 @@ def test_errors_of_the_core_are_translated(
     }
     edit = f"{APP}recurring/{content.schedules[1]}/edit/"
     asked: list[tuple[str, dict[str, object], str]] = [
-        (f"{APP}job/?group=ενα&state=waiting", {}, "none is"),
+        (f"{APP}job/?group=ενα&state=waiting", {}, "none has the state"),
         (f"{APP}job/?jid=*ενα", {}, "its beginning and a"),
         (f"{APP}queue/{queue}/forget/", {"post": "1"}, "is in use"),
         (f"{APP}job/{jobs['waiting']}/cancel/", {"post": "1"}, "is a dependency of"),

@@ -151,7 +151,7 @@ def test_all_of_a_group_can_be_retried_where_they_were(qless, work) -> None:
 def test_an_unknown_state_is_named(qless) -> None:
     with pytest.raises(BadArgument, match="'waitng'"):
         jobs.list(state="waitng")
-    with pytest.raises(BadArgument, match="none is waiting"):
+    with pytest.raises(BadArgument, match="none has the state waiting"):
         jobs.list(state="waiting", group="broken")
 
 
