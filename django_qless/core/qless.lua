@@ -3745,7 +3745,7 @@ function Limits.set_aside(jid, queue, name, score, look, job)
 end
 
 local function note_called(jid, names)
-  if #names > 0 then
+  if names[1] then
     call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
   else
     call('HDEL', key.job(jid), 'called')
@@ -3775,7 +3775,7 @@ function Limits.uncall(jid, called, klass, name)
       rest[#rest + 1] = other
     end
   end
-  if #freed > 0 then
+  if freed[1] then
     note_called(jid, rest)
   end
   for _, other in ipairs(freed) do
@@ -3901,7 +3901,8 @@ local function obstacle(jid, queue, klass, job, limits, called, holds)
 end
 
 -- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, holds, state, rare, and a
+-- priority that can be read.
 function Limits.admit(jid, queue, klass, job, score, expires)
   local limits = limits_of(klass, job.limit_key or nil)
   if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
@@ -3911,7 +3912,7 @@ function Limits.admit(jid, queue, klass, job, score, expires)
   local holds = modules.Record.read('holds', job.holds or nil, {})
   local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
   if name then
-    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
+    score = score or exact(modules.Places.score(modules.Record.number(job.priority), scope.now))
     Limits.set_aside(jid, queue, name, score, look, job)
     Limits.uncall(jid, called, klass, name)
     return false
@@ -7637,8 +7638,8 @@ function Payloads.lowest(name, most, bytes)
     local at = #flat / 2
     local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
     for n = 1, #part, 2 do
-      local size = #part[n] + 1
-      if #flat > 0 and used + size > bytes then
+      local size = #part[n]
+      if flat[1] and used + size > bytes then
         return flat, used
       end
       flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
@@ -7654,7 +7655,7 @@ end
 
 -- Moves the payloads with the lowest scores, which `lowest` has read.
 function Payloads.move(from, to, flat)
-  if #flat > 0 then
+  if flat[1] then
     Payloads.join(to, flat)
     call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
   end
@@ -7671,9 +7672,9 @@ function Payloads.take(jid)
   local waiting, taken = key.payloads(jid), key.taken(jid)
   local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
   -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
-  if #texts > 0 and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
+  if texts[1] and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
     for n = 1, #texts do
-      used = used + #texts[n] + 1
+      used = used + #texts[n]
     end
     return texts, used
   end
@@ -7691,7 +7692,7 @@ end
 -- What a run had taken waits again.
 function Payloads.give_back(jid)
   local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if #taken > 0 then
+  if taken[1] then
     Payloads.join(key.payloads(jid), turn({}, taken))
     call('DEL', key.taken(jid))
   end
@@ -8691,13 +8692,14 @@ local function read_buckets(buckets, rate)
   local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
   for bucket, count in pairs(modules.Hash.all(buckets)) do
     local ends = tonumber(bucket)
-    if ends and ends > scope.now - rate.per then
+    local is_early, is_out = ends and ends > last, ends and ends <= scope.now - rate.per
+    if ends and not is_out then
       sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
     end
-    if ends and ends > last then
+    if is_early then
       early = early + tonumber(count)
     end
-    if ends and (ends > last or ends <= scope.now - rate.per) then
+    if is_early or is_out then
       gone[#gone + 1] = bucket
     end
   end
@@ -8733,9 +8735,11 @@ function Rates.room(name, rate)
   if count < rate.count then
     return rate.count - count
   end
-  local nth = ends and 0 or count - rate.count
-  local start = tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2])
-  return 0, math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+  if ends then
+    return 0, Rates.opens(name, rate)
+  end
+  local nth = count - rate.count
+  return 0, tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2]) + rate.per + TICK
 end
 
 -- So many start now.
@@ -9459,7 +9463,7 @@ local function leave(jid, queue, state, priority, time)
       modules.Limits.release(jid, holds)
     end
   end
-  priority = state == 'stalled' and math.huge or modules.Record.read('priority', priority, 0)
+  priority = state == 'stalled' and math.huge or modules.Record.number(priority)
   modules.Places.work(jid, queue, priority, modules.Record.read('time', time, scope.now))
 end
 
@@ -11886,7 +11890,7 @@ local SAME = { 'klass', 'data', 'priority', 'retries', 'tags', 'context', 'batch
 
 -- Payloads (score, text …) of the entity with this record are dead from now on; they are moved by the caller.
 function Dead.add(record, queue, group, message, flat)
-  if #flat == 0 then
+  if not flat[1] then
     return
   end
   local jid = record.jid
@@ -11970,7 +11974,7 @@ function Dead.back(args, i)
       end
     end
   end
-  if #done > 0 then
+  if done[1] then
     modules.Places.register(queue)
   end
   return done
@@ -14311,7 +14315,7 @@ function LimitView.show(args, i)
   end)
   local shown =
     { queue = of_queue(queue), total = call('ZCARD', openings), held_back = modules.Places.count_aside(queue) }
-  return modules.Json.with(cjson.encode(shown), 'limits', #limits > 0 and cjson.encode(limits) or '[]')
+  return modules.Json.with(cjson.encode(shown), 'limits', limits[1] and cjson.encode(limits) or '[]')
 end
 end
 elseif module_name == 'OtherVerbs' then

@@ -120,3 +120,19 @@ def test_a_call_that_is_repeated_is_told_the_same(orders: Entities) -> None:
     first = reserve()
     assert json.loads(first[3])["payloads"] == ["a", "b"]
     assert reserve() == first
+
+
+@pytest.mark.parametrize("lost", ["priority", "retries"])
+def test_one_whose_record_has_lost_a_field_goes_on_all_the_same(
+    orders: Entities, lost: str
+) -> None:
+    orders.push("o", 1, priority=5, retries=3)
+    [job] = orders.take()
+    orders.push("o", 2)
+    orders.keyed.server.hdel(f"ql:j:{job['jid']}", lost)
+    orders.settle(job, "complete")
+    assert record(orders, "o", "remaining") == ("0" if lost == "retries" else "3")
+    [(_, score)] = orders.keyed.server.zrange(
+        "ql:q:orders-work", 0, -1, withscores=True
+    )
+    assert round(score) == (0 if lost == "priority" else 5)

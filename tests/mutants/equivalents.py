@@ -179,14 +179,26 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/limits/limit_settings.lua",
+        "if not LimitSettings.exist() then",
+        "if true then",
+        "It spares a command: what is written then stands there already.",
+    ),
+    Equivalent(
+        "lua/limits/limits.lua",
+        "if of and (of.most or of.rate) then",
+        "if of then",
+        "It spares a command: a limit without numbers holds nothing back.",
+    ),
+    Equivalent(
+        "lua/limits/limit_settings.lua",
         "scope.limits = known",
         "",
         "It spares reading: what is not kept is made of the options again.",
     ),
     Equivalent(
         "lua/limits/limits.lua",
-        "if #freed > 0 then",
-        "if #freed >= 0 then",
+        "if freed[1] then",
+        "if true then",
         "It spares a command: what is written then stands there already.",
     ),
     Equivalent(
