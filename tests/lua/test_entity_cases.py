@@ -136,3 +136,22 @@ def test_one_whose_record_has_lost_a_field_goes_on_all_the_same(
         "ql:q:orders-work", 0, -1, withscores=True
     )
     assert round(score) == (0 if lost == "priority" else 5)
+
+
+def test_one_that_goes_on_is_not_among_the_completed_which_are_forgotten(
+    orders: Entities,
+) -> None:
+    orders.push("o", 1)
+    [job] = orders.take()
+    orders.push("o", 2)
+    orders.settle(job, "complete")
+    assert orders.call("jobs", "complete", 0, 25) == []
+
+
+def test_who_announces_more_payloads_than_come_is_told_so(orders: Entities) -> None:
+    item = ("o", '{"v":1}', "1", "", "")
+    for missing in (1, 4, 5):
+        items = (item * 2)[:-missing]
+        told = orders.keyed.refusal("push", "", "orders", "sync", 2, *items, now=1)
+        assert "Fewer payloads than announced" in told
+    assert orders.keyed.server.keys("ql:payloads:*") == []

@@ -331,7 +331,7 @@ def test_an_ordered_job_that_waited_for_another_takes_its_turn_then(
     sound(keyed, START + 7)
 
 
-@pytest.mark.parametrize(("ended", "comes"), [(9, ["j11"]), (10, [])])
+@pytest.mark.parametrize(("ended", "comes"), [(1, ["j3"]), (9, ["j11"]), (10, [])])
 def test_ten_of_a_tenant_are_tried(keyed: Keyed, ended: int, comes: list[str]) -> None:
     for n in range(12):
         keyed.put(f"j{n}", START + n / 100, fair_by="t")

@@ -22,6 +22,18 @@ EQUIVALENTS: list[Equivalent] = [
         "They join a set that is in order by itself.",
     ),
     Equivalent(
+        "lua/entities/payloads.lua",
+        "if taken[1] then",
+        "if true then",
+        "It spares a command: what is deleted then does not exist.",
+    ),
+    Equivalent(
+        "lua/entities/entity_push.lua",
+        "return other",
+        "return nil",
+        "It spares a command: what is written then stands there already.",
+    ),
+    Equivalent(
         "lua/entities/entity_push.lua",
         "delay = late and late - scope.now or 0,",
         "delay = late and late + scope.now or 0,",
