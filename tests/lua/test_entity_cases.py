@@ -155,3 +155,34 @@ def test_who_announces_more_payloads_than_come_is_told_so(orders: Entities) -> N
         told = orders.keyed.refusal("push", "", "orders", "sync", 2, *items, now=1)
         assert "Fewer payloads than announced" in told
     assert orders.keyed.server.keys("ql:payloads:*") == []
+
+
+def test_what_is_dead_comes_back_though_its_record_has_lost_fields(
+    orders: Entities,
+) -> None:
+    orders.push("o", 1, retries=0, priority=5, tags='["red"]')
+    orders.settle(orders.take()[0], "retry", 0, "broken", "why")
+    dead = f"ql:dead_entity:{jid_of('o')}"
+    assert orders.keyed.server.hdel(dead, "retries", "priority", "tags") == 3
+    assert orders.call("dead.back", "orders", "o") == ["o"]
+    fields = [
+        record(orders, "o", name) for name in ("retries", "remaining", "priority")
+    ]
+    assert fields == ["0", "0", "0"]
+    assert orders.take()[0]["payloads"] == [1]
+
+
+def test_a_call_moves_eight_mebibytes_to_the_dead_or_back(orders: Entities) -> None:
+    server, size = orders.keyed.server, 60_000
+    orders.push("o", 0, score=0)
+    texts = [json.dumps(f"{n:03} " + "x" * (size - 6)) for n in range(150)]
+    server.zadd(f"ql:payloads:{jid_of('o')}", dict.fromkeys(texts, 1))
+    moved = 1 + 8 * 2**20 // size
+    assert orders.call("entities.kill", "orders", "o") == 1
+    assert orders.show("o")["dead"]["payloads"] == moved
+    assert orders.call("entities.kill", "orders", "o") == 1
+    assert orders.show("o")["dead"]["payloads"] == 151
+    assert orders.call("dead.back", "orders", "o") == []
+    assert orders.show("o")["dead"]["payloads"] == 151 - moved
+    assert orders.call("dead.back", "orders", "o") == ["o"]
+    assert server.zcard(f"ql:payloads:{jid_of('o')}") == 151

@@ -172,6 +172,12 @@ EQUIVALENTS: list[Equivalent] = [
         "The history of an entity's job is never of the form before the present one.",
     ),
     Equivalent(
+        "lua/entities/entity_actions.lua",
+        "local record = Job.read(jid, true)",
+        "local record = Job.read(jid, false)",
+        "The history of an entity's job is never of the form before the present one.",
+    ),
+    Equivalent(
         "lua/limits/limits.lua",
         "if record.holds then",
         "if true then",
