@@ -125,7 +125,6 @@ function Limits.uncall(jid, called, klass, name)
       Limits.call_up(other, klass)
     end
   end
-  return rest
 end
 
 -- Takes a job out of where it was set aside.

@@ -185,6 +185,12 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/limits/rates.lua",
+        "local is_early, is_out = ends and ends > last, ends and ends <= scope.now - rate.per",
+        "local is_early, is_out = ends and ends >= last, ends and ends <= scope.now - rate.per",
+        "What counts as started now goes into the bucket of the present, out of which it came.",
+    ),
+    Equivalent(
+        "lua/limits/rates.lua",
         "if call('EXISTS', buckets) == 1 then",
         "if true then",
         "It spares commands: where there are no buckets none is counted.",
