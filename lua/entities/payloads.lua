@@ -44,7 +44,7 @@ function Payloads.lowest(name, most, bytes)
       flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
       used = used + size
     end
-    if #part < 2 * min(step, most - at) then
+    if #part < 2 * step then
       break
     end
     step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))

@@ -262,3 +262,13 @@ def test_a_rate_that_was_counted_in_both_ways_opens_when_the_first_start_is_out(
     limit(keyed, "queue-rate", "2/100s", START + 30)
     rest = keyed.settle([], 1, now=START + 30, wait=1000).rest
     assert float(rest[0]) == pytest.approx(100 - 30, abs=0.01)
+
+
+def test_buckets_of_a_clock_that_was_set_back_are_not_judged(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "10001/100s")
+    # The bucket of the present, which ends in a second, and one far ahead.
+    for after, started, words in ((1, 10002, 1), (1, 10001, 0), (500, 20000, 0)):
+        full = {f"{START + after:.0f}": started, "rate": "10001/100"}
+        keyed.server.delete(BUCKETS)
+        keyed.server.hset(BUCKETS, mapping=full)
+        assert len(keyed.violations(START)) == words

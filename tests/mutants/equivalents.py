@@ -172,6 +172,12 @@ EQUIVALENTS: list[Equivalent] = [
         "The history of an entity's job is never of the form before the present one.",
     ),
     Equivalent(
+        "lua/entities/entity_run.lua",
+        "return crashes > MOST_LOSSES and -1 or Record.read('remaining', remaining, 0)",
+        "return crashes > MOST_LOSSES and -2 or Record.read('remaining', remaining, 0)",
+        "It is only asked whether it is below 0.",
+    ),
+    Equivalent(
         "lua/entities/entity_actions.lua",
         "local record = Job.read(jid, true)",
         "local record = Job.read(jid, false)",
