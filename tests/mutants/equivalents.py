@@ -23,6 +23,12 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/entities/payloads.lua",
+        "step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))",
+        "step = max(2, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))",
+        "It only says how many are read at a time.",
+    ),
+    Equivalent(
+        "lua/entities/payloads.lua",
         "if taken[1] then",
         "if true then",
         "It spares a command: what is deleted then does not exist.",
