@@ -9534,7 +9534,7 @@ end
 function EntityRun.failed(job, group, message)
   local jid = job.jid
   local record = modules.Job.read(jid, true)
-  if not record or not record.entity then
+  if not record then
     return false
   end
   local queue = record.home or job.queue
