@@ -28,6 +28,7 @@ job_started = Signal()
 job_completed = Signal()
 
 #: A run has failed, and there will be no other. With `job`, `exception`, `group`, `message`.
+#: If its worker is gone and no retry is left, the one that finds its expired lock sends it.
 job_failed = Signal()
 
 #: A run has failed, and there will be another. With `job`, `exception`, `group`, `message`,
@@ -35,8 +36,9 @@ job_failed = Signal()
 job_retried = Signal()
 
 #: Entities of a run have used up their retries; the first payload of each goes to the
-#: dead. If the run's process was killed, its successor sends it. Sender is the job's type,
-#: `batch` is {entity: payloads}, `errors` {entity: message}.
+#: dead. If the run's process was killed, its successor sends it; if its worker is gone, the
+#: one that finds its expired lock. Sender is the job's type, `batch` is {entity: payloads},
+#: `errors` {entity: message}.
 retries_exhausted = Signal()
 
 #: The job was taken away while it ran, or the server refused to take note of its end: it

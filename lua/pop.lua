@@ -50,6 +50,7 @@ local function exhausted(jid, queue, worker, rare, entity)
   if entity then
     group, message = EntityRun.words_of_loss()
   end
+  Exhausted.note(jid, group, message, entity)
   call('ZREM', key.place(queue, 'locks'), jid)
   call('HSET', key.job(jid), 'remaining', -1)
   History.failed(jid, group, nil, message)
@@ -115,7 +116,7 @@ local function expired(queue, count)
   )
   local grace = Config.number('grace-period')
   for _, jid in ipairs(jids) do
-    if #freed == count then
+    if #freed == count or Exhausted.is_enough() then
       break
     end
     if expire(jid, queue, locks, grace) then
@@ -224,7 +225,7 @@ local function told(jid, queue, klass, data, token, retries, remaining, priority
     queue,
     klass or '',
     data or '',
-    token,
+    token or '',
     retries or '',
     remaining or '',
     priority or '',
@@ -237,16 +238,19 @@ end
 local TOLD =
   { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
 
--- The same once more, if the job still runs with this token; nil if not.
+-- The same of a job that was handed out before. `batch` is for an entity.
+function Pop.told(jid, entity, batch)
+  local its = told(jid, Hash.values(key.job(jid), unpack(TOLD)))
+  if entity then
+    its[4], its[12] = EntityRun.data(jid, entity, its[4]), batch or '1'
+  end
+  return its
+end
+
+-- The same, if the job still runs with this token; nil if not.
 function Pop.told_again(jid, token)
   local state, its_token, entity, batch = Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
-  if state == 'running' and its_token == token then
-    local again = told(jid, Hash.values(key.job(jid), unpack(TOLD)))
-    if entity then
-      again[4], again[12] = EntityRun.data(jid, entity, again[4]), batch
-    end
-    return again
-  end
+  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
 end
 
 -- Writes that the job was given to the worker, until `expires`. -> its token, if it has one

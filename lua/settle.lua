@@ -184,7 +184,7 @@ local function reserve(queues, worker, wish)
   return jobs, held
 end
 
--- count q queue*q [exclude glob | wait seconds | turns 1]...
+-- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = Arguments.whole('settle', 'count', args[i], 0)
@@ -203,6 +203,8 @@ local function parse_wish(args, i)
       wish.wait = math.max(0, math.min(Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
     elseif args[n] == 'turns' and args[n + 1] == '1' then
       wish.turns = true
+    elseif args[n] == 'exhausted' and args[n + 1] == '1' then
+      wish.exhausted = true
     else
       Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
     end
@@ -216,8 +218,9 @@ local function carry_on()
   return WorkflowVerbs.carry_on()
 end
 
--- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
--- which the locks on the jobs are measured, if jobs were asked for
+-- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now, exhausted }: the time by
+-- which the locks on the jobs are measured, if jobs were asked for; those that have failed as their last locks were
+-- lost, if these were asked for and there are any
 function Settle.settle(args, i)
   local worker = Arguments.name('settle', 'worker', args[i])
   local count = Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
@@ -233,6 +236,7 @@ function Settle.settle(args, i)
   goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
   local jobs, held, rest = {}, {}, {}
   if wish.count > 0 then
+    scope.asks_exhausted = wish.exhausted
     jobs, held = reserve(queues, worker, wish)
     held.now = NumberFormat.now()
     local client = scope.client or worker
@@ -245,8 +249,9 @@ function Settle.settle(args, i)
 
   held.refused = #refused > 0 and refused or nil
   held.rest = #rest > 0 and rest or nil
+  held.exhausted = scope.exhausted
   Replies.shorten('settle', held)
-  return { refused, jobs, rest, held.now }
+  return { refused, jobs, rest, held.now, held.exhausted }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
@@ -256,5 +261,5 @@ function Settle.rebuild(held)
     local told = Pop.told_again(held[n], held[n + 1])
     jobs[#jobs + 1] = told
   end
-  return { held.refused or {}, jobs, held.rest or {}, held.now }
+  return { held.refused or {}, jobs, held.rest or {}, held.now, held.exhausted }
 end

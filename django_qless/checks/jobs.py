@@ -46,6 +46,7 @@ from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import at, location_of
+from django_qless.job_types.validation import why_unbound
 
 if TYPE_CHECKING:
     pass
@@ -183,14 +184,21 @@ def _replaced() -> Iterator[CheckMessage]:
 def _without_model() -> Iterator[CheckMessage]:
     at_home = {job_type.function for job_type in registry}
     for declaration in method.declared:
-        owner = method.class_of(declaration)
-        # An abstract model or a mixin may be there for other projects.
-        if declaration.function in at_home or owner is None:
+        function, owner = declaration.function, method.class_of(declaration)
+        whose = f"{location_of(function)}: {declaration.origin} cannot be enqueued"
+        if function in at_home:
             continue
-        if not isinstance(owner, ModelBase) and not owner.__subclasses__():
+        if owner is None and declaration.schedule is not None:
+            # The first .delay() tells it of others; a schedule has none.
             yield Caution(
-                f"{location_of(declaration.function)}: {declaration.origin} cannot be enqueued: "
-                "no model has it, so there is nothing on which a worker could call it.",
+                f"{whose}, nor by its schedule: it {why_unbound(function)}.",
+                id="django_qless.W004",
+            )
+        # An abstract model or a mixin may be there for other projects.
+        elif owner and not isinstance(owner, ModelBase) and not owner.__subclasses__():
+            yield Caution(
+                f"{whose}: no model has it, so there is nothing on which a worker could "
+                "call it.",
                 hint="Jobs can be functions, static methods, methods of models, and "
                 "classes.",
                 id="django_qless.W004",

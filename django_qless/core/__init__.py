@@ -65,7 +65,7 @@ from .schedule import (
     ScheduleListing,
     Tick,
 )
-from .settle import Beat, Refused, Reserved, Settled, Settlement
+from .settle import Beat, Exhausted, Refused, Reserved, Settled, Settlement
 from .states import ListKind
 from .waiting import After, AsyncAfter, PendingCall
 
@@ -99,6 +99,7 @@ __all__ = [
     "DuplicateJob",
     "Each",
     "Event",
+    "Exhausted",
     "Failure",
     "FailureGroup",
     "FailureGroups",

@@ -3641,7 +3641,7 @@ end
 
 -- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
 function LimitSettings.named(name, klass)
-  local of = LimitSettings.exist() and LimitSettings.of(klass)
+  local of = LimitSettings.of(klass)
   if not of then
     return nil
   elseif find(name, '^type:') then
@@ -3745,7 +3745,7 @@ function Limits.set_aside(jid, queue, name, score, look, job)
 end
 
 local function note_called(jid, names)
-  if #names > 0 then
+  if names[1] then
     call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
   else
     call('HDEL', key.job(jid), 'called')
@@ -3775,7 +3775,7 @@ function Limits.uncall(jid, called, klass, name)
       rest[#rest + 1] = other
     end
   end
-  if #freed > 0 then
+  if freed[1] then
     note_called(jid, rest)
   end
   for _, other in ipairs(freed) do
@@ -3783,7 +3783,6 @@ function Limits.uncall(jid, called, klass, name)
       Limits.call_up(other, klass)
     end
   end
-  return rest
 end
 
 -- Takes a job out of where it was set aside.
@@ -3901,7 +3900,8 @@ local function obstacle(jid, queue, klass, job, limits, called, holds)
 end
 
 -- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, holds, state, rare, and a
+-- priority that can be read.
 function Limits.admit(jid, queue, klass, job, score, expires)
   local limits = limits_of(klass, job.limit_key or nil)
   if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
@@ -3911,7 +3911,7 @@ function Limits.admit(jid, queue, klass, job, score, expires)
   local holds = modules.Record.read('holds', job.holds or nil, {})
   local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
   if name then
-    score = score or exact(modules.Places.score(modules.Record.read('priority', job.priority, 0), scope.now))
+    score = score or exact(modules.Places.score(modules.Record.number(job.priority), scope.now))
     Limits.set_aside(jid, queue, name, score, look, job)
     Limits.uncall(jid, called, klass, name)
     return false
@@ -7637,14 +7637,14 @@ function Payloads.lowest(name, most, bytes)
     local at = #flat / 2
     local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
     for n = 1, #part, 2 do
-      local size = #part[n] + 1
-      if #flat > 0 and used + size > bytes then
+      local size = #part[n]
+      if flat[1] and used + size > bytes then
         return flat, used
       end
       flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
       used = used + size
     end
-    if #part < 2 * min(step, most - at) then
+    if #part < 2 * step then
       break
     end
     step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
@@ -7654,7 +7654,7 @@ end
 
 -- Moves the payloads with the lowest scores, which `lowest` has read.
 function Payloads.move(from, to, flat)
-  if #flat > 0 then
+  if flat[1] then
     Payloads.join(to, flat)
     call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
   end
@@ -7671,9 +7671,9 @@ function Payloads.take(jid)
   local waiting, taken = key.payloads(jid), key.taken(jid)
   local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
   -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
-  if #texts > 0 and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
+  if texts[1] and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
     for n = 1, #texts do
-      used = used + #texts[n] + 1
+      used = used + #texts[n]
     end
     return texts, used
   end
@@ -7691,7 +7691,7 @@ end
 -- What a run had taken waits again.
 function Payloads.give_back(jid)
   local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if #taken > 0 then
+  if taken[1] then
     Payloads.join(key.payloads(jid), turn({}, taken))
     call('DEL', key.taken(jid))
   end
@@ -8691,13 +8691,14 @@ local function read_buckets(buckets, rate)
   local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
   for bucket, count in pairs(modules.Hash.all(buckets)) do
     local ends = tonumber(bucket)
-    if ends and ends > scope.now - rate.per then
+    local is_early, is_out = ends and ends > last, ends and ends <= scope.now - rate.per
+    if ends and not is_out then
       sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
     end
-    if ends and ends > last then
+    if is_early then
       early = early + tonumber(count)
     end
-    if ends and (ends > last or ends <= scope.now - rate.per) then
+    if is_early or is_out then
       gone[#gone + 1] = bucket
     end
   end
@@ -8733,9 +8734,11 @@ function Rates.room(name, rate)
   if count < rate.count then
     return rate.count - count
   end
-  local nth = ends and 0 or count - rate.count
-  local start = tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2])
-  return 0, math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+  if ends then
+    return 0, Rates.opens(name, rate)
+  end
+  local nth = count - rate.count
+  return 0, tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2]) + rate.per + TICK
 end
 
 -- So many start now.
@@ -9459,7 +9462,7 @@ local function leave(jid, queue, state, priority, time)
       modules.Limits.release(jid, holds)
     end
   end
-  priority = state == 'stalled' and math.huge or modules.Record.read('priority', priority, 0)
+  priority = state == 'stalled' and math.huge or modules.Record.number(priority)
   modules.Places.work(jid, queue, priority, modules.Record.read('time', time, scope.now))
 end
 
@@ -9531,7 +9534,7 @@ end
 function EntityRun.failed(job, group, message)
   local jid = job.jid
   local record = modules.Job.read(jid, true)
-  if not record or not record.entity then
+  if not record then
     return false
   end
   local queue = record.home or job.queue
@@ -11886,7 +11889,7 @@ local SAME = { 'klass', 'data', 'priority', 'retries', 'tags', 'context', 'batch
 
 -- Payloads (score, text …) of the entity with this record are dead from now on; they are moved by the caller.
 function Dead.add(record, queue, group, message, flat)
-  if #flat == 0 then
+  if not flat[1] then
     return
   end
   local jid = record.jid
@@ -11970,7 +11973,7 @@ function Dead.back(args, i)
       end
     end
   end
-  if #done > 0 then
+  if done[1] then
     modules.Places.register(queue)
   end
   return done
@@ -12413,6 +12416,509 @@ function Pause.unpause(args, i)
     modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
     modules.Wake.due(queue, scope.now)
   end)
+end
+end
+elseif module_name == 'Pop' then
+return function()
+local Pop = {}
+modules.Pop = Pop
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = modules.Arguments.text_of
+
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
+  end
+  modules.History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  modules.Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  modules.Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    modules.Wake.due(queue, scope.now + grace)
+  end
+end
+
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare, entity)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    marked = true,
+    rare = rare,
+    entity = entity,
+    bad = modules.Record.first_bad(MOVED, texts),
+    retries = modules.Record.text('retries', texts[1], '0'),
+    priority = modules.Record.read('priority', texts[2], 0),
+  }
+end
+
+local function exhausted(jid, queue, worker, rare, entity)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = modules.EntityRun.words_of_loss()
+  end
+  modules.Exhausted.note(jid, group, message, entity)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  modules.History.failed(jid, group, nil, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, group, message, worker)
+  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    modules.CorruptJobs.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
+    return false
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
+    return false
+  end
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
+    if grace > 0 then
+      return false
+    end
+  end
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
+  end
+  if remaining < 0 then
+    exhausted(jid, queue, worker, job.rare, job.entity)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  modules.Places.ready_since(jid, scope.now, job.entity)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    modules.NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
+  local grace = modules.Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count or modules.Exhausted.is_enough() then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'called',
+  'holds',
+  'entity',
+  'batch',
+}
+
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
+-- that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
+  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
+  end
+  if limit_key or fair_by or called or modules.LimitSettings.exist() then
+    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
+  end
+  modules.Unique.started(jid, unique)
+  return true, nil, entity, batch
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
+      return nil
+    end
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
+    end
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
+  end
+end
+
+-- The job was to start before, and does not. It is in no place any longer.
+local function fail_late(jid, queue, state)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = 'Its turn came '
+    .. string.format('%.1f', since)
+    .. ' seconds after the time when it expired'
+  scope.late = late() + 1
+  modules.Places.leave(jid, queue)
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, 'expired', message, '')
+end
+
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token or '',
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same of a job that was handed out before. `batch` is for an entity.
+function Pop.told(jid, entity, batch)
+  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  if entity then
+    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
+  end
+  return its
+end
+
+-- The same, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
+  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
+local function start(jid, queue, worker, expires, since, reserved, put)
+  local name, time = key.job(jid), modules.NumberFormat.time()
+  local unwritten = modules.History.popped(jid, worker, put)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return nil -- without calls with KEYS there are no tokens
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited,
+    'put',
+    unwritten
+  )
+  return token
+end
+
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare',
+    'put'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  end
+  local entity, batch
+  if rare == '1' or limited then
+    local may, to_fail
+    may, to_fail, entity, batch =
+      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+    if not may then
+      return false, to_fail
+    end
+    data = entity and modules.EntityRun.take(jid, entity, data) or data
+  end
+  local token = start(jid, queue, worker, expires, since, reserved, put)
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
+  local limited = modules.LimitSettings.exist()
+  for n = 1, #jids do
+    local jid = jids[n]
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+    if handed then
+      taken[#taken + 1] = jid
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
+    end
+  end
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if scope.entities then
+    modules.EntityRun.taken(queue)
+  end
+  if #taken > 0 then
+    modules.Wake.locked(queue, heartbeat)
+  end
+  return #taken, failing
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    if job.bad then
+      scope.late = late() + 1
+      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
+    else
+      fail_late(job.jid, queue, job.state)
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
+    if #popped == 0 then
+      break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
+    taken = taken + handed
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
+    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+local function allowed(queue, count)
+  local limit = modules.Config.concurrency(queue)
+  if modules.LimitSettings.exist() then
+    count = math.min(count, (modules.Limits.room_of_queue(queue)))
+  end
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
+end
+
+-- The same with those that have just fallen due.
+local function take_ready(queue, worker, count, visit, reserved)
+  if is_due(queue, 'recur') then
+    modules.Recurring.spawn_due(queue, count)
+  end
+  if is_due(queue, 'scheduled') then
+    modules.Queue.move_due(queue, count)
+  end
+  return take_work(queue, worker, count, visit, reserved)
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
+function Pop.take(queue, worker, count, visit, reserved)
+  local limited = modules.LimitSettings.exist()
+  if limited then
+    modules.Limits.look(queue)
+  end
+  count = allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, modules.EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
+    end
+    scope.batch, scope.full = nil, nil
+  end
+  if limited then
+    modules.Limits.count_of_queue(queue, taken)
+  end
+  if taken > 0 and scope.live then
+    modules.Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = modules.Arguments.name('pop', 'queue', args[i])
+  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  modules.Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
 end
 end
 elseif module_name == 'ScheduleView' then
@@ -13612,6 +14118,31 @@ function EntityPush.push(args, i)
   return new
 end
 end
+elseif module_name == 'Exhausted' then
+return function()
+local Exhausted = {}
+modules.Exhausted = Exhausted
+-- exhausted.lua
+-- Jobs whose last lock was lost: they fail for good in the call that finds it out, which tells them to its worker.
+
+local ENOUGH = 4 * 1024 * 1024 -- bytes of data told by one call
+
+-- A job, which still is as its last worker had it, is about to fail. Who has asked for it is told: its group and
+-- message, and the job as it is told to who reserves it.
+function Exhausted.note(jid, group, message, entity)
+  if scope.asks_exhausted then
+    local batch = entity and call('HGET', key.job(jid), 'batch')
+    local told, job = scope.exhausted or {}, modules.Pop.told(jid, entity, batch)
+    told[#told + 1] = { group, message, job }
+    scope.exhausted, scope.exhausted_bytes = told, (scope.exhausted_bytes or 0) + #job[4]
+  end
+end
+
+-- Are further ones left to the next call?
+function Exhausted.is_enough()
+  return (scope.exhausted_bytes or 0) >= ENOUGH
+end
+end
 elseif module_name == 'FailedQueue' then
 return function()
 local FailedQueue = {}
@@ -13783,7 +14314,7 @@ function LimitView.show(args, i)
   end)
   local shown =
     { queue = of_queue(queue), total = call('ZCARD', openings), held_back = modules.Places.count_aside(queue) }
-  return modules.Json.with(cjson.encode(shown), 'limits', #limits > 0 and cjson.encode(limits) or '[]')
+  return modules.Json.with(cjson.encode(shown), 'limits', limits[1] and cjson.encode(limits) or '[]')
 end
 end
 elseif module_name == 'OtherVerbs' then
@@ -14048,505 +14579,6 @@ function Permissions.explained(text)
   end
   local user = string.match(text, 'User (%S+) has no permissions')
   return 'DENIED ' .. (user and 'User ' .. user or 'The user') .. ' lacks ' .. table.concat(missing, ' ')
-end
-end
-elseif module_name == 'Pop' then
-return function()
-local Pop = {}
-modules.Pop = Pop
--- pop.lua
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-
-local text_of = modules.Arguments.text_of
-
--- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
-local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
-
--- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('stalled', jid)
-  end
-  modules.History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  modules.Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  modules.Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    modules.Wake.due(queue, scope.now + grace)
-  end
-end
-
--- What of a job without retries has to be readable for it to go on in another queue.
-local MOVED = { 'retries', 'priority', 'tags', 'context' }
-
--- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare, entity)
-  local texts = call('HMGET', key.job(jid), unpack(MOVED))
-  return {
-    jid = jid,
-    queue = queue,
-    marked = true,
-    rare = rare,
-    entity = entity,
-    bad = modules.Record.first_bad(MOVED, texts),
-    retries = modules.Record.text('retries', texts[1], '0'),
-    priority = modules.Record.read('priority', texts[2], 0),
-  }
-end
-
-local function exhausted(jid, queue, worker, rare, entity)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  if entity then
-    group, message = modules.EntityRun.words_of_loss()
-  end
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  modules.History.failed(jid, group, nil, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, group, message, worker)
-  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local job = modules.Hash.read(key.job(jid), LOCKED)
-  local worker = job.worker or ''
-  if job.state ~= 'running' then
-    modules.CorruptJobs.look_at_state(jid, job.state, queue)
-    call('ZREM', locks, jid)
-    return false
-  elseif modules.Record.is_bad('remaining', job.remaining) then
-    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
-    return false
-  end
-  modules.Job.unhold(jid, worker)
-  if job.grace ~= '1' then
-    notice(jid, queue, worker, grace, job.rare)
-    if grace > 0 then
-      return false
-    end
-  end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
-  modules.Samples.taken_away(queue, job.time, job.waited)
-  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
-  if job.entity then
-    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
-  end
-  if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare, job.entity)
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now, job.entity)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids = call(
-    'ZRANGEBYSCORE',
-    locks,
-    '-inf',
-    modules.NumberFormat.now(),
-    'LIMIT',
-    '0',
-    count + (scope.live and LOOKED or 0)
-  )
-  local grace = modules.Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count then
-      break
-    end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
-    end
-  end
-  return freed
-end
-
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local MOST_LATE = 1000
-
-local function late()
-  return scope.late or 0
-end
-
-local FEW_HAVE = {
-  'deadline',
-  'unique',
-  'spawners',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'turn',
-  'called',
-  'holds',
-  'entity',
-  'batch',
-}
-
--- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
--- that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
-  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
-    return false, { jid = jid, state = state, bad = field, text = text }
-  end
-  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
-    return false
-  end
-  if limit_key or fair_by or called or modules.LimitSettings.exist() then
-    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
-    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
-    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
-      return false
-    end
-  end
-  modules.Unique.started(jid, unique)
-  return true, nil, entity, batch
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(jid)
-  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
-  local state = texts[1]
-  if state and modules.Record.is_state(state) then
-    if not RUNNABLE[state] then
-      return nil
-    end
-    for n = 2, NEEDED + 1 do
-      texts[n] = texts[n] or ''
-    end
-    return modules.Record.first_bad(JUDGED, texts)
-  elseif
-    state
-    or call('HEXISTS', key.job(jid), 'klass') == 1
-    or call('HEXISTS', key.job(jid), 'data') == 1
-  then
-    return 'state', state or ''
-  end
-end
-
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
--- What a worker is told of a job, in the order of Reserved in the client.
-local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  return {
-    jid,
-    queue,
-    klass or '',
-    data or '',
-    token,
-    retries or '',
-    remaining or '',
-    priority or '',
-    tags or '',
-    context or '',
-    expires or '',
-  }
-end
-
-local TOLD =
-  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
-
--- The same once more, if the job still runs with this token; nil if not.
-function Pop.told_again(jid, token)
-  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
-  if state == 'running' and its_token == token then
-    local again = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
-    if entity then
-      again[4], again[12] = modules.EntityRun.data(jid, entity, again[4]), batch
-    end
-    return again
-  end
-end
-
--- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved, put)
-  local name, time = key.job(jid), modules.NumberFormat.time()
-  local unwritten = modules.History.popped(jid, worker, put)
-  if not reserved then
-    modules.Samples.add('wait', queue, scope.now - since)
-  end
-  if not scope.live then
-    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return nil -- without calls with KEYS there are no tokens
-  end
-  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
-  call(
-    'HSET',
-    name,
-    'state',
-    'running',
-    'worker',
-    worker,
-    'expires',
-    expires,
-    'time',
-    time,
-    'token',
-    token,
-    'waited',
-    waited,
-    'put',
-    unwritten
-  )
-  return token
-end
-
--- How many entities may run together with this one. -> the same, as its worker is told
-local function note_batch(batch)
-  local number = tonumber(batch) or 1
-  scope.batch = number > 1 and number or nil
-  return batch or '1'
-end
-
--- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
--- become of it if it is to fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
-    key.job(jid),
-    'klass',
-    'data',
-    'retries',
-    'remaining',
-    'priority',
-    'tags',
-    'context',
-    'time',
-    'state',
-    'rare',
-    'put'
-  )
-  local since = RUNNABLE[state]
-    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
-  if not since then
-    local field, text = unreadable(jid)
-    return false, field and { jid = jid, state = state, bad = field, text = text }
-  end
-  local entity, batch
-  if rare == '1' or limited then
-    local may, to_fail
-    may, to_fail, entity, batch =
-      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-    if not may then
-      return false, to_fail
-    end
-    data = entity and modules.EntityRun.take(jid, entity, data) or data
-  end
-  local token = start(jid, queue, worker, expires, since, reserved, put)
-  local its = reserved
-    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  if entity then
-    its[12] = note_batch(batch)
-  end
-  visit(jid, token, its)
-  return true
-end
-
--- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
--- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
--- or nil
-local function hand_over(queue, worker, jids, visit, reserved, popped)
-  local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
-  local limited = modules.LimitSettings.exist()
-  for n = 1, #jids do
-    local jid = jids[n]
-    local score = popped and popped[2 * n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-    if handed then
-      taken[#taken + 1] = jid
-      if tracked[jid] then
-        modules.Events.tracked('popped', jid)
-      end
-    elseif to_fail then
-      failing = failing or {}
-      failing[#failing + 1] = to_fail
-    end
-  end
-  modules.SortedSet.add(key.held(worker), expires, taken)
-  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if scope.entities then
-    modules.EntityRun.taken(queue)
-  end
-  if #taken > 0 then
-    modules.Wake.locked(queue, heartbeat)
-  end
-  return #taken, failing
-end
-
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    if job.bad then
-      scope.late = late() + 1
-      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
-    else
-      fail_late(job.jid, queue, job.state)
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
-    if #popped == 0 then
-      break
-    end
-    for n = 1, #popped, 2 do -- each with its score behind it
-      jids[#jids + 1] = popped[n]
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
-    taken = taken + handed
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
-    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = modules.Config.concurrency(queue)
-  if modules.LimitSettings.exist() then
-    count = math.min(count, (modules.Limits.room_of_queue(queue)))
-  end
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
-local function is_due(queue, place)
-  local name = key.place(queue, place)
-  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
-end
-
--- The same with those that have just fallen due.
-local function take_ready(queue, worker, count, visit, reserved)
-  if is_due(queue, 'recur') then
-    modules.Recurring.spawn_due(queue, count)
-  end
-  if is_due(queue, 'scheduled') then
-    modules.Queue.move_due(queue, count)
-  end
-  return take_work(queue, worker, count, visit, reserved)
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
--- many runs)
-function Pop.take(queue, worker, count, visit, reserved)
-  local limited = modules.LimitSettings.exist()
-  if limited then
-    modules.Limits.look(queue)
-  end
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
-  end
-  if scope.entities then
-    local further = allowed(queue, modules.EntityRun.further(taken))
-    if further > 0 then
-      take_ready(queue, worker, further, visit, reserved)
-    end
-    scope.batch, scope.full = nil, nil
-  end
-  if limited then
-    modules.Limits.count_of_queue(queue, taken)
-  end
-  if taken > 0 and scope.live then
-    modules.Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = modules.Arguments.name('pop', 'queue', args[i])
-  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
-  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  modules.Dependencies.carry_on()
-  local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  modules.Replies.shorten('pop', jids)
-  return modules.Job.show_all(jids)
 end
 end
 elseif module_name == 'QueueSchedules' then
@@ -15303,7 +15335,7 @@ local function reserve(queues, worker, wish)
   return jobs, held
 end
 
--- count q queue*q [exclude glob | wait seconds | turns 1]...
+-- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
@@ -15322,6 +15354,8 @@ local function parse_wish(args, i)
       wish.wait = math.max(0, math.min(modules.Arguments.number('settle', 'wait', args[n + 1]), LONGEST_WAIT))
     elseif args[n] == 'turns' and args[n + 1] == '1' then
       wish.turns = true
+    elseif args[n] == 'exhausted' and args[n + 1] == '1' then
+      wish.exhausted = true
     else
       modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
     end
@@ -15335,8 +15369,9 @@ local function carry_on()
   return modules.WorkflowVerbs.carry_on()
 end
 
--- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now }: the time by
--- which the locks on the jobs are measured, if jobs were asked for
+-- settle worker s (settlement)*s count q queue*q [pairs] -> { refused, jobs, rest, now, exhausted }: the time by
+-- which the locks on the jobs are measured, if jobs were asked for; those that have failed as their last locks were
+-- lost, if these were asked for and there are any
 function Settle.settle(args, i)
   local worker = modules.Arguments.name('settle', 'worker', args[i])
   local count = modules.Arguments.whole('settle', 'number of settlements', args[i + 1], 0)
@@ -15352,6 +15387,7 @@ function Settle.settle(args, i)
   goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
   local jobs, held, rest = {}, {}, {}
   if wish.count > 0 then
+    scope.asks_exhausted = wish.exhausted
     jobs, held = reserve(queues, worker, wish)
     held.now = modules.NumberFormat.now()
     local client = scope.client or worker
@@ -15364,8 +15400,9 @@ function Settle.settle(args, i)
 
   held.refused = #refused > 0 and refused or nil
   held.rest = #rest > 0 and rest or nil
+  held.exhausted = scope.exhausted
   modules.Replies.shorten('settle', held)
-  return { refused, jobs, rest, held.now }
+  return { refused, jobs, rest, held.now, held.exhausted }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.
@@ -15375,7 +15412,7 @@ function Settle.rebuild(held)
     local told = modules.Pop.told_again(held[n], held[n + 1])
     jobs[#jobs + 1] = told
   end
-  return { held.refused or {}, jobs, held.rest or {}, held.now }
+  return { held.refused or {}, jobs, held.rest or {}, held.now, held.exhausted }
 end
 end
 elseif module_name == 'SettleVerbs' then

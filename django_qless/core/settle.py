@@ -106,6 +106,15 @@ class Refused(NamedTuple):
         return TABLE.get(self.code, TABLE["ERR"])[1](self.text)
 
 
+class Exhausted(NamedTuple):
+    """A job that has failed for good, as its last lock was lost."""
+
+    group: str
+    message: str
+    #: The job as its last worker had it.
+    job: Reserved
+
+
 class Settled(NamedTuple):
     """The answer to settle."""
 
@@ -119,6 +128,8 @@ class Settled(NamedTuple):
     wait_keys: Sequence[str] = ()
     #: The server's time, which `expires` refers to; 0.0 if no jobs were asked for.
     now: float = 0.0
+    #: Jobs that this call has found to have failed, if they were asked for.
+    exhausted: Sequence[Exhausted] = ()
 
 
 class Beat(NamedTuple):
@@ -149,16 +160,22 @@ def _reserved(texts: list[Any]) -> Reserved:
     )
 
 
+def _exhausted(fields: list[Any]) -> Exhausted:
+    group, message, texts = fields
+    return Exhausted(group, message, _reserved(texts))
+
+
 def read_settled(reply: list[Any]) -> Settled:
     """Read the reply to settle."""
-    refused, jobs, waiting, *now = reply
+    refused, jobs, waiting, *more = reply
     seconds, keys = (float(waiting[0]), waiting[1:]) if waiting else (None, ())
     return Settled(
         refused=[Refused._make(fields) for fields in refused],
         jobs=[_reserved(texts) for texts in jobs],
         wait_seconds=seconds,
         wait_keys=keys,
-        now=float(now[0]) if now else 0.0,
+        now=float(more[0]) if more else 0.0,
+        exhausted=list(map(_exhausted, more[1])) if len(more) > 1 else (),
     )
 
 

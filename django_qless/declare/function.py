@@ -39,6 +39,7 @@ from django_qless.job_types.options import Options, check_using
 from django_qless.job_types.redaction import sensitive_values
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import CallSignature
+from django_qless.job_types.validation import why_unbound
 from django_qless.schedules.dynamic import RecurMethods
 from django_qless.serialization import envelope
 
@@ -336,12 +337,7 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         declaration = self.declaration
         job_type = registry.get(declaration.name or declaration.origin)
         if job_type is None or job_type.function is not declaration.function:
-            raise InvalidJob(
-                f"{self.name} is a method, but not one of a model of this project, so "
-                "there is nothing on which a worker could call it. Jobs can be "
-                "functions, static methods, methods of models that are not abstract, "
-                "and classes"
-            )
+            raise InvalidJob(f"{self.name} {why_unbound(declaration.function)}")
         self.job_type = job_type
         self._signature = _signature(self.declaration, job_type)
         self._sensitive = sensitive_values(job_type)

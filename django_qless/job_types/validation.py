@@ -44,6 +44,24 @@ def validate_detached(function: Any, whose: str) -> None:
         )
 
 
+def why_unbound(function: Callable[..., Any]) -> str:
+    """Return why a method of no model cannot be a job, as the rest of sentences."""
+    if "<locals>" in function.__qualname__:
+        why = (
+            "is in a class inside a function, where a worker cannot find it: move the "
+            "class to the module"
+        )
+    else:
+        why = (
+            "is a method, but not one of a model of this project, so there is nothing "
+            "on which a worker could call it"
+        )
+    return (
+        f"{why}. Jobs can be functions, static methods, methods of models that are not "
+        "abstract, and classes"
+    )
+
+
 def validate_binding(
     function: Callable[..., Any], whose: str, binding: Binding
 ) -> None:

@@ -1,4 +1,7 @@
-"""Telling of runs whose process was killed: by another process, after they are settled."""
+"""Telling of runs that could not tell it themselves: by another process, afterwards.
+
+Their process was killed, or their last lock was lost and the server has failed the job.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from django_qless.core.commands.entities import ENTITY_JID
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from django_qless.core import Client, Job, Settlement
+    from django_qless.core import Client, Exhausted, Job, Settlement
     from django_qless.worker.execution import Execution
 
 logger = logging.getLogger("django_qless.worker")
@@ -25,7 +28,7 @@ PAYLOADS = 1000
 
 
 class CrashReport(NamedTuple):
-    """A run whose process was killed, as the parent knows it."""
+    """A run whose process was killed, or is lost, as another process knows it."""
 
     jid: str
     token: str
@@ -35,7 +38,7 @@ class CrashReport(NamedTuple):
     delay: float = 0.0
     """Seconds before the next attempt, if there is one."""
     exhausted: Reserved | None = None
-    """The run with its payloads, if it has used up the retries of its entity."""
+    """The run, if it was the last one of its job or entity, with the payloads of that."""
 
 
 def exhausted_run(client: Client, settlement: Settlement) -> Reserved | None:
@@ -57,9 +60,14 @@ def exhausted_run(client: Client, settlement: Settlement) -> Reserved | None:
     payloads: list[Any] = []
     while part := client.entity(job.queue, entity, len(payloads), PAYLOADS).running:
         payloads += [payload for _, payload in part]
-    return as_reserved(
-        job, settlement.token, json.dumps({**data, "payloads": payloads})
-    )
+    run = as_reserved(job, settlement.token, json.dumps({**data, "payloads": payloads}))
+    return run._replace(batch=1)
+
+
+def lost_for_good(lost: Exhausted) -> CrashReport:
+    """Return the report of a run whose loss has failed its job."""
+    jid, token = lost.job.jid, lost.job.token
+    return CrashReport(jid, token, lost.group, lost.message, exhausted=lost.job)
 
 
 def uses_up(settlement: Settlement, job: Job) -> bool:
@@ -88,8 +96,13 @@ def as_reserved(job: Job, token: str, data: str) -> Reserved:
     )
 
 
+def taken(reports: list[CrashReport]) -> list[CrashReport]:
+    """Take what is in the list now; a thread may be adding more."""
+    return [reports.pop(0) for _ in range(len(reports))]
+
+
 def announce_crashes(execution: Execution, reports: Sequence[CrashReport]) -> None:
-    """Announce the outcomes of jobs whose process was killed.
+    """Announce the outcomes of runs that could not announce them.
 
     In a child, never in the parent, because it calls receivers of the project. It asks
     the server for the jobs, but only if there are receivers. Raises nothing.
@@ -99,7 +112,7 @@ def announce_crashes(execution: Execution, reports: Sequence[CrashReport]) -> No
     # The entities of one run have died together.
     runs: dict[tuple[str, str], list[Reserved]] = {}
     for report in reports:
-        if report.exhausted:
+        if report.exhausted and report.exhausted.batch:
             key = (report.exhausted.klass, report.message)
             runs.setdefault(key, []).append(report.exhausted)
     for (klass, message), jobs in runs.items():

@@ -7,7 +7,7 @@ local SAME = { 'klass', 'data', 'priority', 'retries', 'tags', 'context', 'batch
 
 -- Payloads (score, text …) of the entity with this record are dead from now on; they are moved by the caller.
 function Dead.add(record, queue, group, message, flat)
-  if #flat == 0 then
+  if not flat[1] then
     return
   end
   local jid = record.jid
@@ -91,7 +91,7 @@ function Dead.back(args, i)
       end
     end
   end
-  if #done > 0 then
+  if done[1] then
     Places.register(queue)
   end
   return done

@@ -32,7 +32,7 @@ local function leave(jid, queue, state, priority, time)
       Limits.release(jid, holds)
     end
   end
-  priority = state == 'stalled' and math.huge or Record.read('priority', priority, 0)
+  priority = state == 'stalled' and math.huge or Record.number(priority)
   Places.work(jid, queue, priority, Record.read('time', time, scope.now))
 end
 
@@ -104,7 +104,7 @@ end
 function EntityRun.failed(job, group, message)
   local jid = job.jid
   local record = Job.read(jid, true)
-  if not record or not record.entity then
+  if not record then
     return false
   end
   local queue = record.home or job.queue

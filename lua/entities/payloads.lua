@@ -37,14 +37,14 @@ function Payloads.lowest(name, most, bytes)
     local at = #flat / 2
     local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
     for n = 1, #part, 2 do
-      local size = #part[n] + 1
-      if #flat > 0 and used + size > bytes then
+      local size = #part[n]
+      if flat[1] and used + size > bytes then
         return flat, used
       end
       flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
       used = used + size
     end
-    if #part < 2 * min(step, most - at) then
+    if #part < 2 * step then
       break
     end
     step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
@@ -54,7 +54,7 @@ end
 
 -- Moves the payloads with the lowest scores, which `lowest` has read.
 function Payloads.move(from, to, flat)
-  if #flat > 0 then
+  if flat[1] then
     Payloads.join(to, flat)
     call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
   end
@@ -71,9 +71,9 @@ function Payloads.take(jid)
   local waiting, taken = key.payloads(jid), key.taken(jid)
   local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
   -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
-  if #texts > 0 and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
+  if texts[1] and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
     for n = 1, #texts do
-      used = used + #texts[n] + 1
+      used = used + #texts[n]
     end
     return texts, used
   end
@@ -91,7 +91,7 @@ end
 -- What a run had taken waits again.
 function Payloads.give_back(jid)
   local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if #taken > 0 then
+  if taken[1] then
     Payloads.join(key.payloads(jid), turn({}, taken))
     call('DEL', key.taken(jid))
   end

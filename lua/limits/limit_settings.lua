@@ -145,7 +145,7 @@ end
 
 -- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
 function LimitSettings.named(name, klass)
-  local of = LimitSettings.exist() and LimitSettings.of(klass)
+  local of = LimitSettings.of(klass)
   if not of then
     return nil
   elseif find(name, '^type:') then

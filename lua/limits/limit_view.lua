@@ -81,5 +81,5 @@ function LimitView.show(args, i)
   end)
   local shown =
     { queue = of_queue(queue), total = call('ZCARD', openings), held_back = Places.count_aside(queue) }
-  return Json.with(cjson.encode(shown), 'limits', #limits > 0 and cjson.encode(limits) or '[]')
+  return Json.with(cjson.encode(shown), 'limits', limits[1] and cjson.encode(limits) or '[]')
 end

@@ -87,7 +87,7 @@ function Limits.set_aside(jid, queue, name, score, look, job)
 end
 
 local function note_called(jid, names)
-  if #names > 0 then
+  if names[1] then
     call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
   else
     call('HDEL', key.job(jid), 'called')
@@ -117,7 +117,7 @@ function Limits.uncall(jid, called, klass, name)
       rest[#rest + 1] = other
     end
   end
-  if #freed > 0 then
+  if freed[1] then
     note_called(jid, rest)
   end
   for _, other in ipairs(freed) do
@@ -125,7 +125,6 @@ function Limits.uncall(jid, called, klass, name)
       Limits.call_up(other, klass)
     end
   end
-  return rest
 end
 
 -- Takes a job out of where it was set aside.
@@ -243,7 +242,8 @@ local function obstacle(jid, queue, klass, job, limits, called, holds)
 end
 
 -- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, state, rare.
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, holds, state, rare, and a
+-- priority that can be read.
 function Limits.admit(jid, queue, klass, job, score, expires)
   local limits = limits_of(klass, job.limit_key or nil)
   if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
@@ -253,7 +253,7 @@ function Limits.admit(jid, queue, klass, job, score, expires)
   local holds = Record.read('holds', job.holds or nil, {})
   local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
   if name then
-    score = score or exact(Places.score(Record.read('priority', job.priority, 0), scope.now))
+    score = score or exact(Places.score(Record.number(job.priority), scope.now))
     Limits.set_aside(jid, queue, name, score, look, job)
     Limits.uncall(jid, called, klass, name)
     return false

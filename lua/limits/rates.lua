@@ -60,13 +60,14 @@ local function read_buckets(buckets, rate)
   local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
   for bucket, count in pairs(Hash.all(buckets)) do
     local ends = tonumber(bucket)
-    if ends and ends > scope.now - rate.per then
+    local is_early, is_out = ends and ends > last, ends and ends <= scope.now - rate.per
+    if ends and not is_out then
       sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
     end
-    if ends and ends > last then
+    if is_early then
       early = early + tonumber(count)
     end
-    if ends and (ends > last or ends <= scope.now - rate.per) then
+    if is_early or is_out then
       gone[#gone + 1] = bucket
     end
   end
@@ -102,9 +103,11 @@ function Rates.room(name, rate)
   if count < rate.count then
     return rate.count - count
   end
-  local nth = ends and 0 or count - rate.count
-  local start = tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2])
-  return 0, math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+  if ends then
+    return 0, Rates.opens(name, rate)
+  end
+  local nth = count - rate.count
+  return 0, tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2]) + rate.per + TICK
 end
 
 -- So many start now.

@@ -79,6 +79,7 @@ SAMPLES: dict[str, Any] = {
     "due": DueSchedule("s", "5", None, "0 6 * * *", "UTC", "last"),
     "every": 61,
     "exclude": ["x*"],
+    "exhausted": True,
     "expected": "before",
     "expires": 62,
     "expires_at": 1700000001,

@@ -210,7 +210,7 @@ def test_an_interrupted_wait_can_be_taken_back(valkey: Make, server: Server) -> 
     with interruptible() as interrupt:
         with when_blocked(server, lambda _: interrupt()), pytest.raises(Interruption):
             after.run()
-        assert after.run_instead(nothing(client)) == ([], [], None, (), 0.0)
+        assert after.run_instead(nothing(client)) == ([], [], None, (), 0.0, ())
     put(server)
     # Even if it arrived only now, the first request could not be carried out any more.
     with server.client(decode_responses=True) as other:

@@ -338,6 +338,25 @@ class TestChecks:
         assert message.msg.startswith(
             "homeless_jobs.py:2: homeless_jobs.Tools.lost cannot be enqueued: no model has it"
         )
+        with pytest.raises(InvalidJob, match="nothing on which a worker could call it"):
+            module.Tools().lost.delay()
+
+    def test_a_schedule_in_a_class_inside_a_function_never_ticks(
+        self, monkeypatch
+    ) -> None:
+        monkeypatch.setattr(method, "declared", [])
+
+        class Local:
+            @staticmethod
+            @job(every=60)
+            def tidy() -> None: ...
+
+        [message] = job_checks.check_jobs()
+        assert message.id == "django_qless.W004"
+        assert (
+            f"{Local.tidy.name} cannot be enqueued, nor by its schedule" in message.msg
+        )
+        assert "move the class to the module" in message.msg
 
 
 TWICE = """

@@ -471,9 +471,22 @@ def test_a_method_without_a_row_is_none(qless) -> None:
         def method(self) -> None:
             """Cannot be enqueued: there is no row to call it on."""
 
-    with pytest.raises(InvalidJob, match="nothing on which a worker could call it"):
-        Lost().method.delay()
-    assert Lost.__dict__["method"].name not in registry
+        @staticmethod
+        @job
+        def static() -> None:
+            """Could be, if a worker could find the class."""
+
+    # Whether the class is a model shows when it has been made, so not where @job stands.
+    for enqueue in (Lost().method.delay, Lost.method.delay, Lost.static.delay):
+        with pytest.raises(InvalidJob) as caught:
+            enqueue()
+        assert "is in a class inside a function, where a worker cannot" in str(
+            caught.value
+        )
+        assert "test_a_method_without_a_row_is_none.<locals>.Lost" in str(caught.value)
+        assert "move the class to the module" in str(caught.value)
+    for lost in ("method", "static"):
+        assert Lost.static.name.replace("static", lost) not in registry
 
 
 def test_a_job_that_enqueues_jobs(qless, work) -> None:

@@ -120,3 +120,69 @@ def test_a_call_that_is_repeated_is_told_the_same(orders: Entities) -> None:
     first = reserve()
     assert json.loads(first[3])["payloads"] == ["a", "b"]
     assert reserve() == first
+
+
+@pytest.mark.parametrize("lost", ["priority", "retries"])
+def test_one_whose_record_has_lost_a_field_goes_on_all_the_same(
+    orders: Entities, lost: str
+) -> None:
+    orders.push("o", 1, priority=5, retries=3)
+    [job] = orders.take()
+    orders.push("o", 2)
+    orders.keyed.server.hdel(f"ql:j:{job['jid']}", lost)
+    orders.settle(job, "complete")
+    assert record(orders, "o", "remaining") == ("0" if lost == "retries" else "3")
+    [(_, score)] = orders.keyed.server.zrange(
+        "ql:q:orders-work", 0, -1, withscores=True
+    )
+    assert round(score) == (0 if lost == "priority" else 5)
+
+
+def test_one_that_goes_on_is_not_among_the_completed_which_are_forgotten(
+    orders: Entities,
+) -> None:
+    orders.push("o", 1)
+    [job] = orders.take()
+    orders.push("o", 2)
+    orders.settle(job, "complete")
+    assert orders.call("jobs", "complete", 0, 25) == []
+
+
+def test_who_announces_more_payloads_than_come_is_told_so(orders: Entities) -> None:
+    item = ("o", '{"v":1}', "1", "", "")
+    for missing in (1, 4, 5):
+        items = (item * 2)[:-missing]
+        told = orders.keyed.refusal("push", "", "orders", "sync", 2, *items, now=1)
+        assert "Fewer payloads than announced" in told
+    assert orders.keyed.server.keys("ql:payloads:*") == []
+
+
+def test_what_is_dead_comes_back_though_its_record_has_lost_fields(
+    orders: Entities,
+) -> None:
+    orders.push("o", 1, retries=0, priority=5, tags='["red"]')
+    orders.settle(orders.take()[0], "retry", 0, "broken", "why")
+    dead = f"ql:dead_entity:{jid_of('o')}"
+    assert orders.keyed.server.hdel(dead, "retries", "priority", "tags") == 3
+    assert orders.call("dead.back", "orders", "o") == ["o"]
+    fields = [
+        record(orders, "o", name) for name in ("retries", "remaining", "priority")
+    ]
+    assert fields == ["0", "0", "0"]
+    assert orders.take()[0]["payloads"] == [1]
+
+
+def test_a_call_moves_eight_mebibytes_to_the_dead_or_back(orders: Entities) -> None:
+    server, size = orders.keyed.server, 60_000
+    orders.push("o", 0, score=0)
+    texts = [json.dumps(f"{n:03} " + "x" * (size - 6)) for n in range(150)]
+    server.zadd(f"ql:payloads:{jid_of('o')}", dict.fromkeys(texts, 1))
+    moved = 1 + 8 * 2**20 // size
+    assert orders.call("entities.kill", "orders", "o") == 1
+    assert orders.show("o")["dead"]["payloads"] == moved
+    assert orders.call("entities.kill", "orders", "o") == 1
+    assert orders.show("o")["dead"]["payloads"] == 151
+    assert orders.call("dead.back", "orders", "o") == []
+    assert orders.show("o")["dead"]["payloads"] == 151 - moved
+    assert orders.call("dead.back", "orders", "o") == ["o"]
+    assert server.zcard(f"ql:payloads:{jid_of('o')}") == 151

@@ -49,3 +49,14 @@ def test_only_a_job_under_limits_shows_them(keyed: Keyed) -> None:
     keyed.take(now=START)
     assert "limits" in keyed.job("j", START)
     assert "limits" not in keyed.job("plain", START)
+
+
+def test_turns_of_tenants_are_of_no_type(keyed: Keyed) -> None:
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, fair_by="t")
+    found = shown(keyed, "fair", START + 1)
+    assert (found["key"], "type" in found) == ("t", False)
+    assert keyed.job("j1", START + 1)["limits"]["held_back_by"] == {
+        "kind": "fair",
+        "key": "t",
+    }

@@ -331,7 +331,7 @@ def test_an_ordered_job_that_waited_for_another_takes_its_turn_then(
     sound(keyed, START + 7)
 
 
-@pytest.mark.parametrize(("ended", "comes"), [(9, ["j11"]), (10, [])])
+@pytest.mark.parametrize(("ended", "comes"), [(1, ["j3"]), (9, ["j11"]), (10, [])])
 def test_ten_of_a_tenant_are_tried(keyed: Keyed, ended: int, comes: list[str]) -> None:
     for n in range(12):
         keyed.put(f"j{n}", START + n / 100, fair_by="t")
@@ -374,3 +374,48 @@ def test_one_that_still_stands_for_its_tenant_goes_on_standing(keyed: Keyed) -> 
     assert opening(keyed, "fair:queue:t") == look + 60
     assert keyed.server.zrange("ql:limit:fair:queue:t:called", 0, -1) == ["j0"]
     assert keyed.server.zrange("ql:q:queue-work", 0, -1) == ["j0"]
+
+
+def test_an_order_that_has_ended_before_its_look_stops_no_worker(keyed: Keyed) -> None:
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
+    for n in range(2):
+        [job] = keyed.take(now=START + 1 + n)
+        done(keyed, job, START + 1 + n)
+    keyed.put("other", START + 3)
+    assert opening(keyed, "order:klass:k") > 3
+    assert jids(keyed.take(now=START + 100)) == ["other"]
+
+
+def test_a_tenant_whose_jobs_have_ended_before_its_look_stops_no_worker(
+    keyed: Keyed,
+) -> None:
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, fair_by="t")
+    for n in range(2):
+        [job] = keyed.take(1, now=START + 1 + n)
+        done(keyed, job, START + 1 + n)
+    keyed.put("other", START + 3)
+    assert opening(keyed, "fair:queue:t") > 3
+    assert jids(keyed.take(now=START + 100)) == ["other"]
+
+
+def test_a_tenant_whose_job_is_gone_goes_on_with_the_next(keyed: Keyed) -> None:
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, fair_by="t")
+    keyed.server.delete("ql:j:j0")  # by a foreign core
+    keyed.server.zrem("ql:q:queue-work", "j0")
+    assert keyed.take(now=START + opening(keyed, "fair:queue:t")) != []
+
+
+def test_the_first_job_that_a_take_sets_aside_is_looked_at_in_a_minute(
+    keyed: Keyed,
+) -> None:
+    keyed.call("config.set", "queue-heartbeat", 1000, now=START)
+    keyed.put("a", START, limit_key="k", ordered=1)
+    keyed.put("b", START, limit_key="k", ordered=1, delay=10)
+    assert jids(keyed.take(now=START)) == ["a"]
+    assert not keyed.server.hexists("ql:config", "limits")
+    settled = keyed.settle([], 1, now=START + 10, wait=2000)
+    assert settled.jobs == []
+    assert float(settled.rest[0]) == pytest.approx(60, abs=0.01)

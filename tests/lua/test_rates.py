@@ -158,7 +158,7 @@ def test_idle_workers_are_told_when_enough_of_a_window_has_passed(
 
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
-                                  "1.5/s", "1/.s", "10000000000/s", "1/400d", "1 / s"])  # fmt: skip
+                                  "1.5/s", "1/.s", "1000000001/s", "1/367d", "1 / s"])  # fmt: skip
 @pytest.mark.parametrize(
     "option", ["q-rate", "100%z-rate", "t-rate-of-type", "t-rate-per-key"]
 )
@@ -175,6 +175,25 @@ def test_a_rate_that_cannot_be_read_is_refused(
 )
 def test_these_are_rates(keyed: Keyed, text: str) -> None:
     keyed.call("config.set", "q-rate", text, now=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1/s", 1),
+        ("1/.5s", 0.5),
+        ("1/m", 60),
+        ("1/h", 3600),
+        ("1/1.5h", 5400),
+        ("1/d", 86400),
+    ],
+)
+def test_a_window_is_as_long_as_its_unit_says(
+    keyed: Keyed, text: str, seconds: float
+) -> None:
+    limit(keyed, "queue-rate", text)
+    shown = keyed.json("limits", "queue", now=START)
+    assert shown["queue"]["rate"] == {"count": 1, "per": seconds}
 
 
 BUCKETS = "ql:limit:queue:queue:buckets"
@@ -201,6 +220,9 @@ def test_a_window_of_buckets_opens_when_the_oldest_has_left_it(keyed: Keyed) -> 
     keyed.server.hset(BUCKETS, mapping={**full, "rate": "10001/100"})
     rest = keyed.settle([], 1, now=START + 20, wait=1000).rest
     assert float(rest[0]) == pytest.approx(1 + 100 - 20, abs=0.01)
+    assert len(keyed.take(1, now=START + 101)) == 1
+    assert keyed.json("limits", "queue", now=START + 101)["queue"]["started"] == 6669
+    assert f"{START + 1:.0f}" not in keyed.server.hgetall(BUCKETS)
 
 
 def test_no_start_is_no_bucket(keyed: Keyed) -> None:
@@ -227,3 +249,26 @@ def test_starts_of_which_the_rate_is_not_known_are_not_judged(
     keyed.server.zadd("ql:limit:queue:queue:starts", {start: START})
     keyed.server.hset(BUCKETS, mapping={f"{START:.0f}": 5, "rate": start})
     assert keyed.violations(START) == []
+
+
+def test_a_rate_that_was_counted_in_both_ways_opens_when_the_first_start_is_out(
+    keyed: Keyed,
+) -> None:
+    keyed.call("config.set", "queue-heartbeat", 1000, now=START)
+    keyed.put_many([{"jid": f"j{n}"} for n in range(5)], START)
+    for after, rate in ((0, "5/100s"), (10, "5/100s"), (20, "10001/100s")):
+        limit(keyed, "queue-rate", rate, START + after)
+        assert len(keyed.take(1, now=START + after)) == 1
+    limit(keyed, "queue-rate", "2/100s", START + 30)
+    rest = keyed.settle([], 1, now=START + 30, wait=1000).rest
+    assert float(rest[0]) == pytest.approx(100 - 30, abs=0.01)
+
+
+def test_buckets_of_a_clock_that_was_set_back_are_not_judged(keyed: Keyed) -> None:
+    limit(keyed, "queue-rate", "10001/100s")
+    # The bucket of the present, which ends in a second, and one far ahead.
+    for after, started, words in ((1, 10002, 1), (1, 10001, 0), (500, 20000, 0)):
+        full = {f"{START + after:.0f}": started, "rate": "10001/100"}
+        keyed.server.delete(BUCKETS)
+        keyed.server.hset(BUCKETS, mapping=full)
+        assert len(keyed.violations(START)) == words

@@ -22,6 +22,24 @@ EQUIVALENTS: list[Equivalent] = [
         "They join a set that is in order by itself.",
     ),
     Equivalent(
+        "lua/entities/payloads.lua",
+        "step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))",
+        "step = max(2, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))",
+        "It only says how many are read at a time.",
+    ),
+    Equivalent(
+        "lua/entities/payloads.lua",
+        "if taken[1] then",
+        "if true then",
+        "It spares a command: what is deleted then does not exist.",
+    ),
+    Equivalent(
+        "lua/entities/entity_push.lua",
+        "return other",
+        "return nil",
+        "It spares a command: what is written then stands there already.",
+    ),
+    Equivalent(
         "lua/entities/entity_push.lua",
         "delay = late and late - scope.now or 0,",
         "delay = late and late + scope.now or 0,",
@@ -160,10 +178,28 @@ EQUIVALENTS: list[Equivalent] = [
         "The history of an entity's job is never of the form before the present one.",
     ),
     Equivalent(
+        "lua/entities/entity_run.lua",
+        "return crashes > MOST_LOSSES and -1 or Record.read('remaining', remaining, 0)",
+        "return crashes > MOST_LOSSES and -2 or Record.read('remaining', remaining, 0)",
+        "It is only asked whether it is below 0.",
+    ),
+    Equivalent(
+        "lua/entities/entity_actions.lua",
+        "local record = Job.read(jid, true)",
+        "local record = Job.read(jid, false)",
+        "The history of an entity's job is never of the form before the present one.",
+    ),
+    Equivalent(
         "lua/limits/limits.lua",
         "if record.holds then",
         "if true then",
         "It spares commands: who holds nothing has nothing to give back.",
+    ),
+    Equivalent(
+        "lua/limits/rates.lua",
+        "local is_early, is_out = ends and ends > last, ends and ends <= scope.now - rate.per",
+        "local is_early, is_out = ends and ends >= last, ends and ends <= scope.now - rate.per",
+        "What counts as started now goes into the bucket of the present, out of which it came.",
     ),
     Equivalent(
         "lua/limits/rates.lua",
@@ -179,14 +215,26 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/limits/limit_settings.lua",
+        "if not LimitSettings.exist() then",
+        "if true then",
+        "It spares a command: what is written then stands there already.",
+    ),
+    Equivalent(
+        "lua/limits/limits.lua",
+        "if of and (of.most or of.rate) then",
+        "if of then",
+        "It spares a command: a limit without numbers holds nothing back.",
+    ),
+    Equivalent(
+        "lua/limits/limit_settings.lua",
         "scope.limits = known",
         "",
         "It spares reading: what is not kept is made of the options again.",
     ),
     Equivalent(
         "lua/limits/limits.lua",
-        "if #freed > 0 then",
-        "if #freed >= 0 then",
+        "if freed[1] then",
+        "if true then",
         "It spares a command: what is written then stands there already.",
     ),
     Equivalent(

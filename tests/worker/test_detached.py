@@ -210,10 +210,16 @@ def test_the_ways_in_which_it_ends(
 
 
 def test_output_and_progress_are_seen_while_it_runs(
-    start: Start, put: Put, ledger: Ledger, gate: Gate, client: Client
+    start: Start,
+    put: Put,
+    job_when: JobWhen,
+    ledger: Ledger,
+    gate: Gate,
+    client: Client,
 ) -> None:
     jid = put("work", ledger.path, gate.path, "long")
-    start()
+    ordinary = put("report", queue="other")
+    start(queues=["q", "other"])
     pid = running(ledger, "long")
     poll(
         lambda: (run := client.detached_run(jid)) and "an error of its" in run.output,
@@ -223,6 +229,9 @@ def test_output_and_progress_are_seen_while_it_runs(
     assert (run.pid, run.host, run.ended) == (pid, os.uname().nodename, None)
     assert client.get(jid).progress == (0.5, "half")
     gate.open()
+    # A progress belongs to the run, of any job.
+    for each in (jid, ordinary):
+        assert job_when(each, "complete").progress is None
 
 
 @pytest.mark.parametrize("how", ["cancel", "timeout"])

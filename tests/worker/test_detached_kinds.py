@@ -75,6 +75,10 @@ async def asynchronous(value):
     await asyncio.sleep(0)
     return [os.getpid(), os.getsid(0), value]
 
+@job("long", detached=True, every=86400)
+def daily():
+    return [os.getpid(), os.getsid(0), "of the day"]
+
 @job(detached=True)
 class Qless:
     @staticmethod
@@ -109,6 +113,7 @@ print(json.dumps({
     "as_task": as_task.enqueue("t").id,
     "as_async_task": as_async_task.enqueue("at").id,
     "class": Qless.using(queue="long").delay(file="told").jid,
+    "daily": "cinema.jobs.daily-1",
 }))
 """
 
@@ -134,6 +139,7 @@ RETURNED = {
     "as_task": "t",
     "as_async_task": "at 1",
     "class": "told",
+    "daily": "of the day",
 }
 
 

@@ -47,6 +47,7 @@ class WorkerCommands(JobReader[J]):
         exclude: Sequence[str] = (),
         wait: int | float | None = None,
         turns: bool = False,
+        exhausted: bool = False,
     ) -> Command[Settled] | CommandSequence[Settled]:
         """Settle finished jobs, and take up to `count` (at most 250) new ones.
 
@@ -54,10 +55,11 @@ class WorkerCommands(JobReader[J]):
         that match, in order of name, except those that match `exclude`. The next is asked
         when the one before is empty, or with `turns` when it has given its part of
         `count`. With `wait`, a worker that gets nothing receives the keys on which to
-        block, for at most so many seconds. A settlement that is refused
-        (`Settled.refused`) does not stop the others. Works on a full server.
+        block, for at most so many seconds. With `exhausted` it is told which jobs were
+        found to have failed because their last locks were lost. A settlement that is
+        refused (`Settled.refused`) does not stop the others. Works on a full server.
         """
-        rest = wait, turns
+        rest = wait, turns, exhausted
         try:
             names = _listed(queues), _listed(exclude)
             template = _cached_template(worker, count, *names, *rest)
@@ -244,6 +246,7 @@ def _template(
     exclude: Sequence[str],
     wait: int | float | None,
     turns: bool,
+    exhausted: bool,
 ) -> _Template:
     names = arguments.existing_names("queues", queues)
     reserve: list[Argument] = [_count(count), len(names), *names]
@@ -253,6 +256,8 @@ def _template(
         reserve += "wait", arguments.number("wait", wait)
     if turns:
         reserve += "turns", 1
+    if exhausted:
+        reserve += "exhausted", 1
     return _Template(pack((arguments.name("worker", worker),)), pack(reserve))
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from django_qless.exceptions import Interrupted, JobLost, ShuttingDown
-from django_qless.worker.crash_reports import announce_crashes
+from django_qless.worker.crash_reports import announce_crashes, taken
 from django_qless.worker.interrupt import interrupt
 from django_qless.worker.log import log_job_event
 from django_qless.worker.pools import shared_state
@@ -104,8 +104,7 @@ class AsyncChild(Child):
         # Signals reach the main thread whatever jobs do.
         self.shared.ints[shared_state.WAKEABLE] = 1
         self.follow_commands()
-        if reports := self.shared.crash_reports:
-            self.announcer.submit(announce_crashes, self.execution, reports)
+        self.announce_ends()
         while not self.is_over:
             try:
                 await self.round()
@@ -211,14 +210,14 @@ class AsyncChild(Child):
         """Settle what is finished, without reserving."""
         await self.channel.settle()
         self.all_is_well()
-        self.announce_losses()
+        self.announce_ends()
         if self.worker.options.burst and not self.buffer.held:
             # What has ended may have brought jobs into the queues.
             self.stop_waiting()
 
     def run_jobs(self, settled: Settled | None) -> None:
         """Run the jobs that a call has brought."""
-        self.announce_losses()
+        self.announce_ends()
         if settled and settled.jobs and not self.is_closed:
             self.executor.start_waiting()
 
@@ -277,8 +276,10 @@ class AsyncChild(Child):
 
     # Announcements.
 
-    def announce_losses(self) -> None:
-        """Announce the jobs whose outcome the server has refused."""
+    def announce_ends(self) -> None:
+        """Announce runs that died or were lost, and jobs whose outcome was refused."""
+        if reports := taken(self.shared.crash_reports):
+            self.announcer.submit(announce_crashes, self.execution, reports)
         while self.channel.lost:
             self.announce(self.execution.announce_lost, self.channel.lost.popleft())
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from django_qless.core import Client
 from django_qless.core.exceptions import QlessError, ServerError
 from django_qless.worker import failure_report
+from django_qless.worker.crash_reports import lost_for_good
 from django_qless.worker.heartbeat import interval_for
 from django_qless.worker.log import CALLS, is_enabled, log_event, log_job_event
 from django_qless.worker.pools import shared_state
@@ -199,6 +200,7 @@ class Channel(ABC):
             exclude=(*self.worker.options.exclude, *full) if count else (),
             wait=self.longest_wait if count else None,
             turns=self.reserver.turns and count > 1,
+            exhausted=count > 0,
         )
         if not outcomes and len(self.idle_requests) < MOST_IDLE_REQUESTS:
             self.idle_requests[asked, count] = request
@@ -222,6 +224,9 @@ class Channel(ABC):
         self.term = LockTerm()
         if settled.now:
             self.term = self.server_clock.term(settled, sent, waited=waited)
+        for lost in settled.exhausted:
+            log_job_event(logging.ERROR, "failed", lost.job, group=lost.group)
+            shared.crash_reports.append(lost_for_good(lost))
         self.reserver.taken(asked, jobs)
         if jobs:
             items = self.buffer.hold(self.reserver.arrange(jobs), self.term, since)

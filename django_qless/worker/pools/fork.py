@@ -204,7 +204,9 @@ class ForkChild(PreforkChild):
         """Announce ended runs, in a process apart, if there are listeners."""
         crash_reports, lost = self.crash_reports, self.channel.lost
         hears = any(map(self.environment.has_listeners, ENDS))
-        hears = hears or any(report.exhausted for report in crash_reports)
+        hears = hears or any(
+            report.exhausted and report.exhausted.batch for report in crash_reports
+        )
         if (crash_reports or lost) and hears:
             reports = [(*each[:-1], tuple(each[-1] or ())) for each in crash_reports]
             order = reports, list(map(tuple, lost))

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from django_qless.exceptions import ShuttingDown
-from django_qless.worker.crash_reports import announce_crashes
+from django_qless.worker.crash_reports import announce_crashes, taken
 from django_qless.worker.interrupt import interrupt
 from django_qless.worker.log import log_event
 from django_qless.worker.pools import shared_state
@@ -122,6 +122,7 @@ class PreforkChild(Child):
         self.announce()
         if settled and not settled.jobs and settled.wait_seconds:
             settled = self.rest(settled)
+            self.announce()
         if settled and settled.jobs:
             self.run_batch()
         self.all_is_well()
@@ -218,9 +219,7 @@ class PreforkChild(Child):
 
     def announce(self) -> None:
         """Announce ended runs: their process died, or their lock was lost."""
-        reports = list(self.crash_reports)
-        self.crash_reports.clear()
-        announce_crashes(self.execution, reports)
+        announce_crashes(self.execution, taken(self.crash_reports))
         while self.channel.lost:
             self.execution.announce_lost(self.channel.lost.popleft())
 

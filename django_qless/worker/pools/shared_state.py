@@ -151,7 +151,7 @@ class SharedState:
 
     def __init__(self, slots: int = SLOTS) -> None:
         """Allocate memory for `slots` held jobs. Untouched pages take no memory."""
-        #: Crashed runs of earlier children that this child has to announce.
+        #: Runs of earlier children, or of lost workers, that this child has to announce.
         self.crash_reports: list[CrashReport] = []
         head = FIELDS * WORD
         first = head + LOST_BYTES + FULL_BYTES

@@ -109,6 +109,48 @@ def test_a_killed_process_that_uses_retries_up_is_told(
     assert all(row["group"] == group for row in dead_of(stage, queue))
 
 
+def test_who_finds_that_the_last_lock_is_lost_tells_it(
+    stage: Stage, tmp_path: Path, ledger: Ledger
+) -> None:
+    client, klass, path = stage.client, "process_entities", tmp_path / "lines"
+    queue = f"q-{klass}"
+    path.touch()
+    push(stage, path, klass, {"e1": [1, 2], "e2": [3]})
+    stage.put("give", 1, retries=0)
+    client.config_set("heartbeat", 0.1)
+    client.config_set("grace-period", 0)
+    for loss in range(4):
+        held = 0
+
+        def take() -> bool:
+            nonlocal held
+            held += len(client.settle("gone", [], 2, [queue]).jobs)
+            return held == 2
+
+        stage.wait(take, f"loss {loss}")
+    assert client.settle("gone", [], 1, ["q"]).jobs
+    client.config_unset("heartbeat")
+    worker = stage.start(queues=[queue, "q"], announcements=ledger.path)
+    stage.wait(lambda: [line[4] for line in lines(path)][-1:] == [[2]], "the rest")
+    told = {("failed", "give", "failed-retries-q"): 1}
+    told["failed", klass, "worker-crash"] = 2
+    stage.wait(lambda: told.items() <= heard(ledger).items(), "failures are told")
+    stage.wait(
+        lambda: "e1=1,2" in str(ledger.all()) and "e2=3" in str(ledger.all()),
+        "which retries are used up is told",
+    )
+    worker.signal("TERM")
+    assert worker.wait() == 0, worker.output
+    assert told.items() <= heard(ledger).items()
+    assert str(ledger.all()).count("e1=") == str(ledger.all()).count("e2=") == 1
+    assert {row["entity"] for row in dead_of(stage, queue)} == {"e1", "e2"}
+
+
+def heard(ledger: Ledger) -> Counter[tuple[str, ...]]:
+    """Return what was announced, how often."""
+    return Counter(tuple(line.split()) for line in ledger.all())
+
+
 def dead_of(stage: Stage, queue: str) -> list[dict[str, Any]]:
     return stage.client.entities("dead", queue).rows
 
