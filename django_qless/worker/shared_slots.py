@@ -283,12 +283,15 @@ class ChildSlots:
         with slots.changing():
             return slots.next(slots.waiting() | {own}) == own
 
-    def pass_on(self, total: int = 0) -> None:
-        """Keep so many slots, and give the others to other namespaces, if any waits."""
+    def pass_on(self, kept: int, total: int) -> None:
+        """Give slots to other namespaces but these; then wait for so many in all."""
         with self.slots.changing():
             self.slots.floats[self._at + ASKING] = 0.0
-            self._want(total)
+            self._want(kept)
             self.slots.give(but=self.slots.namespace)
+            # At once: the others must not be done with theirs before this one waits.
+            self._want(total)
+            self.slots.give()
 
     def wait(self, reader: int) -> bool:
         """Sleep until it has a slot, but not for long; return whether it has.

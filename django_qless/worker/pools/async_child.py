@@ -277,11 +277,12 @@ class AsyncChild(Child):
         if self.troubles:
             # The server may still be away: that keeps no slot from others.
             await self.settle()
+        ints = self.shared.ints
+        ints[shared_state.QUEUES_EMPTY] = 0
         if self.has_free_slots and not slots.keeps():
-            slots.pass_on(min(slots.held, self.buffer.runs))
-        if not slots.held:
-            self.shared.ints[shared_state.QUEUES_EMPTY] = 0
-        slots.want(self.shared.ints[shared_state.CAPACITY])
+            slots.pass_on(self.buffer.runs, ints[shared_state.CAPACITY])
+        else:
+            slots.want(ints[shared_state.CAPACITY])
 
     def give_up_free_slots(self) -> None:
         """Hold no more slots than are used, and wait for none."""

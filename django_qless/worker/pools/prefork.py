@@ -264,7 +264,7 @@ class PreforkChild(Child):
             while self.buffer.outcomes:
                 self.channel.settle()
         finally:
-            slots.pass_on()
+            slots.pass_on(0, 1)
 
     def give_up_slot(self) -> None:
         """Hold no slot, and wait for none."""
