@@ -100,6 +100,8 @@ class SharedSlots:
     def __init__(self, file: int, namespace: int = 0) -> None:
         """Use this file; `namespace` is the number of the worker's own one."""
         self.file = file
+        # It was, if this process has been restarted in place.
+        os.set_inheritable(file, False)
         self.namespace = namespace
         # It has a copy of the descriptor. Closing either would give up all locks.
         self._memory = mmap.mmap(file, 0)
@@ -169,8 +171,8 @@ class SharedSlots:
 
     def waiting(self) -> set[int]:
         """Return the namespaces that wait for slots."""
-        ints = self.ints
-        return {ints[at + OWNER] for at in self.children() if ints[at + WANTED]}
+        pairs = zip(self._column(OWNER), self._column(WANTED), strict=True)
+        return {owner for owner, wanted in pairs if wanted}
 
     def next(self, namespaces: Iterable[int]) -> int:
         """Return which of these is to have the next slot, and count its turn."""
@@ -182,7 +184,7 @@ class SharedSlots:
     def give(self, but: int | None = None) -> None:
         """Give the free slots to those that wait, except to one namespace."""
         ints = self.ints
-        free = ints[LIMIT] - sum(ints[at + HELD] for at in self.children())
+        free = ints[LIMIT] - sum(self._column(HELD))
         while free > 0 and (namespaces := self.waiting() - {but}):
             chosen = self.next(namespaces)
             _, at = min(
@@ -197,7 +199,7 @@ class SharedSlots:
             if ints[at + PID] != os.getpid():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(ints[at + PID], SIGNAL)
-        ints[WAITING] = sum(ints[at + WANTED] for at in self.children())
+        ints[WAITING] = sum(self._column(WANTED))
 
     def clear(self) -> bool:
         """Free what dead children have, and those that ask a lost server; return if any."""
@@ -214,6 +216,11 @@ class SharedSlots:
                 ints[at + HELD] = 0
                 found = True
         return found
+
+    def _column(self, word: int) -> memoryview[int]:
+        """Return this word of all records of children."""
+        known = self.children()
+        return self.ints[known.start + word : known.stop : CHILD_WORDS]
 
     def _rank(self, namespace: int) -> tuple[float, int, int]:
         at = self.record(namespace)

@@ -300,7 +300,8 @@ class Command(BaseCommand):
             # It worked a moment ago: a developer is editing it.
             self.stderr.write(f"{error}\nWaiting for the code to change.")
             wait_for_working_code()
-            program.execute()
+            member = current_member()
+            program.execute(keep=member and member.slots and member.slots[0])
 
     def handle(self, *args: Any, **options: Any) -> None:
         configure_logging(options["verbosity"])
