@@ -67,29 +67,19 @@ LOOK, LATE = 1.0, 1.0
 SIGNAL = signal.SIGURG
 
 
-def greatest_weight(known: KnownQueues, queues: Iterable[str]) -> float:
-    """Return the figure by which the namespace of the greatest weight comes first."""
-    return -max(map(known.weight, queues), default=0.0)
+def _most(values: Iterable[float]) -> float:
+    """Return the figure by which the greatest of these values comes first."""
+    return -max(values, default=0.0)
 
 
-def sum_of_weights(known: KnownQueues, queues: Iterable[str]) -> float:
-    """Return the lots of a namespace."""
-    return sum(map(known.weight, queues))
-
-
-def longest_lag(known: KnownQueues, queues: Iterable[str]) -> float:
-    """Return the figure by which the namespace of the longest lag comes first."""
-    return -max(map(known.lag, queues), default=0.0)
-
-
-#: How reservers compare namespaces. That of `ordered` has the place of its first queue in
-#: the command; with all others they take turns, as they do with equal figures.
+#: How reservers compare namespaces, by what they know of their queues. That of `ordered` has
+#: the place of its first queue; with all others, and with equal figures, they take turns.
 FIGURES: dict[str, Callable[[KnownQueues, Iterable[str]], float]] = {
-    HighestPriorityFirst.name: greatest_weight,
-    HighestPriorityLottery.name: greatest_weight,
-    Lottery.name: sum_of_weights,
-    ReducedLottery.name: sum_of_weights,
-    Lag.name: longest_lag,
+    HighestPriorityFirst.name: lambda known, queues: _most(map(known.weight, queues)),
+    HighestPriorityLottery.name: lambda known, queues: _most(map(known.weight, queues)),
+    Lag.name: lambda known, queues: _most(map(known.lag, queues)),
+    Lottery.name: lambda known, queues: sum(map(known.weight, queues)),
+    ReducedLottery.name: lambda known, queues: sum(map(known.weight, queues)),
 }
 BY_LOT = (Lottery.name, ReducedLottery.name)
 
@@ -175,11 +165,13 @@ class SharedSlots:
         return {owner for owner, wanted in pairs if wanted}
 
     def next(self, namespaces: Iterable[int]) -> int:
-        """Return which of these is to have the next slot, and count its turn."""
-        chosen = min(namespaces, key=self._rank)
+        """Return which of these is to have the next slot."""
+        return min(namespaces, key=self._rank)
+
+    def count_turn(self, namespace: int) -> None:
+        """Note that a namespace has a slot now."""
         self.ints[TURNS] += 1
-        self.ints[self.record(chosen) + SERVED] = self.ints[TURNS]
-        return chosen
+        self.ints[self.record(namespace) + SERVED] = self.ints[TURNS]
 
     def give(self, but: int | None = None) -> None:
         """Give the free slots to those that wait, except to one namespace."""
@@ -196,8 +188,10 @@ class SharedSlots:
             ints[at + HELD] += 1
             ints[at + WANTED] -= 1
             free -= 1
+            self.count_turn(chosen)
             if ints[at + PID] != os.getpid():
-                with contextlib.suppress(ProcessLookupError):
+                # It may have died, and its id be that of another process.
+                with contextlib.suppress(OSError):
                     os.kill(ints[at + PID], SIGNAL)
         ints[WAITING] = sum(self._column(WANTED))
 
@@ -248,6 +242,7 @@ class ChildSlots:
         with slots.changing():
             self._at = slots.enter()
             slots.give()
+        self._looked = 0.0
         #: The number of slots that it holds, as the only element.
         self.capacity = slots.ints[self._at + HELD : self._at + HELD + 1]
 
@@ -273,8 +268,12 @@ class ChildSlots:
         """
         slots, ints, at = self.slots, self.slots.ints, self._at
         slots.floats[at + ASKING] = 0.0
-        if ints[at + HELD] == total and not ints[at + WANTED]:
-            return total
+        now = time.monotonic()
+        if ints[at + HELD] + ints[at + WANTED] == total and (
+            not ints[at + WANTED] or now < self._looked + LOOK / 2
+        ):
+            return self.held
+        self._looked = now
         with slots.changing():
             self._want(total)
             slots.give()
@@ -288,7 +287,10 @@ class ChildSlots:
             return True
         slots, own = self.slots, self.slots.namespace
         with slots.changing():
-            return slots.next(slots.waiting() | {own}) == own
+            is_own = slots.next(slots.waiting() | {own}) == own
+            if is_own:
+                slots.count_turn(own)
+        return is_own
 
     def pass_on(self, kept: int, total: int) -> None:
         """Give slots to other namespaces but these; then wait for so many in all."""
