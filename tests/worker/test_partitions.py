@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -58,18 +57,6 @@ def test_some_partitions_are_served_on_this_host(group: Namespaces) -> None:
     assert states == ["waiting", "complete", "complete", "waiting"], group.output
     assert group.run("q", "--burst", "--partition", "7") == 2
     assert "no queue that is served has a partition 7" in group.output
-
-
-def test_partitions_share_the_concurrency(group: Namespaces, ledger: Ledger) -> None:
-    """Where the jobs are does not matter: one partition may have them all."""
-    process = group.start("q", "--name", "w", "--concurrency", "2")
-    for number in range(3):
-        group.put(PARTITIONS[1], "stay", f"one-{number}")
-    group.put(PARTITIONS[3], "stay", "two")
-    ledger.wait_until(2)
-    running = sum(client.queue_counts("q").running for client in group.clients.values())
-    assert running == 2
-    process.send_signal(signal.SIGKILL)
 
 
 def test_partitions_on_the_nodes_of_a_cluster(

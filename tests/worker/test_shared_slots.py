@@ -169,6 +169,28 @@ def test_never_more_than_the_concurrency_at_once(
     stop(process, project)
 
 
+def test_partitions_of_a_queue_share_the_concurrency(
+    project: Project, server: Server, ledger: Ledger, gate: Gate
+) -> None:
+    clients = {
+        f"default/q:{index}": Client(server.client(), f"ql-q-{index}:")
+        for index in range(3)
+    }
+    project.use(clients, LOCATION=server.url, QUEUES={"q": {"partitions": 3}})
+    for name in clients:
+        for number in range(2):
+            project.put(name, "stay", f"{name}-{number}")
+    process = project.start("q", "--concurrency", "2", "--name", "w")
+    ledger.wait_until(2)
+    slots = project.slots(process)
+    poll(lambda: len(slots.waiting()) >= 2, what=f"two wait: {project.output}")
+    running = [client.queue_counts("q").running for client in clients.values()]
+    assert sum(running) == 2
+    gate.open()
+    ledger.wait_until(12)
+    stop(process, project)
+
+
 @pytest.mark.parametrize("pool", POOLS)
 def test_one_namespace_has_all_slots_when_it_alone_has_work(
     project: Project, ledger: Ledger, gate: Gate, pool: str
