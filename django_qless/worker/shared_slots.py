@@ -67,19 +67,27 @@ LOOK, LATE = 1.0, 1.0
 SIGNAL = signal.SIGURG
 
 
-def _most(values: Iterable[float]) -> float:
-    """Return the figure by which the greatest of these values comes first."""
-    return -max(values, default=0.0)
+def _greatest_weight(known: KnownQueues, queues: Iterable[str]) -> float:
+    return -max(map(known.weight, queues), default=0.0)
+
+
+def _longest_lag(known: KnownQueues, queues: Iterable[str]) -> float:
+    # Since when the oldest job waits: so the figure holds as long as that is not taken.
+    return time.monotonic() - max(map(known.lag, queues), default=0.0)
+
+
+def _sum_of_weights(known: KnownQueues, queues: Iterable[str]) -> float:
+    return sum(map(known.weight, queues))
 
 
 #: How reservers compare namespaces, by what they know of their queues. That of `ordered` has
 #: the place of its first queue; with all others, and with equal figures, they take turns.
 FIGURES: dict[str, Callable[[KnownQueues, Iterable[str]], float]] = {
-    HighestPriorityFirst.name: lambda known, queues: _most(map(known.weight, queues)),
-    HighestPriorityLottery.name: lambda known, queues: _most(map(known.weight, queues)),
-    Lag.name: lambda known, queues: _most(map(known.lag, queues)),
-    Lottery.name: lambda known, queues: sum(map(known.weight, queues)),
-    ReducedLottery.name: lambda known, queues: sum(map(known.weight, queues)),
+    HighestPriorityFirst.name: _greatest_weight,
+    HighestPriorityLottery.name: _greatest_weight,
+    Lag.name: _longest_lag,
+    Lottery.name: _sum_of_weights,
+    ReducedLottery.name: _sum_of_weights,
 }
 BY_LOT = (Lottery.name, ReducedLottery.name)
 

@@ -8,12 +8,12 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from django_qless.core import Client
-from django_qless.worker.shared_slots import FIGURE, HELD, SharedSlots
+from django_qless.worker.shared_slots import FIGURE, FIGURES, HELD, SharedSlots
 from tests.real_servers import Server, poll
 from tests.worker.processes import children_of, descendants
 from tests.worker.test_namespaces import DEFAULT, MAIL, REPORTS, Namespaces
@@ -78,10 +78,12 @@ def project(
             MAIL: Client(server.client(), "mail:"),
             REPORTS: Client(there.client(), "ql-r:"),
         }
+        # No slot comes back because a call is given up.
+        patient = f"{there.url}{'&' if '?' in there.url else '?'}socket_timeout=200"
         namespaces = {
             "": "ql:",
             "mail": "mail:",
-            "report.*": {"PREFIX": "ql-r:", "LOCATION": there.url},
+            "report.*": {"PREFIX": "ql-r:", "LOCATION": patient},
         }
         project.use(clients, LOCATION=server.url, NAMESPACES=namespaces)
         yield project
@@ -142,6 +144,39 @@ class TestChoice:
         assert 650 < drawn.count(0) < 850
         assert drawn.count(2) == 0
         assert served(slots, 2) == 2
+
+
+class Queues:
+    """Known queues: a has the greater weight, b the longer lag."""
+
+    def weight(self, queue: str) -> float:
+        return {"a": 3.0, "b": 1.0}[queue]
+
+    def lag(self, queue: str) -> float:
+        return {"a": 2.0, "b": 7.0}[queue]
+
+
+@pytest.mark.parametrize(
+    ("reserver", "figure"),
+    [
+        ("highest-priority-first", -3.0),
+        ("highest-priority-lottery", -3.0),
+        ("lottery", 4.0),
+        ("reduced-lottery", 4.0),
+    ],
+)
+def test_a_namespace_is_judged_by_its_queues(reserver: str, figure: float) -> None:
+    known: Any = Queues()
+    assert FIGURES[reserver](known, ["a", "b"]) == figure
+
+
+def test_the_longest_lag_comes_first_however_long_ago_it_was_seen() -> None:
+    known: Any = Queues()
+    seen = FIGURES["lag"](known, ["a", "b"])
+    assert seen == pytest.approx(time.monotonic() - 7, abs=1)
+    assert seen < FIGURES["lag"](known, ["a"])
+    # As much later there is nothing that has waited for longer.
+    assert seen < FIGURES["lag"](known, [])
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -226,6 +261,25 @@ def test_ordered_has_the_second_namespace_wait_while_the_first_has_jobs(
     gate.open()
     ledger.wait_until(12)
     kinds = [name.partition("-")[0] for name in greeted(ledger)]
+    assert kinds == ["mail"] * 5 + ["report"] * 5
+    stop(process, project)
+
+
+def test_the_namespace_of_the_greatest_weight_comes_first(
+    project: Project, ledger: Ledger, gate: Gate
+) -> None:
+    project.clients[MAIL].config_set("mail-weight", 3)
+    zero = project.put_in(MAIL, "zero")  # so that the queue is known from the start
+    process = project.start("report.x", "mail", "--reserver", "highest-priority-first")
+    project.complete(MAIL, *zero)
+    project.put_in(REPORTS, "first", klass="stay")
+    ledger.wait_until(2)
+    project.put_in(REPORTS, *(f"report-{number}" for number in range(5)))
+    project.put_in(MAIL, *(f"mail-{number}" for number in range(5)))
+    project.wait_for_line(process, 0)
+    gate.open()
+    ledger.wait_until(13)
+    kinds = [name.partition("-")[0] for name in greeted(ledger)[1:]]
     assert kinds == ["mail"] * 5 + ["report"] * 5
     stop(process, project)
 

@@ -281,8 +281,10 @@ class AsyncChild(Child):
         ints[shared_state.QUEUES_EMPTY] = 0
         if self.has_free_slots and not slots.keeps():
             slots.pass_on(self.buffer.runs, ints[shared_state.CAPACITY])
-        else:
-            slots.want(ints[shared_state.CAPACITY])
+            return
+        waited = slots.is_waiting
+        if not (slots.want(ints[shared_state.CAPACITY]) or waited):
+            await self.channel.order()  # what it knew of its queues may be old
 
     def give_up_free_slots(self) -> None:
         """Hold no more slots than are used, and wait for none."""

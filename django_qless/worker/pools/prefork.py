@@ -237,7 +237,10 @@ class PreforkChild(Child):
                 self.channel.settle()
                 self.all_is_well()
             self.shared.ints[shared_state.QUEUES_EMPTY] = 0
+            waited = slots.is_waiting
             if not slots.want(1):
+                if not waited:
+                    self.channel.order()  # what it knew of its queues may be old
                 title("waiting for a slot")
                 if not self.sleep(self.wait_for_slot):
                     return None
