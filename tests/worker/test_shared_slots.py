@@ -395,6 +395,9 @@ def test_the_slots_of_a_server_that_is_away_are_for_others(
     finally:
         if loss == "STOP":
             os.kill(project.away.pid, signal.SIGCONT)
+    if loss == "KILL":
+        project.away.start()
+    project.complete(REPORTS, *project.put_in(REPORTS, "g"))
     process.kill()
 
 

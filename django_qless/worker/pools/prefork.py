@@ -239,6 +239,10 @@ class PreforkChild(Child):
             self.shared.ints[shared_state.QUEUES_EMPTY] = 0
             waited = slots.is_waiting
             if not slots.want(1):
+                # Nothing may wait together with this child.
+                self.channel.return_prefetched()
+                while self.buffer.outcomes:
+                    self.channel.settle()
                 if not waited:
                     self.channel.order()  # what it knew of its queues may be old
                 title("waiting for a slot")
