@@ -72,6 +72,8 @@ class PreforkChild(Child):
         self.channel.slots = self.slots
         #: True if its slot is another namespace's after this batch.
         self.must_pass_on = False
+        #: True if it has not had jobs since it last found none.
+        self.was_idle = True
         self.early = self.early_settling(self.buffer, self.channel)
         self.prefetch = self.new_prefetch(BUDGET)
         #: The most entities that ran together in the last batch; of other jobs each is a run.
@@ -250,7 +252,12 @@ class PreforkChild(Child):
                     return None
         slots.asking()
         settled = self.channel.reserve(count)
-        if slots.answered() or not (settled and settled.jobs) or slots.want(1):
+        has_jobs = bool(settled and settled.jobs)
+        if self.was_idle and has_jobs:
+            # It may start another child: there may be more.
+            self.wake_parent()
+        self.was_idle = not has_jobs
+        if slots.answered() or not has_jobs or slots.want(1):
             return settled
         # The server took so long that others have the slot now.
         for item in self.channel.taken:

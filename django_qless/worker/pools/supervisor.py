@@ -68,7 +68,8 @@ class Supervisor:
         self.shutdown = worker.shutdown
         options = worker.options
         client = worker.client(PATIENCE, ANSWER)
-        self.children = ProcessManager(pool, options.concurrency)
+        grows = worker.slots is not None
+        self.children = ProcessManager(pool, options.concurrency, grows=grows)
         self.worker_info = WorkerInfo(options, self.shutdown, worker.detached_info)
         self.heartbeat = Heartbeat(client, worker.name, self.worker_info.to_json)
         self.listener = EventListener(client, worker.name)
