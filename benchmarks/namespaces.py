@@ -1,10 +1,10 @@
 """A worker over six namespaces of a cluster, beside one over one namespace, in turn.
 
 python -m benchmarks.namespaces [--server redis] [--rounds 5] [--jobs 60000]
+    [--reserver round-robin]
 
-Both have six children and six queues: `--concurrency 6` with one namespace, `--concurrency
-1` with six, as each namespace has a worker process of its own. Two namespaces are on each
-primary. Each round has both; the rate is that from the tenth of the jobs to nine tenths of
+Both run six jobs at once, of six queues: the namespaces share `--concurrency 6`, though each
+has a worker process of its own, with six children. Two namespaces are on each primary. Each round has both; the rate is that from the tenth of the jobs to nine tenths of
 them, so that neither the start nor a queue that is empty first counts.
 """
 
@@ -67,13 +67,13 @@ def alias(cluster: Cluster, prefixes: dict[str, str]) -> dict[str, Any]:
 
 
 @contextmanager
-def worker(qless: dict[str, Any], folder: Path, concurrency: int) -> Iterator[None]:
+def worker(qless: dict[str, Any], folder: Path, reserver: str) -> Iterator[None]:
     """Run the command; it ends with the block."""
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "django", "qless_worker", "--no-reload"),
-                *("--concurrency", str(concurrency), *QUEUES),
+                *("--concurrency", str(len(QUEUES)), "--reserver", reserver, *QUEUES),
             ],
             cwd=ROOT,
             env={
@@ -93,7 +93,7 @@ def worker(qless: dict[str, Any], folder: Path, concurrency: int) -> Iterator[No
         process.wait()
 
 
-def rate(cluster: Cluster, prefixes: dict[str, str], jobs: int) -> float:
+def rate(cluster: Cluster, prefixes: dict[str, str], jobs: int, reserver: str) -> float:
     """Return how many jobs a second the worker runs. Raises if one ran twice or never."""
     fill(cluster, prefixes, jobs)
     memory = Path("/dev/shm")
@@ -109,8 +109,7 @@ def rate(cluster: Cluster, prefixes: dict[str, str], jobs: int) -> float:
             )
             return time.perf_counter()
 
-        concurrency = len(QUEUES) // len(set(prefixes.values()))
-        with worker(alias(cluster, prefixes), Path(name), concurrency):
+        with worker(alias(cluster, prefixes), Path(name), reserver):
             took = -moment(0.1) + moment(0.9)
             moment(1)
         if ticks.stat().st_size != jobs:
@@ -124,6 +123,7 @@ def main() -> None:
     parser.add_argument("--server", choices=available_kinds(), default="valkey")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=60_000, help="a multiple of 6")
+    parser.add_argument("--reserver", default="ordered")
     chosen = parser.parse_args()
     if chosen.jobs % len(QUEUES):
         parser.error(f"--jobs {chosen.jobs} is no multiple of {len(QUEUES)}")
@@ -134,7 +134,10 @@ def main() -> None:
         for number in range(chosen.rounds):
             # Which one is first changes, too.
             turns = (one, six) if number % 2 else (six, one)
-            found = {id(each): rate(cluster, each, chosen.jobs) for each in turns}
+            found = {
+                id(each): rate(cluster, each, chosen.jobs, chosen.reserver)
+                for each in turns
+            }
             of_one, of_six = found[id(one)], found[id(six)]
             ratios.append(of_six / of_one)
             print(

@@ -1,4 +1,4 @@
-"""Which partitions of queues a worker serves, and how many jobs at once in each."""
+"""Which partitions of queues a worker serves."""
 
 from __future__ import annotations
 
@@ -62,23 +62,6 @@ def served(
             returncode=2,
         )
     return found
-
-
-def divided(concurrency: int, names: Collection[str]) -> dict[str, int]:
-    """Return how many jobs at once each of these namespaces may run.
-
-    The partitions of a queue share what a namespace alone has, with at least one each.
-    """
-    shares = dict.fromkeys(names, concurrency)
-    together: dict[tuple[str, str], list[str]] = {}
-    for name in names:
-        if queue := routing.split_queue(name):
-            together.setdefault((routing.alias_of(name), queue), []).append(name)
-    for own in together.values():
-        each, more = divmod(concurrency, len(own))
-        for index, name in enumerate(own):
-            shares[name] = max(1, each + (index < more))
-    return shares
 
 
 def _number(name: str) -> int | None:

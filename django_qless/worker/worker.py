@@ -28,6 +28,7 @@ from django_qless.worker.restart import (
 )
 from django_qless.worker.sandbox import Sandboxes
 from django_qless.worker.server_checks import CannotStart, check_server
+from django_qless.worker.shared_slots import SharedSlots
 from django_qless.worker.shutdown import Shutdown
 from django_qless.worker.status_report import StatusReport, title
 
@@ -74,6 +75,8 @@ class Worker:
         self.program = Program()
         self.pidfile = Pidfile(options.pidfile) if options.pidfile else None
         self.sandboxes = Sandboxes(options.name, options.sandbox)
+        #: The slots that it shares with other namespaces, if there are any.
+        self.slots = SharedSlots(*options.slots) if options.slots else None
         #: Runs that the worker has ended for an earlier one, still to be announced.
         self.crash_reports: list[CrashReport] = []
         self._watch = watch
@@ -157,7 +160,7 @@ class Worker:
         self.status.reloading()
         log_event(logging.INFO, "restarting in place")
         try:
-            self.program.execute()
+            self.program.execute(keep=self.options.slots and self.options.slots[0])
         except OSError as error:
             command = self.program.command[0]
             raise CannotStart(f"{command}: {error.strerror}", os.EX_OSERR) from error

@@ -9,7 +9,7 @@ import pytest
 from django.core.management.base import CommandError
 from django.test import override_settings
 
-from django_qless.management.partitions import divided, numbers, served
+from django_qless.management.partitions import numbers, served
 
 SETTING = {
     "default": {
@@ -39,23 +39,6 @@ def test_numbers_and_ranges_of_partitions(text: str, found: set[int]) -> None:
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="0-3 or 0,2,5"):
         numbers(text)
-
-
-@pytest.mark.parametrize(
-    ("concurrency", "shares"),
-    [(1, [1, 1, 1, 1]), (4, [1, 1, 1, 1]), (6, [2, 2, 1, 1]), (16, [4, 4, 4, 4])],
-)
-def test_the_partitions_of_a_queue_share_the_concurrency(
-    concurrency: int, shares: list[int]
-) -> None:
-    found = divided(concurrency, ["default", *EVENTS, *LOG])
-    assert found["default"] == concurrency
-    assert [found[name] for name in EVENTS] == shares
-    assert [found[name] for name in LOG] == [
-        max(1, (concurrency + 1) // 2),
-        max(1, concurrency // 2),
-    ]
-    assert divided(concurrency, EVENTS[:1]) == {EVENTS[0]: concurrency}
 
 
 def test_of_split_queues_only_some_partitions_are_served() -> None:

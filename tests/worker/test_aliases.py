@@ -149,6 +149,18 @@ def test_each_alias_is_served(group: Group, ledger: Ledger) -> None:
     assert sorted(ledger.all()) == ["greet default", "greet mail"]
 
 
+def test_each_alias_has_the_concurrency_for_itself(
+    group: Group, ledger: Ledger, gate: Gate
+) -> None:
+    process = group.started(*TWO, "--concurrency", "1")
+    for alias in ("default", "mail"):
+        group.put(alias, "stay", alias)
+    ledger.wait_until(2)
+    gate.open()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0, group.output
+
+
 def test_queues_are_those_of_each_alias(group: Group) -> None:
     wanted = group.put("mail", "greet", "x", queue="letters-1")
     other = group.put("mail", "greet", "x", queue="parcels")

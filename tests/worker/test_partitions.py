@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from django_qless.core import Client
 from django_qless.core.cluster import cluster_client
 from tests.clusters import Cluster
-from tests.real_servers import Server, poll
+from tests.real_servers import Server
 from tests.worker.test_namespaces import Namespaces
 
 if TYPE_CHECKING:
@@ -40,20 +39,6 @@ def group(
         group.close()
 
 
-def concurrency(group: Namespaces, name: str) -> int:
-    """Return how many jobs at once the worker of a partition runs, as it says itself."""
-    found: list[int] = []
-
-    def is_known() -> bool:
-        for worker in group.clients[name].workers():
-            if worker.info:
-                found.append(worker.info["concurrency"])
-        return bool(found)
-
-    poll(is_known, what=f"the worker of {name} describes itself: {group.output}")
-    return found[0]
-
-
 def test_one_command_drains_all_partitions(group: Namespaces, ledger: Ledger) -> None:
     jids = [
         (name, group.put(name, "greet", f"{name}-{number}"))
@@ -72,16 +57,6 @@ def test_some_partitions_are_served_on_this_host(group: Namespaces) -> None:
     assert states == ["waiting", "complete", "complete", "waiting"], group.output
     assert group.run("q", "--burst", "--partition", "7") == 2
     assert "no queue that is served has a partition 7" in group.output
-
-
-def test_each_runs_its_share_of_the_jobs_at_once(group: Namespaces) -> None:
-    process = group.start("q", "--name", "w", "--concurrency", "6")
-    for name in PARTITIONS:
-        group.wait_for_log(f"started worker=w-{name} ")
-    shares = [concurrency(group, name) for name in PARTITIONS]
-    assert shares == [2, 2, 1, 1]
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0, group.output
 
 
 def test_partitions_on_the_nodes_of_a_cluster(

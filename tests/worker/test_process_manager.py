@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from django_qless.worker.pools import shared_state
+from django_qless.worker.pools import POOLS, shared_state
 from django_qless.worker.pools.process_manager import (
     CrashIsolation,
     IdleTimer,
+    ProcessManager,
     RestartBackoff,
 )
 from django_qless.worker.pools.shared_state import SharedState
@@ -25,6 +26,21 @@ class DeadChild:
         self.shared = SharedState()
         self.shared.ints[shared_state.READY] = was_ready
         self.began = NOW - age
+
+
+def test_with_shared_slots_there_is_one_child_more_than_work() -> None:
+    manager = ProcessManager(POOLS["prefork"], 3, grows=True)
+    assert manager.wanted == 1
+    for number in range(3):
+        child = DeadChild(was_ready=True, age=0.0)
+        manager._children.append(child)  # type: ignore[arg-type]
+        assert manager.wanted == number + 1
+        slot = child.shared.take("jid", str(number), NOW)
+        assert manager.wanted == min(number + 2, 3)
+    # What is there stays.
+    child.shared.free(slot)
+    assert manager.wanted == 3
+    assert ProcessManager(POOLS["prefork"], 3).wanted == 3
 
 
 class TestRestartBackoff:

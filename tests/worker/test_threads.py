@@ -81,7 +81,7 @@ class Calm:
     def __init__(
         self, shared: SharedState, *, waiting: int, each: float | None
     ) -> None:
-        shared.ints[shared_state.CAPACITY] = 10
+        self.capacity = [10]
         self.shared = shared
         self.buffer = SimpleNamespace(waiting=[None] * waiting, ended=0)
         self.prefetch = SimpleNamespace(each=each)

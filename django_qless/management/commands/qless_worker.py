@@ -20,7 +20,7 @@ from django.core.management.base import (
 
 from django_qless import conf
 from django_qless.checks import TAG
-from django_qless.conf.routing import shares
+from django_qless.conf.routing import alias_of, shares
 from django_qless.core.arguments import MOST_JOBS
 from django_qless.job_types.discovery import discover
 from django_qless.management.base import (
@@ -31,7 +31,6 @@ from django_qless.management.base import (
 )
 from django_qless.management.partitions import (
     add_partition_option,
-    divided,
     served,
 )
 from django_qless.management.reload import (
@@ -62,7 +61,7 @@ from django_qless.worker.shutdown import signals_help
 from django_qless.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from django.core.management.base import CommandParser
 
@@ -194,8 +193,8 @@ class Command(BaseCommand):
             type=integer(),
             default=1,
             metavar="N",
-            help="how many jobs at once in each namespace; the partitions of a queue "
-            "share it (default: %(default)s)",
+            help="how many jobs at once in each alias; its namespaces, and the partitions "
+            "of its queues, share it (default: %(default)s)",
         )
         add(
             "--block-limit",
@@ -301,7 +300,8 @@ class Command(BaseCommand):
             # It worked a moment ago: a developer is editing it.
             self.stderr.write(f"{error}\nWaiting for the code to change.")
             wait_for_working_code()
-            program.execute()
+            member = current_member()
+            program.execute(keep=member and member.slots and member.slots[0])
 
     def handle(self, *args: Any, **options: Any) -> None:
         configure_logging(options["verbosity"])
@@ -311,16 +311,13 @@ class Command(BaseCommand):
         worker_options = self.worker_options(options)
         if options["trial"]:
             return
-        shares = divided(worker_options.concurrency, queues)
         if member := current_member():
-            own_options = member.options(worker_options, queues)
-            share = shares.get(member.alias, worker_options.concurrency)
-            code = self.run_worker(replace(own_options, concurrency=share))
+            code = self.run_worker(member.options(worker_options, queues))
         elif len(queues) == 1:
             [(alias, own)] = queues.items()
             code = self.run_worker(replace(worker_options, alias=alias, queues=own))
         else:
-            code = self.run_group(worker_options, queues, shares)
+            code = self.run_group(worker_options, queues)
         if code:
             sys.exit(code)
 
@@ -341,19 +338,13 @@ class Command(BaseCommand):
             return work_when_server_answers(options, run)
 
     def run_group(
-        self,
-        options: WorkerOptions,
-        queues: Mapping[str, tuple[str, ...]],
-        shares: Mapping[str, int],
+        self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
     ) -> int:
-        """Run a worker process per alias, with its queues; return the exit code.
-
-        `shares` is how many jobs at once each may run.
-        """
+        """Run a worker process per alias, with its queues; return the exit code."""
 
         def run(own: WorkerOptions) -> int:
             try:
-                return self.run_worker(replace(own, concurrency=shares[own.alias]))
+                return self.run_worker(own)
             except CommandError as error:
                 self.stderr.write(f"{own.alias}: {error}")
                 return error.returncode
@@ -362,7 +353,8 @@ class Command(BaseCommand):
             for alias in queues:
                 conf.alias(alias)
             DjangoEnvironment(options.alias).before_fork()
-            return WorkerGroup(options, queues, run).run()
+            together = [names for names in by_alias(queues) if len(names) > 1]
+            return WorkerGroup(options, queues, run, together).run()
 
     def queues(self, options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         """Return the aliases to serve, and the queues of each.
@@ -412,6 +404,14 @@ class Command(BaseCommand):
         # A process of other code that calls this command is not restarted.
         is_program = getattr(self, "_called_from_command_line", False)
         return settings.DEBUG and is_program and not options["burst"]
+
+
+def by_alias(names: Iterable[str]) -> list[list[str]]:
+    """Return namespaces in groups: those of one alias together."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(alias_of(name), []).append(name)
+    return list(found.values())
 
 
 def folder(text: str) -> str:

@@ -86,11 +86,9 @@ class AsyncChannel(Channel):
         """Return the queues to ask, in their order."""
         self.report_returned()
         if not self.reserver.may_look_up:
-            return tuple(self.reserver.order())
+            return self.next_order()
         loop = asyncio.get_running_loop()
-        return tuple(
-            await loop.run_in_executor(self.lookup_thread, self.reserver.order)
-        )
+        return await loop.run_in_executor(self.lookup_thread, self.next_order)
 
     async def wait(self, known: Settled, count: int) -> Settled:
         """Block where the server said that jobs are announced, and reserve them.

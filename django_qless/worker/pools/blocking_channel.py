@@ -89,7 +89,7 @@ class BlockingChannel(Channel):
     def order(self) -> tuple[str, ...]:
         """Return the queues to ask, in their order."""
         self.report_returned()
-        return tuple(self.reserver.order())
+        return self.next_order()
 
     def or_again(self, settled: Settled | None, early_steps: int) -> Settled | None:
         """Return the answer; None if it has no jobs but the child must not rest.
@@ -128,6 +128,11 @@ class BlockingChannel(Channel):
         self._prefetch = PendingPrefetch(
             call, asked, outcomes, sent, began, early_steps
         )
+
+    @property
+    def has_prefetch(self) -> bool:
+        """True if jobs were asked for that are not held yet."""
+        return self._prefetch is not None
 
     def return_prefetched(self) -> None:
         """Return prefetched jobs to their queues. Raises nothing."""

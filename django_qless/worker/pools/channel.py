@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from django_qless.core import AsyncClient, Reserved, Settled
     from django_qless.core.request import Request, Steps
     from django_qless.worker.pools.buffer import Item, JobBuffer, Outcome
+    from django_qless.worker.shared_slots import ChildSlots
     from django_qless.worker.worker import Worker
 
 # Seconds for which an idle child blocks at most before it asks again. It is woken when
@@ -81,6 +82,8 @@ class Channel(ABC):
         self.server_clock = ServerClock()
         #: For how long the locks hold that came with the last jobs.
         self.term = LockTerm()
+        #: The slots that the child shares with other namespaces, if there are any.
+        self.slots: ChildSlots | None = None
         self._full: tuple[str, ...] = ()
         self._logs_calls = is_enabled(CALLS)
 
@@ -169,6 +172,13 @@ class Channel(ABC):
         check_wait(announced=bool(announced), began=began, seconds=seconds)
 
     # Requests and replies.
+
+    def next_order(self) -> tuple[str, ...]:
+        """Return the queues to ask, in their order; may ask the server for it."""
+        asked = tuple(self.reserver.order())
+        if self.slots is not None:
+            self.slots.tell(self.reserver)
+        return asked
 
     def report_returned(self) -> None:
         """Tell the reserver which jobs were returned."""

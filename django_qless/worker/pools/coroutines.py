@@ -42,7 +42,7 @@ class Coroutines:
     def start_waiting(self) -> None:
         """Start the jobs that wait, as far as there is room."""
         waiting, tasks = self.child.buffer.waiting, self.tasks
-        capacity = self.child.shared.ints[shared_state.CAPACITY]
+        capacity = self.child.capacity[0]
         create = self.child.loop.create_task
         while waiting and len(tasks) < capacity:
             item = waiting.popleft()

@@ -79,10 +79,7 @@ class ForkChild(PreforkChild):
         self.fork_server = ForkServer(self.do)
         title("idle")
         # A signal ends the wait for a job, whenever it comes.
-        self.signal_reader, writer = os.pipe()
-        for end in (self.signal_reader, writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self.make_signal_pipe()
         stacks.also_write(self.pass_on_dump)
         self.shared.ints[shared_state.WAKEABLE] = 1
         super().prepare()

@@ -48,8 +48,10 @@ class ProcessManager:
     several children for a while, with one job in each.
     """
 
-    def __init__(self, pool: Pool, concurrency: int) -> None:
+    def __init__(self, pool: Pool, concurrency: int, *, grows: bool = False) -> None:
+        """With `grows` there is one child with one job more than work: see `wanted`."""
         self.pool = pool
+        self.grows = grows
         self.concurrency = concurrency
         self.restart_backoff = RestartBackoff()
         self._children: list[ChildProcess] = []
@@ -66,7 +68,11 @@ class ProcessManager:
     def wanted(self) -> int:
         """Number of children that there should be, apart from leaving ones."""
         if self.pool.one_job_each:
-            return self.concurrency
+            if not self.grows:
+                return self.concurrency
+            # Slots are shared: most of the time other namespaces have the others.
+            busy = sum(bool(child.shared.held_jobs().locked) for child in self)
+            return min(self.concurrency, max(len(self), busy + 1))
         return max(1, min(ISOLATED, self._free)) if self._isolation else 1
 
     @property

@@ -14,7 +14,6 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from django_qless.worker.log import logger
-from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.child_process import CRASHED
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Threads:
     @property
     def capacity(self) -> int:
         """Number of jobs that may run at once."""
-        return self.child.shared.ints[shared_state.CAPACITY]
+        return self.child.capacity[0]
 
     def start_waiting(self) -> None:
         """Call enough threads for the waiting jobs."""

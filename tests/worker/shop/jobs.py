@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from django.contrib.auth.models import Group
@@ -25,6 +26,14 @@ def greet(name: str, *, greeting: str = "Hello") -> str:
 def stay(name: str) -> None:
     tell("running", name, os.getpid())
     wait_at(os.environ["GATE"])
+    tell("over", name)
+
+
+@job
+async def stay_awake(name: str) -> None:
+    """Stay, without blocking the event loop."""
+    tell("running", name, os.getpid())
+    await asyncio.to_thread(wait_at, os.environ["GATE"])
     tell("over", name)
 
 
