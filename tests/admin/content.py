@@ -7,6 +7,7 @@ hostile ones to see what becomes of them.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -171,6 +172,8 @@ class Filler:
         text = self.words("progress")
         self.client.progress(running.jid, running.token, 0.3, text)
         details = json.dumps({self.words("detail"): self.words("detail value")})
+        # A history counts milliseconds: some are to pass before this entry.
+        time.sleep(0.005)
         self.client.log(running.jid, self.words("log"), details)
         stalled = self.take("stalled")
         # As it is when a lock has ended, without waiting for the end of one.
