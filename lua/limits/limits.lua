@@ -174,7 +174,9 @@ end
 local function call_some(limit)
   local room, full = uncalled_room(limit)
   if room < 1 then
-    if full and limit.rate then -- the last of the called has filled it: until then it was not known when it opens
+    -- A called one has started, perhaps the last: until then it was not known when the window opens. (Of a long one
+    -- that is after the called are late, when it is looked at anyway.)
+    if limit.rate and (full or limit.rate.per < LATE) then
       look_after(limit.name, next_look(limit) - scope.now)
     end
     return

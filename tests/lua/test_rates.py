@@ -109,6 +109,24 @@ def test_a_window_that_the_called_have_filled_is_looked_at_when_it_opens(
         sound(keyed, now + 1.02)
 
 
+def test_a_window_opens_for_others_though_a_called_job_is_not_taken(
+    keyed: Keyed,
+) -> None:
+    limit(keyed, "klass-rate-of-type", "2/2s")
+    keyed.put_many([{"jid": "a1"}, {"jid": "a2"}], START)
+    assert len(keyed.take(2, now=START + 1)) == 2
+    # One after the other, so they are called in this order.
+    for n, (jid, queue) in enumerate([("b", "queue"), ("x", "paused"), ("c", "queue")]):
+        keyed.put(jid, START + 1.1 + n / 10, queue=queue)
+        assert keyed.take(1, queue=queue, now=START + 1.15 + n / 10) == []
+    # Both b and x are called, and nobody takes x.
+    assert [job["jid"] for job in keyed.take(2, now=START + 10)] == ["b"]
+    sound(keyed, START + 12.1)
+    rest = keyed.settle([], 1, now=START + 10.5, wait=100).rest
+    assert float(rest[0]) == pytest.approx(1.5, abs=0.01)
+    assert [job["jid"] for job in keyed.take(2, now=START + 12.1)] == ["c"]
+
+
 @pytest.mark.parametrize("rate", ["100/m", "20000/m"])
 def test_starts_of_one_moment_are_all_counted_and_kept_as_long_as_needed(
     keyed: Keyed, rate: str
