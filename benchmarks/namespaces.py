@@ -3,9 +3,10 @@
 python -m benchmarks.namespaces [--server redis] [--rounds 5] [--jobs 60000]
     [--reserver round-robin]
 
-Both run six jobs at once, of six queues: the namespaces share `--concurrency 6`, though each
-has a worker process of its own, with six children. Two namespaces are on each primary. Each round has both; the rate is that from the tenth of the jobs to nine tenths of
-them, so that neither the start nor a queue that is empty first counts.
+Both run six jobs at once, of six queues: the namespaces, each with a separate worker process,
+share `--concurrency 6`. Two namespaces are on each primary. Each round has both; the rate is that
+from the tenth of the jobs to nine tenths of them, so that neither the start nor a queue that is
+empty first counts.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ They are in a file without a name, which outlives a restart in place:
     child       PID, OWNER (its namespace), HELD and WANTED (slots), SINCE (the turn in
                 which it began to wait), ASKING (since when it asks its server, or 0.0)
 
-They change under a lock on the file's first byte, and each child locks a byte of its own for
+They change under a lock on the file's first byte, and each child locks a separate byte for
 its life. The kernel gives up both when a process dies, so what the dead have left is seen:
 by the parent that reaps them, and by those that wait, who look once a second.
 """

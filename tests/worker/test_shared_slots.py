@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 QUEUES = {DEFAULT: "q", MAIL: "mail", REPORTS: "report.x"}
 POOLS = ["prefork", "fork", "threads", "coroutines"]
 
-linux_only = pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the slots of other processes are read from /proc"
 )
-pytestmark = linux_only
 
 
 class Project(Namespaces):
@@ -414,6 +413,7 @@ def test_idle_workers_hold_no_slot_and_a_job_is_taken(
     workers = children_of(process.pid)
     children = [child for worker in workers for child in children_of(worker)]
     before = [seconds_used(child) for child in children]
+    # A child that polled would use the processor meanwhile.
     time.sleep(1.0)
     assert [seconds_used(child) for child in children] == pytest.approx(
         before, abs=0.05
