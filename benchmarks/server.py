@@ -14,6 +14,7 @@ from pathlib import Path
 
 import redis
 
+from .instructions import under_callgrind
 from .placement import Placement
 
 
@@ -79,8 +80,14 @@ class Server:
     """A server without persistence (or with an append-only file), ended by its pid."""
 
     def __init__(
-        self, binary: str, placement: Placement, appendfsync: str | None = None
+        self,
+        binary: str,
+        placement: Placement,
+        appendfsync: str | None = None,
+        *,
+        counting: bool = False,
     ) -> None:
+        """Start it. `counting`: under callgrind, which counts its instructions."""
         self._directory = tempfile.mkdtemp(prefix="django-qless-bench-")
         self.port = _free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
@@ -97,7 +104,12 @@ class Server:
         words = [
             str(w) for name, value in options.items() for w in (f"--{name}", value)
         ]
-        self._process = subprocess.Popen([binary, *words], stdout=subprocess.DEVNULL)
+        #: Where its instructions are counted, if they are.
+        self.counts = Path(self._directory) / "callgrind" if counting else None
+        before = under_callgrind(self.counts) if self.counts else []
+        self._process = subprocess.Popen(
+            [*before, binary, *words], stdout=subprocess.DEVNULL
+        )
         self.client = redis.Redis.from_url(self.url)
         try:
             self._await_start()

@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -91,7 +92,12 @@ def module(path: Path, tables: set[str]) -> str:
         return f"modules.{found[0]}" if found[0] in others else found[0]
 
     code = re.sub(NAMED, reached, source)
-    return f"return function()\nlocal {own} = {{}}\nmodules.{own} = {own}\n{code}end\n"
+    fields = re.findall(rf"^(?:function )?{own}\.(\w+)", code, re.MULTILINE)
+    room = textwrap.fill(
+        ", ".join(f"{field} = 0" for field in dict.fromkeys(fields)), 100
+    )
+    head = f"local {own} = {{\n{room}\n}}\nmodules.{own} = {own}\n"
+    return f"return function()\n{head}{code}end\n"
 
 
 def section(path: Path) -> str:

@@ -265,7 +265,12 @@ end
 function maker_of(module_name)
 if module_name == 'Arguments' then
 return function()
-local Arguments = {}
+local Arguments = {
+most = 0, data_bytes = 0, text_bytes = 0, tags = 0, given = 0, name = 0, asking = 0, proof = 0,
+text_of = 0, decimal = 0, number = 0, whole = 0, held = 0, count = 0, offset = 0, range = 0, bounded
+= 0, bytes = 0, weigh = 0, json = 0, object = 0, names = 0, tag_list = 0, few_tags = 0, plain = 0,
+message = 0, jid = 0, queue = 0, unknown = 0, options = 0
+}
 modules.Arguments = Arguments
 -- arguments.lua
 -- Arguments: numbers, JSON texts, names and option pairs, checked once and in one wording.
@@ -579,7 +584,9 @@ end
 end
 elseif module_name == 'Errors' then
 return function()
-local Errors = {}
+local Errors = {
+cut = 0, name = 0, value = 0, worded = 0, raise = 0, argument = 0, no_job = 0
+}
 modules.Errors = Errors
 -- errors.lua
 -- How a call is refused: by a reply 'CODE text'.
@@ -629,7 +636,10 @@ end
 end
 elseif module_name == 'Record' then
 return function()
-local Record = {}
+local Record = {
+whole = 0, fields = 0, read = 0, is_bad = 0, is_state = 0, ready_time = 0, text = 0, first_bad = 0,
+entry_of = 0, entry_texts = 0, words = 0, number = 0, bad_schedule = 0
+}
 modules.Record = Record
 -- record.lua
 -- Reads the fields of records: jobs, recurring templates, schedules, workflows. Nothing here raises.
@@ -836,7 +846,9 @@ end
 end
 elseif module_name == 'Hash' then
 return function()
-local Hash = {}
+local Hash = {
+values = 0, read = 0, all = 0, write = 0
+}
 modules.Hash = Hash
 -- hash.lua
 -- The fields of a hash, by their names.
@@ -876,7 +888,10 @@ end
 end
 elseif module_name == 'NumberFormat' then
 return function()
-local NumberFormat = {}
+local NumberFormat = {
+whole = 0, now = 0, time = 0, second = 0, thousandths = 0, thousandth = 0, milliseconds = 0, later =
+0
+}
 modules.NumberFormat = NumberFormat
 -- number_format.lua
 -- Numbers and times as texts; the text of the present time is made once per call. (Printing a number costs as much as a small
@@ -953,7 +968,11 @@ end
 end
 elseif module_name == 'Places' then
 return function()
-local Places = {}
+local Places = {
+score = 0, work = 0, work_again = 0, scores = 0, work_many = 0, scheduled = 0, depends = 0,
+state_now = 0, count_due = 0, list_due = 0, count_aside = 0, ready_since = 0, leave = 0, register =
+0
+}
 modules.Places = Places
 -- places.lua
 -- The places of a queue: work, locks, scheduled, depends, and aside (see limits). A job is in exactly one.
@@ -1057,7 +1076,11 @@ end
 end
 elseif module_name == 'Config' then
 return function()
-local Config = {}
+local Config = {
+note_none = 0, note = 0, is_set = 0, get = 0, number = 0, whole = 0, heartbeat = 0, concurrency = 0,
+weight = 0, failed_queue = 0, worker_age = 0, is_ours = 0, is_whole = 0, names_queue = 0, show = 0,
+set = 0, unset = 0
+}
 modules.Config = Config
 -- config.lua
 -- Options of the namespace: defaults, values, and what a value may be.
@@ -1287,7 +1310,11 @@ end
 end
 elseif module_name == 'History' then
 return function()
-local History = {}
+local History = {
+time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
+0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
+some = 0, restore = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+}
 modules.History = History
 -- history.lua
 -- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
@@ -1607,7 +1634,11 @@ end
 end
 elseif module_name == 'Job' then
 return function()
-local Job = {}
+local Job = {
+read = 0, state_now = 0, show = 0, with_ours = 0, show_all = 0, get = 0, multiget = 0, unhold = 0,
+erase = 0, priority = 0, can_lose = 0, remove = 0, cancel_unknown = 0, cancel = 0, timeout = 0,
+progress = 0, result = 0
+}
 modules.Job = Job
 -- job.lua
 -- A job's record: reading it, showing it, and the commands on a single job.
@@ -1948,7 +1979,11 @@ end
 end
 elseif module_name == 'Dependencies' then
 return function()
-local Dependencies = {}
+local Dependencies = {
+left = 0, spend = 0, unknown = 0, follows_spawned = 0, open = 0, open_for = 0, link = 0, attach = 0,
+follow_failed = 0, unlink = 0, unlink_all = 0, free = 0, free_if_last = 0, take_some = 0, release =
+0, carry_on = 0
+}
 modules.Dependencies = Dependencies
 -- dependencies.lua
 -- Dependencies: symmetric links between jobs, and the release of those that waited.
@@ -2247,7 +2282,9 @@ end
 end
 elseif module_name == 'SortedSet' then
 return function()
-local SortedSet = {}
+local SortedSet = {
+remove = 0, add = 0, first = 0, last = 0, add_to_set = 0, append = 0
+}
 modules.SortedSet = SortedSet
 -- sorted_set.lua
 -- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
@@ -2312,7 +2349,10 @@ end
 end
 elseif module_name == 'Wake' then
 return function()
-local Wake = {}
+local Wake = {
+ready = 0, freed = 0, due = 0, seen = 0, since = 0, finish = 0, taken = 0, locked = 0, busy = 0,
+wait = 0
+}
 modules.Wake = Wake
 -- wake.lua
 -- Wake-ups: idle workers block on lists, and every call that makes work ready feeds the lists.
@@ -2612,7 +2652,10 @@ end
 end
 elseif module_name == 'Events' then
 return function()
-local Events = {}
+local Events = {
+tracked = 0, put = 0, completed = 0, advanced = 0, failed = 0, canceled = 0, lock_lost = 0, order =
+0, schedules = 0, config_set = 0, config_unset = 0
+}
 modules.Events = Events
 -- events.lua
 -- What is published, byte for byte: members in a fixed order, no spaces.
@@ -2714,7 +2757,10 @@ end
 end
 elseif module_name == 'Entity' then
 return function()
-local Entity = {}
+local Entity = {
+jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed = 0,
+set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
+}
 modules.Entity = Entity
 -- entities/entity.lua
 -- Entities: the job that carries one, and the places where it is listed.
@@ -2835,7 +2881,9 @@ end
 end
 elseif module_name == 'Json' then
 return function()
-local Json = {}
+local Json = {
+with = 0, list = 0
+}
 modules.Json = Json
 -- json.lua
 -- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
@@ -2859,7 +2907,9 @@ end
 end
 elseif module_name == 'Tracking' then
 return function()
-local Tracking = {}
+local Tracking = {
+is_tracked = 0, among = 0, track = 0
+}
 modules.Tracking = Tracking
 -- tracking.lua
 -- Tracked jobs: those whose every change is published under their ids.
@@ -2912,7 +2962,10 @@ end
 end
 elseif module_name == 'Unique' then
 return function()
-local Unique = {}
+local Unique = {
+parts = 0, check = 0, holder = 0, take = 0, regain = 0, free = 0, leave = 0, at = 0, arrived = 0,
+started = 0, shown = 0, is_pending = 0, answer = 0, push_back = 0
+}
 modules.Unique = Unique
 -- unique.lua
 -- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
@@ -3158,7 +3211,10 @@ end
 end
 elseif module_name == 'Canceled' then
 return function()
-local Canceled = {}
+local Canceled = {
+time = 0, keep = 0, forget = 0, among = 0, finish = 0, part = 0, count = 0, exists = 0, show = 0,
+more = 0, row = 0
+}
 modules.Canceled = Canceled
 -- canceled.lua
 -- A short record of a canceled job, kept for a while for those who ask for it. For everything else the
@@ -3391,7 +3447,9 @@ end
 end
 elseif module_name == 'Minutes' then
 return function()
-local Minutes = {}
+local Minutes = {
+kinds = 0, count = 0, write = 0, write_total = 0, finish = 0, buffered = 0, show = 0
+}
 modules.Minutes = Minutes
 -- minutes.lua
 -- Counters per queue and minute of what was put, started, completed and failed.
@@ -3491,7 +3549,10 @@ end
 end
 elseif module_name == 'LimitSettings' then
 return function()
-local LimitSettings = {}
+local LimitSettings = {
+rate = 0, exist = 0, mark = 0, is_mark = 0, is_rate = 0, is_number = 0, check_rate = 0, changed = 0,
+of = 0, of_queue = 0, left = 0, of_type = 0, of_key = 0, of_order = 0, of_tenant = 0, named = 0
+}
 modules.LimitSettings = LimitSettings
 -- limits/limit_settings.lua
 -- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
@@ -3653,7 +3714,11 @@ end
 end
 elseif module_name == 'Limits' then
 return function()
-local Limits = {}
+local Limits = {
+set_aside = 0, note_called = 0, uncall = 0, bring = 0, call_up = 0, admit = 0, release = 0,
+call_again = 0, leave = 0, look = 0, look_again = 0, room_of_queue = 0, count_of_queue = 0, next_due
+= 0
+}
 modules.Limits = Limits
 -- limits/limits.lua
 -- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
@@ -4044,7 +4109,10 @@ end
 end
 elseif module_name == 'Samples' then
 return function()
-local Samples = {}
+local Samples = {
+length = 0, add = 0, waited = 0, waited_in_hands = 0, held = 0, started = 0, taken_away = 0, settle
+= 0, can_wait = 0, finish = 0
+}
 modules.Samples = Samples
 -- samples.lua
 -- How long jobs waited and ran: the samples of a call, and their way into statistics and minutes.
@@ -4203,7 +4271,9 @@ end
 end
 elseif module_name == 'Stats' then
 return function()
-local Stats = {}
+local Stats = {
+day = 0, count = 0, mended = 0, write = 0, finish = 0, shows_ours = 0, show = 0, counters = 0
+}
 modules.Stats = Stats
 -- stats.lua
 -- Statistics of a queue and day: running mean and variance (Welford 1962), a histogram.
@@ -4439,7 +4509,10 @@ end
 end
 elseif module_name == 'Tags' then
 return function()
-local Tags = {}
+local Tags = {
+index = 0, unindex = 0, unindex_all = 0, text = 0, with = 0, without = 0, rest = 0, counts = 0,
+command = 0
+}
 modules.Tags = Tags
 -- tags.lua
 -- Tags: which jobs carry one, and how many do.
@@ -4592,7 +4665,10 @@ end
 end
 elseif module_name == 'Workflow' then
 return function()
-local Workflow = {}
+local Workflow = {
+count = 0, moved = 0, joined = 0, must_go_on = 0, check = 0, will_take = 0, judged = 0, read = 0,
+finish = 0
+}
 modules.Workflow = Workflow
 -- workflows/workflow.lua
 -- Workflows: jobs that were put together, how many of them have ended, and how.
@@ -4746,7 +4822,11 @@ end
 end
 elseif module_name == 'Outcome' then
 return function()
-local Outcome = {}
+local Outcome = {
+write_complete = 0, write_returned = 0, forget_run = 0, forget_marks = 0, advance = 0, keep_result =
+0, complete = 0, end_failed = 0, write_failed = 0, fail_now = 0, fail = 0, unheld = 0, back = 0,
+count_retried = 0, retry_now = 0, retry = 0, release = 0
+}
 modules.Outcome = Outcome
 -- outcome.lua
 -- How a run ends: complete, advance, fail, retry, give back.
@@ -5138,7 +5218,10 @@ end
 end
 elseif module_name == 'StandIns' then
 return function()
-local StandIns = {}
+local StandIns = {
+check = 0, coming = 0, make = 0, gives_way = 0, refuse = 0, check_bound = 0, take_results = 0, send
+= 0, counted = 0, revive = 0, withdraw = 0, ended = 0
+}
 modules.StandIns = StandIns
 -- crossing/stand_ins.lua
 -- Stand-ins: a job of another namespace has a record here, under the same jid, so that jobs here can depend on it. It
@@ -5349,7 +5432,9 @@ end
 end
 elseif module_name == 'Cascade' then
 return function()
-local Cascade = {}
+local Cascade = {
+policy = 0, cancel = 0, follow = 0, carry_on = 0
+}
 modules.Cascade = Cascade
 -- cascade.lua
 -- The on_failure policy of jobs whose dependency has failed or was canceled.
@@ -5505,7 +5590,9 @@ end
 end
 elseif module_name == 'Clock' then
 return function()
-local Clock = {}
+local Clock = {
+set = 0, is_skewed = 0, skew = 0, keep_shifts = 0, draw = 0, is_round = 0, keep = 0, show = 0
+}
 modules.Clock = Clock
 -- clock.lua
 -- The server's clock, and the record of the namespace that keeps it: meta.
@@ -5692,7 +5779,9 @@ end
 end
 elseif module_name == 'DependencyResults' then
 return function()
-local DependencyResults = {}
+local DependencyResults = {
+exist = 0, add = 0, add_offspring = 0, forget = 0, show = 0, offspring = 0, results = 0
+}
 modules.DependencyResults = DependencyResults
 -- dependency_results.lua
 -- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
@@ -5776,7 +5865,9 @@ end
 end
 elseif module_name == 'JobEnd' then
 return function()
-local JobEnd = {}
+local JobEnd = {
+mark = 0, completed = 0, failed = 0, revived = 0, goes_on = 0, canceled = 0
+}
 modules.JobEnd = JobEnd
 -- job_end.lua
 -- Cleaning up when a job ends, moves on or is deleted: its unique key, its workflow, those that
@@ -5931,7 +6022,10 @@ end
 end
 elseif module_name == 'Queue' then
 return function()
-local Queue = {}
+local Queue = {
+move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part = 0, unknown =
+0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
+}
 modules.Queue = Queue
 -- queue.lua
 -- Queues: what is in them, the lists of their jobs, forgetting them.
@@ -6211,7 +6305,10 @@ end
 end
 elseif module_name == 'Retention' then
 return function()
-local Retention = {}
+local Retention = {
+note = 0, bytes_of = 0, outlives = 0, bytes = 0, total_bytes = 0, forget = 0, finish = 0, tidy = 0,
+show = 0, left = 0, cut = 0
+}
 modules.Retention = Retention
 -- retention.lua
 -- Data kept for a while after its job is gone: their results, and the lists of what they have spawned. How much is
@@ -6471,7 +6568,10 @@ end
 end
 elseif module_name == 'Spawned' then
 return function()
-local Spawned = {}
+local Spawned = {
+is_one = 0, is_awaited = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0,
+holds_back = 0, adopt = 0, done = 0, failed = 0, goes_on = 0
+}
 modules.Spawned = Spawned
 -- workflows/spawned.lua
 -- Jobs that a job has spawned: its dependents wait for them as well.
@@ -6694,7 +6794,9 @@ end
 end
 elseif module_name == 'CycleDetection' then
 return function()
-local CycleDetection = {}
+local CycleDetection = {
+intend = 0, refuse_self = 0, refuse = 0, is_fresh = 0, harmless = 0
+}
 modules.CycleDetection = CycleDetection
 -- cycle_detection.lua
 -- Cycle detection: no job may come to wait for itself, directly or through others.
@@ -6856,7 +6958,9 @@ end
 end
 elseif module_name == 'ExistenceCache' then
 return function()
-local ExistenceCache = {}
+local ExistenceCache = {
+note = 0, look_for = 0, forget = 0, is_absent = 0, many = 0, is_bare = 0
+}
 modules.ExistenceCache = ExistenceCache
 -- existence_cache.lua
 -- An existence cache for optional keys: one question tells for many that they are absent.
@@ -6917,7 +7021,10 @@ end
 end
 elseif module_name == 'Lock' then
 return function()
-local Lock = {}
+local Lock = {
+holds = 0, another = 0, completed = 0, claim = 0, count_start = 0, holder = 0, release = 0,
+heartbeat = 0, extend = 0
+}
 modules.Lock = Lock
 -- lock.lua
 -- The lock of a running job: who holds it, renewing it, taking it away.
@@ -7059,7 +7166,9 @@ end
 end
 elseif module_name == 'AuditJobs' then
 return function()
-local AuditJobs = {}
+local AuditJobs = {
+complain = 0, place = 0, is_told_later = 0, check = 0
+}
 modules.AuditJobs = AuditJobs
 -- views/audit_jobs.lua
 -- The invariants of a job's record: what an audit asks of each.
@@ -7333,7 +7442,9 @@ end
 end
 elseif module_name == 'CorruptJobs' then
 return function()
-local CorruptJobs = {}
+local CorruptJobs = {
+fail = 0, look_at_state = 0, mend = 0
+}
 modules.CorruptJobs = CorruptJobs
 -- corrupt_jobs.lua
 -- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
@@ -7417,7 +7528,9 @@ end
 end
 elseif module_name == 'Crossing' then
 return function()
-local Crossing = {}
+local Crossing = {
+write = 0, waiting = 0, due = 0, read = 0, sequence_of = 0, delivered = 0
+}
 modules.Crossing = Crossing
 -- crossing/crossing.lua
 -- The outbox for other namespaces: calls that have to be made there because of what happened here. An entry is written
@@ -7518,7 +7631,9 @@ end
 end
 elseif module_name == 'Failures' then
 return function()
-local Failures = {}
+local Failures = {
+groups = 0, add = 0, remove = 0, show = 0
+}
 modules.Failures = Failures
 -- failures.lua
 -- Failed jobs by group: the set of groups, a list of jids for each.
@@ -7597,7 +7712,9 @@ end
 end
 elseif module_name == 'Payloads' then
 return function()
-local Payloads = {}
+local Payloads = {
+most = 0, bytes = 0, each = 0, join = 0, lowest = 0, move = 0, move_all = 0, take = 0, give_back = 0
+}
 modules.Payloads = Payloads
 -- entities/payloads.lua
 -- The payloads of an entity: those that wait, in order, and those that a run has taken.
@@ -7701,7 +7818,9 @@ end
 end
 elseif module_name == 'PutStore' then
 return function()
-local PutStore = {}
+local PutStore = {
+read_old = 0, store = 0
+}
 modules.PutStore = PutStore
 -- put_store.lua
 -- Writing a put: the record, its places, its links; over an old record or as a new one.
@@ -8122,7 +8241,9 @@ end
 end
 elseif module_name == 'StatsBuffer' then
 return function()
-local StatsBuffer = {}
+local StatsBuffer = {
+entry = 0, append = 0, read = 0, take = 0
+}
 modules.StatsBuffer = StatsBuffer
 -- stats_buffer.lua
 -- Samples that the statistics do not have yet: few at a time are only appended here.
@@ -8183,7 +8304,9 @@ end
 end
 elseif module_name == 'Expiry' then
 return function()
-local Expiry = {}
+local Expiry = {
+can_wait = 0, after = 0
+}
 modules.Expiry = Expiry
 -- expiry.lua
 -- Completed jobs are forgotten when they are too old or too many.
@@ -8242,7 +8365,10 @@ end
 end
 elseif module_name == 'JobSummary' then
 return function()
-local JobSummary = {}
+local JobSummary = {
+failure = 0, any_tracked = 0, row = 0, rows = 0, brief = 0, check_parts = 0, listed = 0, tracked =
+0, briefs = 0
+}
 modules.JobSummary = JobSummary
 -- views/job_summary.lua
 -- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
@@ -8479,7 +8605,9 @@ end
 end
 elseif module_name == 'PutOptions' then
 return function()
-local PutOptions = {}
+local PutOptions = {
+known = 0, parse = 0
+}
 modules.PutOptions = PutOptions
 -- put_options.lua
 -- What a put may say of a job: each option checked, before anything is written.
@@ -8628,7 +8756,9 @@ end
 end
 elseif module_name == 'Rates' then
 return function()
-local Rates = {}
+local Rates = {
+room = 0, count = 0, opens = 0, used = 0, last = 0, last_of_buckets = 0
+}
 modules.Rates = Rates
 -- limits/rates.lua
 -- Rates: how many starts the window behind us leaves room for.
@@ -8798,7 +8928,9 @@ end
 end
 elseif module_name == 'ResultWaiters' then
 return function()
-local ResultWaiters = {}
+local ResultWaiters = {
+ended = 0, ended_workflow = 0, finish = 0, await = 0
+}
 modules.ResultWaiters = ResultWaiters
 -- result_waiters.lua
 -- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
@@ -8932,7 +9064,9 @@ end
 end
 elseif module_name == 'Ticks' then
 return function()
-local Ticks = {}
+local Ticks = {
+policies = 0, choose = 0, none_yet = 0, put = 0, put_next = 0, keep = 0, carry_out = 0, put_off = 0
+}
 modules.Ticks = Ticks
 -- schedules/ticks.lua
 -- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
@@ -9090,7 +9224,10 @@ end
 end
 elseif module_name == 'Turns' then
 return function()
-local Turns = {}
+local Turns = {
+is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
+set_aside = 0, look = 0
+}
 modules.Turns = Turns
 -- limits/turns.lua
 -- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
@@ -9226,7 +9363,9 @@ end
 end
 elseif module_name == 'Commands' then
 return function()
-local Commands = {}
+local Commands = {
+find = 0
+}
 modules.Commands = Commands
 -- commands.lua
 -- The commands, one line each: by which function of which module it is answered.
@@ -9427,7 +9566,10 @@ end
 end
 elseif module_name == 'EntityRun' then
 return function()
-local EntityRun = {}
+local EntityRun = {
+data = 0, stays = 0, take = 0, taken = 0, further = 0, lost = 0, words_of_loss = 0, failed = 0,
+erase = 0
+}
 modules.EntityRun = EntityRun
 -- entities/entity_run.lua
 -- Runs of entities: what a run takes, and what becomes of one that was lost or has failed for good.
@@ -9569,7 +9711,9 @@ end
 end
 elseif module_name == 'Moving' then
 return function()
-local Moving = {}
+local Moving = {
+too_many = 0, add = 0, send_one = 0, parcel = 0, close = 0, receive = 0, moved = 0
+}
 modules.Moving = Moving
 -- crossing/moving.lua
 -- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
@@ -9847,7 +9991,9 @@ end
 end
 elseif module_name == 'Put' then
 return function()
-local Put = {}
+local Put = {
+look = 0, prepare = 0, put = 0, requeue = 0
+}
 modules.Put = Put
 -- put.lua
 -- Putting a job: a new one, or an old one again (which moves or revives it).
@@ -9951,7 +10097,9 @@ end
 end
 elseif module_name == 'PutMany' then
 return function()
-local PutMany = {}
+local PutMany = {
+plan = 0, carry_out = 0, many = 0
+}
 modules.PutMany = PutMany
 -- put_many.lua
 -- Putting many jobs in one call: all of them, or none.
@@ -10167,7 +10315,9 @@ end
 end
 elseif module_name == 'Recurring' then
 return function()
-local Recurring = {}
+local Recurring = {
+last_child = 0, recur = 0, get = 0, update = 0, tag = 0, untag = 0, unrecur = 0, spawn_due = 0
+}
 modules.Recurring = Recurring
 -- schedules/recurring.lua
 -- Recurring jobs: templates, and the jobs they spawn when their time comes.
@@ -10431,7 +10581,9 @@ end
 end
 elseif module_name == 'Replies' then
 return function()
-local Replies = {}
+local Replies = {
+shorten = 0, announce = 0, field = 0, recall = 0, kept = 0, tidy = 0
+}
 modules.Replies = Replies
 -- replies.lua
 -- Repeatable requests: a call whose reply was lost is sent again and gets the same reply.
@@ -10542,7 +10694,9 @@ end
 end
 elseif module_name == 'Revive' then
 return function()
-local Revive = {}
+local Revive = {
+unfail = 0, revive = 0
+}
 modules.Revive = Revive
 -- revive.lua
 -- Failed jobs enqueued again: those of a group, or those named.
@@ -10633,7 +10787,9 @@ end
 end
 elseif module_name == 'Schedules' then
 return function()
-local Schedules = {}
+local Schedules = {
+read = 0, set = 0, update = 0, pause = 0, resume = 0, run = 0, remove = 0, forget = 0
+}
 modules.Schedules = Schedules
 -- schedules/schedules.lua
 -- Schedules of both kinds: interval ones, which are recurring jobs' templates, and cron ones.
@@ -10992,7 +11148,9 @@ end
 end
 elseif module_name == 'Watchers' then
 return function()
-local Watchers = {}
+local Watchers = {
+tell = 0, add = 0, watch = 0
+}
 modules.Watchers = Watchers
 -- crossing/watchers.lua
 -- Watchers: namespaces that have stand-ins for a job of this one, and hear how it ends. A job that is watched has the
@@ -11054,7 +11212,10 @@ end
 end
 elseif module_name == 'AuditCrossing' then
 return function()
-local AuditCrossing = {}
+local AuditCrossing = {
+check_targets = 0, check_entries = 0, check_stand_in = 0, check_watchers = 0, check_moved = 0,
+check_number = 0
+}
 modules.AuditCrossing = AuditCrossing
 -- views/audit_crossing.lua
 -- The invariants of what goes into other namespaces: entries of the outbox, notes of jobs that were moved.
@@ -11124,7 +11285,10 @@ end
 end
 elseif module_name == 'AuditEntities' then
 return function()
-local AuditEntities = {}
+local AuditEntities = {
+check_payloads = 0, check_taken = 0, check_job = 0, check_list = 0, lists = 0, check_dead_entity =
+0, check_dead_payloads = 0
+}
 modules.AuditEntities = AuditEntities
 -- views/audit_entities.lua
 -- The invariants of entities: their payloads, their lists, the dead.
@@ -11270,7 +11434,9 @@ end
 end
 elseif module_name == 'AuditLimits' then
 return function()
-local AuditLimits = {}
+local AuditLimits = {
+check = 0, check_job = 0, member = 0
+}
 modules.AuditLimits = AuditLimits
 -- views/audit_limits.lua
 -- The invariants of limits: never more under one than allowed, and nothing held back while there is room for it.
@@ -11442,7 +11608,9 @@ end
 end
 elseif module_name == 'AuditWorkflows' then
 return function()
-local AuditWorkflows = {}
+local AuditWorkflows = {
+is_gate = 0, check = 0, check_staged = 0
+}
 modules.AuditWorkflows = AuditWorkflows
 -- views/audit_workflows.lua
 -- The invariants of workflows: what their counters say together, and what is kept beside them.
@@ -11508,7 +11676,9 @@ end
 end
 elseif module_name == 'ClockRepair' then
 return function()
-local ClockRepair = {}
+local ClockRepair = {
+get_on = 0, carry_on = 0
+}
 modules.ClockRepair = ClockRepair
 -- clock_repair.lua
 -- The server's clock was set back: what was timed before by how long it was to take is set back with it,
@@ -11787,7 +11957,9 @@ end
 end
 elseif module_name == 'Conflict' then
 return function()
-local Conflict = {}
+local Conflict = {
+settle = 0
+}
 modules.Conflict = Conflict
 -- conflict.lua
 -- What becomes of a put whose unique key another job holds: that one stands for it, or is enqueued again as
@@ -11879,7 +12051,9 @@ end
 end
 elseif module_name == 'Dead' then
 return function()
-local Dead = {}
+local Dead = {
+add = 0, named = 0, back = 0, delete = 0
+}
 modules.Dead = Dead
 -- entities/dead.lua
 -- The dead of a queue: payloads that have failed for good, by entity, with the error.
@@ -11996,7 +12170,9 @@ end
 end
 elseif module_name == 'Definition' then
 return function()
-local Definition = {}
+local Definition = {
+check = 0, defaults = 0, lay_over = 0, settle_kind = 0
+}
 modules.Definition = Definition
 -- schedules/definition.lua
 -- The definition of a schedule: its checks and its stored fields.
@@ -12122,7 +12298,9 @@ end
 end
 elseif module_name == 'Epoch' then
 return function()
-local Epoch = {}
+local Epoch = {
+field = 0, newcomer = 0, begin = 0
+}
 modules.Epoch = Epoch
 -- epoch.lua
 -- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
@@ -12176,7 +12354,9 @@ end
 end
 elseif module_name == 'Headline' then
 return function()
-local Headline = {}
+local Headline = {
+of = 0
+}
 modules.Headline = Headline
 -- headline.lua
 -- The line of a failure's message that names the error.
@@ -12252,7 +12432,9 @@ end
 end
 elseif module_name == 'Holders' then
 return function()
-local Holders = {}
+local Holders = {
+count = 0, next_look = 0, take = 0, drop = 0, heal = 0
+}
 modules.Holders = Holders
 -- limits/holders.lua
 -- Who runs under limits, from the reservation until the worker has the job no longer.
@@ -12339,7 +12521,9 @@ end
 end
 elseif module_name == 'Pause' then
 return function()
-local Pause = {}
+local Pause = {
+each_queue = 0, is_paused = 0, known = 0, pause = 0, pause_with = 0, unpause = 0
+}
 modules.Pause = Pause
 -- pause.lua
 -- Pausing queues: none of their jobs are handed out; and why, for people.
@@ -12422,7 +12606,9 @@ end
 end
 elseif module_name == 'Pop' then
 return function()
-local Pop = {}
+local Pop = {
+told = 0, told_again = 0, take = 0, is_paused = 0, pop = 0
+}
 modules.Pop = Pop
 -- pop.lua
 -- Handing out jobs: expired locks first, then what fell due, then the top of the work.
@@ -12925,7 +13111,9 @@ end
 end
 elseif module_name == 'ScheduleView' then
 return function()
-local ScheduleView = {}
+local ScheduleView = {
+shown = 0, get = 0, lists = 0, list = 0, of = 0, next = 0, declared = 0, mark = 0, marks = 0
+}
 modules.ScheduleView = ScheduleView
 -- schedules/schedule_view.lua
 -- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
@@ -13118,7 +13306,9 @@ end
 end
 elseif module_name == 'Worker' then
 return function()
-local Worker = {}
+local Worker = {
+with_info = 0, seen = 0, shown = 0, show = 0, deregister = 0, beat = 0
+}
 modules.Worker = Worker
 -- worker.lua
 -- Workers: what they say of themselves, what they hold, and one heartbeat for all of it.
@@ -13273,7 +13463,9 @@ end
 end
 elseif module_name == 'WorkflowVerbs' then
 return function()
-local WorkflowVerbs = {}
+local WorkflowVerbs = {
+get = 0, jobs = 0, carry = 0, carry_on = 0, cancel = 0, retry = 0
+}
 modules.WorkflowVerbs = WorkflowVerbs
 -- workflows/workflow_verbs.lua
 -- What may be done with a workflow as a whole: look at it, cancel it, retry what failed in it; and
@@ -13427,7 +13619,9 @@ end
 end
 elseif module_name == 'AuditLinks' then
 return function()
-local AuditLinks = {}
+local AuditLinks = {
+check_unique = 0, check_needs = 0, check_spawned = 0, check_deliveries = 0
+}
 modules.AuditLinks = AuditLinks
 -- views/audit_links.lua
 -- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned, what was delivered.
@@ -13479,7 +13673,9 @@ end
 end
 elseif module_name == 'ClaimHolder' then
 return function()
-local ClaimHolder = {}
+local ClaimHolder = {
+check = 0, answer = 0
+}
 modules.ClaimHolder = ClaimHolder
 -- claims/claim_holder.lua
 -- What the namespace of a job says of the claim to its unique key, which is kept elsewhere: see Claims.
@@ -13535,7 +13731,9 @@ end
 end
 elseif module_name == 'Cron' then
 return function()
-local Cron = {}
+local Cron = {
+due = 0, leave = 0, tick = 0, trouble = 0, mend = 0
+}
 modules.Cron = Cron
 -- schedules/cron.lua
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
@@ -13736,7 +13934,9 @@ end
 end
 elseif module_name == 'Deliveries' then
 return function()
-local Deliveries = {}
+local Deliveries = {
+deliver = 0, forget = 0, never_ending = 0, too_many = 0
+}
 modules.Deliveries = Deliveries
 -- deliveries.lua
 -- Deliveries: calls that an outbox hands over, of a database or of another namespace, each of which is carried out once.
@@ -13869,7 +14069,9 @@ end
 end
 elseif module_name == 'EntityActions' then
 return function()
-local EntityActions = {}
+local EntityActions = {
+run_now = 0, run = 0, kill = 0, drop = 0
+}
 modules.EntityActions = EntityActions
 -- entities/entity_actions.lua
 -- What operators do to the entities of a queue: all that wait, all whose last run has failed, or those named.
@@ -13970,7 +14172,9 @@ end
 end
 elseif module_name == 'EntityPush' then
 return function()
-local EntityPush = {}
+local EntityPush = {
+enqueue = 0, push = 0
+}
 modules.EntityPush = EntityPush
 -- entities/entity_push.lua
 -- Pushing payloads: onto an entity that is in its queue, or one that is put there with them.
@@ -14122,7 +14326,9 @@ end
 end
 elseif module_name == 'Exhausted' then
 return function()
-local Exhausted = {}
+local Exhausted = {
+note = 0, is_enough = 0
+}
 modules.Exhausted = Exhausted
 -- exhausted.lua
 -- Jobs whose last lock was lost: they fail for good in the call that finds it out, which tells them to its worker.
@@ -14147,7 +14353,9 @@ end
 end
 elseif module_name == 'FailedQueue' then
 return function()
-local FailedQueue = {}
+local FailedQueue = {
+of = 0, move = 0
+}
 modules.FailedQueue = FailedQueue
 -- failed_queue.lua
 -- Jobs that have failed for good go on in another queue, if theirs has the option failed-queue.
@@ -14178,7 +14386,9 @@ end
 end
 elseif module_name == 'InOrder' then
 return function()
-local InOrder = {}
+local InOrder = {
+begin = 0, finish = 0, at = 0
+}
 modules.InOrder = InOrder
 -- in_order.lua
 -- Names in their order, sorted only as far as they are looked at: mostly a worker of ten thousand queues finds a
@@ -14230,7 +14440,9 @@ end
 end
 elseif module_name == 'LimitView' then
 return function()
-local LimitView = {}
+local LimitView = {
+of_job = 0, show = 0
+}
 modules.LimitView = LimitView
 -- limits/limit_view.lua
 -- Limits as pages show them: what holds jobs back, by how much, and until when.
@@ -14321,7 +14533,9 @@ end
 end
 elseif module_name == 'OtherVerbs' then
 return function()
-local OtherVerbs = {}
+local OtherVerbs = {
+by_name = 0
+}
 modules.OtherVerbs = OtherVerbs
 -- other_verbs.lua
 -- The verbs of settle but for complete. They take their arguments by the names that stand in `takes`, and the whole
@@ -14473,7 +14687,9 @@ end
 end
 elseif module_name == 'Permissions' then
 return function()
-local Permissions = {}
+local Permissions = {
+show = 0, explained = 0
+}
 modules.Permissions = Permissions
 -- views/permissions.lua
 -- What the server's ACL permits its user: asked in advance, and named where something is missing.
@@ -14585,7 +14801,9 @@ end
 end
 elseif module_name == 'QueueSchedules' then
 return function()
-local QueueSchedules = {}
+local QueueSchedules = {
+count = 0, numbers = 0, list = 0
+}
 modules.QueueSchedules = QueueSchedules
 -- schedules/queue_schedules.lua
 -- The schedules that put jobs into a queue: interval ones have their place there; cron ones and paused
@@ -14659,7 +14877,9 @@ end
 end
 elseif module_name == 'QueueStats' then
 return function()
-local QueueStats = {}
+local QueueStats = {
+lag_of = 0, lag = 0, due = 0, survey = 0
+}
 modules.QueueStats = QueueStats
 -- views/queue_stats.lua
 -- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
@@ -14779,7 +14999,9 @@ end
 end
 elseif module_name == 'RecordTexts' then
 return function()
-local RecordTexts = {}
+local RecordTexts = {
+of_jobs = 0, elsewhere = 0, is_good = 0, entry = 0
+}
 modules.RecordTexts = RecordTexts
 -- record_texts.lua
 -- Fields of records that are JSON, and those that are in no job's record: how each is read. (They are apart from the
@@ -14945,7 +15167,9 @@ end
 end
 elseif module_name == 'Rerouted' then
 return function()
-local Rerouted = {}
+local Rerouted = {
+add = 0, restore = 0
+}
 modules.Rerouted = Rerouted
 -- crossing/rerouted.lua
 -- Jobs that go to another namespace because their queue is there now: they stay what they are. A job that waits keeps
@@ -15017,7 +15241,9 @@ end
 end
 elseif module_name == 'Serve' then
 return function()
-local Serve = {}
+local Serve = {
+begin = 0, finish = 0, serve = 0
+}
 modules.Serve = Serve
 -- serve.lua
 -- Dispatch of calls with KEYS; of those without, see legacy.lua.
@@ -15148,7 +15374,9 @@ end
 end
 elseif module_name == 'Settle' then
 return function()
-local Settle = {}
+local Settle = {
+most = 0, settle = 0, rebuild = 0
+}
 modules.Settle = Settle
 -- settle.lua
 -- One round trip of a worker: the jobs it has finished, then the next ones to run.
@@ -15419,7 +15647,9 @@ end
 end
 elseif module_name == 'SettleVerbs' then
 return function()
-local SettleVerbs = {}
+local SettleVerbs = {
+finish = 0, complete = 0, named = 0
+}
 modules.SettleVerbs = SettleVerbs
 -- settle_verbs.lua
 -- The verbs of settle: what each does to a job that a worker held, and its arguments. Nearly all jobs are completed, and
@@ -15510,7 +15740,9 @@ end
 end
 elseif module_name == 'WorkerControl' then
 return function()
-local WorkerControl = {}
+local WorkerControl = {
+order = 0, take = 0, forget = 0, stacks = 0
+}
 modules.WorkerControl = WorkerControl
 -- worker_control.lua
 -- What operators ask of a worker, and the stack dump that it leaves for them.
@@ -15567,7 +15799,9 @@ end
 end
 elseif module_name == 'WorkflowPut' then
 return function()
-local WorkflowPut = {}
+local WorkflowPut = {
+gate = 0, put = 0, stage = 0, release = 0, forget_staged = 0, unpack = 0
+}
 modules.WorkflowPut = WorkflowPut
 -- workflows/workflow_put.lua
 -- How workflows are put: small ones in one call, large ones staged, released and then unpacked.
@@ -15886,7 +16120,9 @@ end
 end
 elseif module_name == 'Audit' then
 return function()
-local Audit = {}
+local Audit = {
+audit = 0
+}
 modules.Audit = Audit
 -- views/audit.lua
 -- The invariants of a namespace, checked in steps; each step judges only what one call saw.
@@ -16310,7 +16546,10 @@ end
 end
 elseif module_name == 'Bulk' then
 return function()
-local Bulk = {}
+local Bulk = {
+revive = 0, move = 0, send = 0, priority = 0, timeout = 0, tag = 0, untag = 0, track = 0, untrack =
+0, cancel = 0
+}
 modules.Bulk = Bulk
 -- bulk.lua
 -- Commands on several jobs, each for itself: what is refused of one does not stop the others.
@@ -16501,7 +16740,9 @@ end
 end
 elseif module_name == 'Claims' then
 return function()
-local Claims = {}
+local Claims = {
+claim = 0, release = 0, regain = 0
+}
 modules.Claims = Claims
 -- claims/claims.lua
 -- Claims: who has a unique key in all namespaces of an alias, kept in the one namespace that the key names.
@@ -16608,7 +16849,9 @@ end
 end
 elseif module_name == 'DependencyCommands' then
 return function()
-local DependencyCommands = {}
+local DependencyCommands = {
+depends = 0, seal = 0
+}
 modules.DependencyCommands = DependencyCommands
 -- dependency_commands.lua
 -- The commands that change what a job waits for: depends, seal.
@@ -16679,7 +16922,9 @@ end
 end
 elseif module_name == 'Detached' then
 return function()
-local Detached = {}
+local Detached = {
+keep = 0, get = 0, forget = 0
+}
 modules.Detached = Detached
 -- detached.lua
 -- Detached jobs, whose processes outlive the worker that has started them: who watches a run, and its output.
@@ -16733,7 +16978,9 @@ end
 end
 elseif module_name == 'EntityView' then
 return function()
-local EntityView = {}
+local EntityView = {
+show = 0, list = 0, counts = 0
+}
 modules.EntityView = EntityView
 -- views/entity_view.lua
 -- Entities as pages and handles show them; nothing here writes.
@@ -16923,7 +17170,9 @@ end
 end
 elseif module_name == 'FailureGroups' then
 return function()
-local FailureGroups = {}
+local FailureGroups = {
+list = 0, show = 0
+}
 modules.FailureGroups = FailureGroups
 -- views/failure_groups.lua
 -- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
@@ -17020,7 +17269,9 @@ end
 end
 elseif module_name == 'JobView' then
 return function()
-local JobView = {}
+local JobView = {
+show = 0
+}
 modules.JobView = JobView
 -- views/job_view.lua
 -- All that a page shows of one job, however many others it has to do with and however long it goes on.
@@ -17109,7 +17360,11 @@ end
 end
 elseif module_name == 'Legacy' then
 return function()
-local Legacy = {}
+local Legacy = {
+serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Outcome = 0,
+Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry = 0, Samples =
+0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
+}
 modules.Legacy = Legacy
 -- legacy.lua
 -- Calls without KEYS: qless-core's protocol to the letter. The prefix is 'ql:', the time is the caller's, a
@@ -17348,7 +17603,9 @@ end
 end
 elseif module_name == 'Search' then
 return function()
-local Search = {}
+local Search = {
+search = 0
+}
 modules.Search = Search
 -- views/search.lua
 -- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
@@ -17498,7 +17755,9 @@ end
 end
 elseif module_name == 'Spawn' then
 return function()
-local Spawn = {}
+local Spawn = {
+spawn = 0
+}
 modules.Spawn = Spawn
 -- workflows/spawn.lua
 -- spawn: a running job puts others; its dependents wait for them as well.
@@ -17542,7 +17801,9 @@ end
 end
 elseif module_name == 'Throughput' then
 return function()
-local Throughput = {}
+local Throughput = {
+show = 0, failed = 0
+}
 modules.Throughput = Throughput
 -- views/throughput.lua
 -- What a queue, or the whole namespace, has done lately: the counters of minutes in longer spans.
@@ -17624,7 +17885,9 @@ end
 end
 elseif module_name == 'WorkerView' then
 return function()
-local WorkerView = {}
+local WorkerView = {
+list = 0
+}
 modules.WorkerView = WorkerView
 -- views/worker_view.lua
 -- Workers with the jobs that they hold, for a page.

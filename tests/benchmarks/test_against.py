@@ -10,6 +10,10 @@ import pytest
 
 from benchmarks import against, run
 from benchmarks.against import ROOT, Ratio, compare, stages
+from benchmarks.instructions import OUTPUT
+from benchmarks.placement import Placement
+from benchmarks.server import Server as Bench
+from benchmarks.server import find_binary
 from benchmarks.workload import WORK, measured
 
 if TYPE_CHECKING:
@@ -91,7 +95,11 @@ def test_a_workload_is_told_as_soon_as_it_is_measured(
 
 @pytest.mark.parametrize(
     "options",
-    [["--against", "HEAD", "--only", "core"], ["--workload", "drain"]],
+    [
+        ["--against", "HEAD", "--only", "core"],
+        ["--workload", "drain"],
+        ["--against", "HEAD", "--instructions", "--workload", "drain"],
+    ],
 )
 def test_a_choice_that_would_be_ignored_is_refused(
     monkeypatch: pytest.MonkeyPatch,
@@ -102,6 +110,25 @@ def test_a_choice_that_would_be_ignored_is_refused(
     with pytest.raises(SystemExit):
         run.main()
     assert "--workload" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
+def test_instructions_of_the_server_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice the jobs execute twice the instructions: nothing of before is counted."""
+    with (
+        Placement(free=True) as placement,
+        Bench(find_binary("auto"), placement, counting=True) as server,
+    ):
+        monkeypatch.setenv("BENCH_URL", server.url)
+        monkeypatch.setenv(OUTPUT, str(server.counts))
+        work = WORK["batches of 50"]()
+        work(1000)
+        once, twice = measured(work, 500), measured(work, 1000)
+    assert "server µs" not in once
+    assert once["instructions"] > 50_000
+    assert twice["instructions"] == pytest.approx(once["instructions"], rel=0.1)
 
 
 @pytest.mark.parametrize(
