@@ -134,7 +134,10 @@ Arguments.bytes = 1024 * 1024
 
 -- What one call may carry in all.
 function Arguments.weigh(command, args)
-  local bytes = #table.concat(args)
+  local bytes = 0
+  for n = 1, #args do
+    bytes = bytes + #args[n]
+  end
   if bytes > Arguments.bytes then
     Errors.raise(
       'TOOBIG',

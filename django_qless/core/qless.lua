@@ -409,7 +409,10 @@ Arguments.bytes = 1024 * 1024
 
 -- What one call may carry in all.
 function Arguments.weigh(command, args)
-  local bytes = #table.concat(args)
+  local bytes = 0
+  for n = 1, #args do
+    bytes = bytes + #args[n]
+  end
   if bytes > Arguments.bytes then
     modules.Errors.raise(
       'TOOBIG',
@@ -749,16 +752,22 @@ function Record.is_state(text)
   return STATES[text or ''] or false
 end
 
+-- Numbers of one digit, which nearly all of these are, need not be read again.
+local DIGITS = {}
+for digit = 0, 9 do
+  DIGITS[string.format('%d', digit)] = true
+end
+
 -- May a job with these fields, without which nothing runs, be handed out? -> since when it has been
 -- ready (now, if the record does not say), or nil. All jobs come here, and most have no tags ('{}').
 function Record.ready_time(retries, remaining, priority, tags, context, time, now)
   if
     retries
-    and whole(retries)
+    and (DIGITS[retries] or whole(retries))
     and remaining
-    and whole(remaining)
+    and (DIGITS[remaining] or whole(remaining))
     and priority
-    and number(priority)
+    and (DIGITS[priority] or number(priority))
     and (not tags or tags == '{}' or modules.RecordTexts.is_good('tags', tags))
     and (not context or modules.RecordTexts.is_good('context', context))
   then
