@@ -69,6 +69,20 @@ def test_an_entity_whose_record_has_lost_its_queue_ends_all_the_same(
     assert orders.violations() == []
 
 
+def test_one_whose_record_has_lost_its_id_is_filed_as_any_failed_job(
+    orders: Entities,
+) -> None:
+    """Its payloads cannot be moved by such a record, and are not lost."""
+    orders.push("o", 1, retries=0)
+    [job] = orders.take()
+    orders.keyed.server.hdel(f"ql:j:{job['jid']}", "jid")
+    assert orders.settle(job, "retry", 0, "broken", "why") == []
+    assert orders.keyed.server.hget(f"ql:j:{job['jid']}", "state") == "failed"
+    assert orders.keyed.server.lrange("ql:f:broken", 0, -1) == [job["jid"]]
+    assert orders.counts()["dead"] == 0
+    assert orders.keyed.server.zcard(f"ql:taken:{job['jid']}") == 1
+
+
 def test_one_that_goes_on_counts_as_fresh(orders: Entities) -> None:
     orders.push("o", 1)
     [job] = orders.take()
