@@ -4321,7 +4321,7 @@ end
 
 local function bin(seconds)
   if seconds < 60 then
-    return 's' .. floor(seconds)
+    return 's' .. modules.Arguments.text_of(floor(seconds)) -- mostly 0
   elseif seconds < 3600 then
     return 'm' .. floor(seconds / 60)
   elseif seconds < DAY then

@@ -120,10 +120,18 @@ def without_zeros_of_times(_: Step, reply: Any) -> Any:
     return re.sub(r'"(\d+)\.000"', r'"\1"', text)
 
 
+def without_empty_text(_: Step, reply: Any) -> Any:
+    """Take out the words for a value that is empty, which once were missing."""
+    if not isinstance(reply, redis.ResponseError):
+        return reply
+    return redis.ResponseError(str(reply).replace(", not an empty text", ", not "))
+
+
 #: Between the previous build and this one: differences that users are told of.
 KNOWN: list[Rule] = [
     Rule("zeros", "times in records are shorter", reply=without_zeros_of_times),
     Rule("lists", "a list for each job and refusal", reply=without_inner_lists),
+    Rule("words", "errors say that a value is empty", reply=without_empty_text),
 ]
 
 #: Milliseconds by which the rests of lifetimes may differ: one side came later.

@@ -184,7 +184,7 @@ class Side:
         if field is None:
             return part
         try:
-            return self.client.hget(f"ql:j:{part.jid}", field) or ""
+            return self.client.hget(sendable(f"ql:j:{part.jid}"), field) or ""
         except redis.ResponseError:  # another kind of key stands there
             return ""
 
