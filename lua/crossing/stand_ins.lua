@@ -36,16 +36,18 @@ function StandIns.coming(job, coming)
   })
 end
 
--- Makes those on which the job depends. Each is watched from now on by its namespace.
+-- Makes those on which the job depends. Each is watched from now on by its namespace; of a job that was moved from here
+-- this one knows better where it is than a handle.
 function StandIns.make(job)
   for _, jid in ipairs(job.depends or {}) do
     local place = job.stand_ins.jobs[jid]
     if place and call('EXISTS', key.job(jid)) == 0 then
       local stand_in = { jid = jid, queue = place[2], klass = place[3], data = 'null', delay = 0, open = '1' }
-      stand_in.rare, stand_in.elsewhere, stand_in.old = true, place[1], false
+      stand_in.rare, stand_in.elsewhere, stand_in.old =
+        true, call('GET', key.moved_to(jid)) or place[1], false
       PutStore.store(stand_in, '', false)
       Places.register(place[2])
-      Crossing.write(place[1], 'watch', { jid, job.stand_ins.home })
+      Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home })
     end
   end
 end

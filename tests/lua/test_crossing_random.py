@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.lua.keyed import Keyed
+from tests.lua.keyed import Keyed, settlement
 
 NAMES = ("one", "two", "three")
 STEPS = 120
@@ -92,12 +92,24 @@ class Run:
                 place.call("complete", job["jid"], job["token"], "queue", "{}", *more,
                            now=self.now)  # fmt: skip
                 self.completed.append(job["jid"])
-            elif how < 0.9:
+            elif how < 0.87:
                 args = (job["jid"], job["token"], "group", "message")
                 place.call("fail", *args, now=self.now)
+            elif how < 0.94:
+                self.move_on(name, job)
             else:
                 args = (job["jid"], "queue", job["token"])
                 place.call("retry", *args, now=self.now)
+
+    def move_on(self, name: str, job: dict[str, str]) -> None:
+        """Let a run end with a move to another namespace, or fail if it cannot."""
+        target = self.random.choice([other for other in NAMES if other != name])
+        end = settlement(job["jid"], job["token"], "move", "queue", 0, "[]", target)
+        refused = self.places[name].settle([end], now=self.now).refused
+        if refused:
+            assert "could end here" in refused[0][2]
+            end = settlement(job["jid"], job["token"], "fail", "group", "message")
+            assert self.places[name].settle([end], now=self.now).refused == []
 
     def cancel(self, name: str) -> None:
         if self.put:
