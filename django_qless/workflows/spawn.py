@@ -44,7 +44,7 @@ class SpawnedBatch(EnqueueBatch):
         super().__init__(requests)
         self.current = current
 
-    def _part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
+    def part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
         return SpawnedBatch(requests, self.current)
 
     def _steps(self, client: Any) -> Steps[None]:
