@@ -5145,8 +5145,8 @@ modules.StandIns = StandIns
 -- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
 -- has ended. Its field `elsewhere` is the name of that namespace.
 --
--- A job of a workflow may be bound to another namespace, by its field `bound`: when its turn has come it is put there,
--- with the results that it needs, and its record here stands for it from then on.
+-- A job of a workflow, or one that a run spawns, may be bound to another namespace, by its field `bound`: when its turn
+-- has come it is put there, with the results that it needs, and its record here stands for it from then on.
 
 local floor = math.floor
 
@@ -5195,9 +5195,14 @@ function StandIns.make(job)
   end
 end
 
--- The real job has been moved here: it takes the place of what stood for it.
-function StandIns.gives_way(old)
-  return scope.arriving and not old.more.bound
+-- A job is put over what stands for it: the real one has been moved here; or it is put again for the same namespace, by
+-- a run that spawns it again.
+function StandIns.gives_way(job)
+  local bound = job.old.more.bound
+  if not job.bound then
+    return scope.arriving and not bound
+  end
+  return bound and cjson.decode(bound).namespace == cjson.decode(job.bound).namespace
 end
 
 -- It stands for another job: what would make it a job of its own is refused.
@@ -9912,7 +9917,7 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
-  elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job.old) then
+  elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job) then
     modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end

@@ -86,7 +86,7 @@ def _found(
     for start in range(0, len(jids), MOST_ITEMS):
         briefs = yield client_of(name).brief(jids[start : start + MOST_ITEMS])
         here.update(each.jid for each in briefs if each.state != "canceled")
-    handles = []
+    handles: list[JobHandle[Any]] = []
     for jid in jids:
         if jid not in here:
             found = yield find(routing.alias_of(name), jid)

@@ -55,27 +55,11 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_alias", "_bound", "_databases", "_encrypt"),
-        *(
-            "_handle_shape",
-            "_is_global",
-            "_jid",
-            "_options",
-            "_on_commit",
-            "_packed_keys",
-            "_queue",
-            "_travelling",
-            "context",
-        ),
-        *(
-            "after_jids",
-            "depends",
-            "has_late_dependencies",
-            "has_many",
-            "is_ordered",
-            "job_type",
-        ),
-        *("keyed", "prepared", "replaces", "shape"),
+        *("_alias", "_bound", "_databases", "_encrypt", "_handle_shape", "_is_global"),
+        *("_jid", "_on_commit", "_options", "_packed_keys", "_queue", "_travelling"),
+        *("after", "after_jids", "context", "depends", "has_late_dependencies"),
+        *("has_many", "is_ordered", "job_type", "keyed", "prepared", "replaces"),
+        "shape",
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
@@ -96,7 +80,8 @@ class EnqueuePlan:
         self._travelling = options.travelling(job_type.name, job_type.options)
         #: The context of the jobs, without what is captured at each enqueue.
         self.context = to_json(self._travelling) if self._travelling else None
-        self._after = options.after
+        #: Dependencies that are given as handles.
+        self.after = options.after
         #: Dependencies that are given as ids alone.
         self.after_jids = options.after_jids
         #: Jids that the options name as dependencies.
@@ -417,7 +402,7 @@ class EnqueuePlan:
         ):
             found = dispatch.open_transactions(self.job_type.name, names)
         if self.has_late_dependencies and not found:
-            for each in self._after:
+            for each in self.after:
                 if getattr(each, "pending", False):
                     raise NotPut(
                         f"{self.job_type.name} would be enqueued before job {each.jid}, "
@@ -443,7 +428,7 @@ class EnqueuePlan:
 
     def _named_dependencies(self) -> tuple[str, ...]:
         """Return the jids that the options name as dependencies, as of now."""
-        jids = [each.jid for each in self._after]
+        jids = [each.jid for each in self.after]
         return tuple(dict.fromkeys([*jids, *self.after_jids]))
 
     def packed_key(self, conflict: str) -> Packed:

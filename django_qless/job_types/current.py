@@ -214,6 +214,9 @@ class CurrentJob:
         Inside a transaction they are enqueued at its commit, as always, which must come
         before the job's end.
 
+        Jobs whose queue is in another namespace are recorded here, as those of a workflow
+        are, and put there by a worker of this one. InvalidOption is raised for unique ones.
+
         A job that runs again, after a crash for instance, spawns again: with fixed ids,
         such as `.using(jid=f"{job.jid}-{n}")`, it enqueues the same jobs again, finished
         ones as well, instead of further ones.

@@ -11,7 +11,6 @@ from django.db import connections as databases
 from django_qless import conf
 from django_qless.conf.connection_factory import factory_for
 from django_qless.core import Client
-from django_qless.enqueue.request import EnqueueBatch
 from django_qless.exceptions import QlessError, Retry
 from django_qless.job_types.handle import JobHandle
 from django_qless.runtime.connection_cleanup import Depths, depths_of, roll_back_to
@@ -175,11 +174,13 @@ class DetachedDispatcher(dispatcher.TestDispatcher):
 
     def deliver(self, dispatchable: Dispatchable, *, on_commit: bool = False) -> None:
         """Hand the jobs to the outer dispatcher."""
-        self._outer.deliver(_detached(dispatchable), on_commit=on_commit)
+        for each in _detached(dispatchable):
+            self._outer.deliver(each, on_commit=on_commit)
 
     async def adeliver(self, dispatchable: Dispatchable) -> None:
         """Hand the jobs to the outer dispatcher, from asynchronous code."""
-        await self._outer.adeliver(_detached(dispatchable))
+        for each in _detached(dispatchable):
+            await self._outer.adeliver(each)
 
 
 def run_isolated(job: CapturedJob, *, raise_failures: bool) -> Run:
@@ -244,7 +245,7 @@ def _as_captured(alias: str, reserved: Reserved) -> CapturedJob:
     return CapturedJob(alias, handle, put)
 
 
-def _detached(dispatchable: Dispatchable) -> Dispatchable:
+def _detached(dispatchable: Dispatchable) -> Sequence[Dispatchable]:
     if isinstance(dispatchable, SpawnedBatch):
-        return EnqueueBatch(dispatchable.requests)
-    return dispatchable
+        return dispatchable.apart()
+    return [dispatchable]

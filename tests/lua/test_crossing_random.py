@@ -86,6 +86,8 @@ class Run:
     def run(self, name: str) -> None:
         place = self.places[name]
         for job in place.take(2, now=self.now):
+            if self.random.random() < 0.1:
+                self.spawn(name, job)
             how = self.random.random()
             if how < 0.8:
                 more = ("result", json.dumps(job["jid"]))
@@ -100,6 +102,17 @@ class Run:
             else:
                 args = (job["jid"], "queue", job["token"])
                 place.call("retry", *args, now=self.now)
+
+    def spawn(self, name: str, job: dict[str, str]) -> None:
+        """Let a job spawn others, of this namespace and of another one."""
+        items: list[Any] = []
+        for target in (name, self.random.choice(NAMES)):
+            pairs = ["retries", 1]
+            if target != name:
+                pairs += ["bound", json.dumps({"home": name, "namespace": target})]
+            items += [self.new(name), "queue", "k", "{}", 0, len(pairs) // 2, *pairs]
+        args = (job["jid"], job["token"], "w", *items)
+        self.places[name].call("spawn", *args, now=self.now)
 
     def move_on(self, name: str, job: dict[str, str]) -> None:
         """Let a run end with a move to another namespace, or fail if it cannot."""

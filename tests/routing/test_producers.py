@@ -44,15 +44,6 @@ def enqueues() -> None:
     send_welcome.delay(1)
 
 
-@job("mail")
-def spawns(queue: str) -> None:
-    from django_qless import current_job
-
-    running = current_job()
-    assert running is not None
-    running.spawn([add.using(queue=queue).args(1)])
-
-
 def test_each_way_to_enqueue_goes_to_the_namespace_of_the_queue(
     places: Places,
 ) -> None:
@@ -347,17 +338,6 @@ def test_a_workflow_is_where_its_first_job_is(places: Places) -> None:
     assert flow.handle.alias == MAIL
     run_jobs()
     assert flow.handle.refresh().state == "complete"
-
-
-def test_what_a_running_job_does_elsewhere_is_refused(places: Places) -> None:
-    send_welcome.delay(1)
-    report = add.using(queue="report.x").delay(1)
-    report.move("report.y")
-    assert report.refresh().queue == "report.y"
-    spawns.delay("q")
-    (run,) = run_jobs("mail", raise_failures=False).failures
-    assert "can spawn only where it is itself" in run.message
-    assert places.waiting("q") == [0, 0, 0]
 
 
 def test_keys_and_jids_over_namespaces_are_refused(places: Places) -> None:
