@@ -15,7 +15,7 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     Entity.refuse_put(job.jid)
-  elseif job.old and job.old.more.elsewhere and not job.left_alone and not StandIns.gives_way(job.old) then
+  elseif job.old and job.old.more.elsewhere and not job.left_alone and not StandIns.gives_way(job) then
     StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end

@@ -5237,8 +5237,8 @@ modules.StandIns = StandIns
 -- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
 -- has ended. Its field `elsewhere` is the name of that namespace.
 --
--- A job of a workflow may be bound to another namespace, by its field `bound`: when its turn has come it is put there,
--- with the results that it needs, and its record here stands for it from then on.
+-- A job of a workflow, or one that a run spawns, may be bound to another namespace, by its field `bound`: when its turn
+-- has come it is put there, with the results that it needs, and its record here stands for it from then on.
 
 local floor = math.floor
 
@@ -5271,23 +5271,30 @@ function StandIns.coming(job, coming)
   })
 end
 
--- Makes those on which the job depends. Each is watched from now on by its namespace.
+-- Makes those on which the job depends. Each is watched from now on by its namespace; of a job that was moved from here
+-- this one knows better where it is than a handle.
 function StandIns.make(job)
   for _, jid in ipairs(job.depends or {}) do
     local place = job.stand_ins.jobs[jid]
     if place and call('EXISTS', key.job(jid)) == 0 then
       local stand_in = { jid = jid, queue = place[2], klass = place[3], data = 'null', delay = 0, open = '1' }
-      stand_in.rare, stand_in.elsewhere, stand_in.old = true, place[1], false
+      stand_in.rare, stand_in.elsewhere, stand_in.old =
+        true, call('GET', key.moved_to(jid)) or place[1], false
       modules.PutStore.store(stand_in, '', false)
       modules.Places.register(place[2])
-      modules.Crossing.write(place[1], 'watch', { jid, job.stand_ins.home })
+      modules.Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home })
     end
   end
 end
 
--- The real job has been moved here: it takes the place of what stood for it.
-function StandIns.gives_way(old)
-  return scope.arriving and not old.more.bound
+-- A job is put over what stands for it: the real one has been moved here; or it is put again for the same namespace, by
+-- a run that spawns it again.
+function StandIns.gives_way(job)
+  local bound = job.old.more.bound
+  if not job.bound then
+    return scope.arriving and not bound
+  end
+  return bound and cjson.decode(bound).namespace == cjson.decode(job.bound).namespace
 end
 
 -- It stands for another job: what would make it a job of its own is refused.
@@ -8612,6 +8619,330 @@ function JobSummary.briefs(args, i)
   return cjson.encode(JobSummary.rows(jids))
 end
 end
+elseif module_name == 'Moving' then
+return function()
+local Moving = {
+too_many = 0, add = 0, send_one = 0, after_run = 0, go_on = 0, parcel = 0, close = 0, receive = 0,
+moved = 0
+}
+modules.Moving = Moving
+-- crossing/moving.lua
+-- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
+-- an entry for there, where it is put.
+
+-- The note is kept so many seconds, and of so many jobs.
+local KEPT, MOST = 7 * 86400, 100000
+local AT_ONCE = 20 -- notes too many that one call takes away beyond those that it makes
+
+-- Entries of a job's history that go with it, and their bytes.
+local ENTRIES, BYTES = 50, 32 * 1024
+
+-- Bytes of jobs in one entry, beyond which another one is begun.
+local ENTRY_BYTES = 256 * 1024
+
+local function refuse(jid, why)
+  modules.Errors.raise('STATE', 'send.each(): Job %s %s', modules.Errors.name(jid), why)
+end
+
+-- Why it has to stay, with the remedy.
+local STAYS = {
+  running = 'is running: move it when its run has ended',
+  depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
+}
+
+-- Why a job with this record has to stay, with the remedy; nil: nothing here has to do with it.
+local function obstacle(jid, record)
+  if STAYS[record.state] then
+    return STAYS[record.state]
+  elseif not modules.Record.is_state(record.state) then
+    return 'has a damaged record: cancel it'
+  elseif call('EXISTS', key.dependents(jid)) == 1 then
+    return 'has dependents: move it when they are gone'
+  elseif record.elsewhere then
+    return 'stands for a job of another namespace: move that'
+  elseif record.watched then
+    return 'is awaited by jobs of other namespaces: let it end'
+  elseif record.entity then
+    return 'belongs to an entity, which stays: push its payloads there'
+  elseif record.workflow then
+    return 'belongs to a workflow, which stays: let it run, or cancel it'
+  elseif modules.Spawned.has_unfinished(jid) or modules.Spawned.is_awaited(jid, record.spawners) then
+    return 'has spawned jobs, or was spawned, and they have not ended: let them end'
+  elseif call('EXISTS', key.needs(jid)) == 1 then
+    return 'uses results of jobs that it depended on: let it run here'
+  end
+end
+
+-- A job that may leave. -> its record
+local function leaving(jid)
+  local record = modules.Job.read(jid, true)
+  if not record then
+    modules.Errors.no_job('send.each', jid)
+  end
+  local why = obstacle(jid, record)
+  if why then
+    refuse(jid, why)
+  end
+  return record
+end
+
+-- The unique key as options of the put there: who arrives takes it.
+local function add_unique(add, jid, field, target)
+  if field then
+    local text, where = modules.Unique.parts(field)
+    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
+    add('unique', text)
+    add('conflict', 'take')
+    add(
+      'unique_until',
+      left > 0 and string.format('%.3f', left / 1000)
+        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
+        or 'end'
+    )
+    add('claim', where and 'moved ' .. where .. '\n' .. target)
+  end
+end
+
+-- The options of the put there.
+local function options_of(jid, record, parcel)
+  local options = {}
+  local function add(name, value)
+    if value then
+      options[#options + 1] = name
+      options[#options + 1] = value
+    end
+  end
+  local place = key.place(record.queue, 'scheduled')
+  local due = tonumber(parcel.delay) == 0
+    and (record.scheduled or record.state == 'scheduled' and call('ZSCORE', place, jid))
+  add('at', due)
+  add('priority', modules.Record.text('priority', record.priority))
+  add('retries', modules.Record.text('retries', record.retries))
+  local tags = modules.Record.read('tags', record.tags, {})
+  add('tags', #tags > 0 and cjson.encode(tags))
+  add('context', modules.Record.text('context', record.context))
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    add('expires_at', modules.Record.text('deadline', record.deadline))
+  end
+  if not (parcel.as_it_is and record.state == 'failed') then
+    add_unique(add, jid, record.unique, parcel.target)
+  end
+  add('limit_key', record.limit_key)
+  add('ordered', record.ordered)
+  add('fair_by', record.fair_by)
+  return options
+end
+
+-- What goes with it beyond that.
+local function more_of(jid, record, parcel)
+  if record.history then
+    modules.History.modernise(jid, record.history)
+  end
+  local texts = modules.History.texts(jid, ENTRIES, BYTES)
+  local more = {
+    history = modules.Record.entry_texts(texts),
+    failure = modules.Record.text('failure', record.failure),
+    failed_from = record.failed_from,
+    tracked = modules.Tracking.is_tracked(jid),
+  }
+  if record.state ~= 'failed' and record.state ~= 'complete' then
+    more.remaining, more.crashes =
+      modules.Record.read('remaining', record.remaining), modules.Record.read('crashes', record.crashes)
+  end
+  if parcel.as_it_is then
+    modules.Rerouted.add(more, jid, record, parcel.target)
+  end
+  return more
+end
+
+-- A complete job is in other books than one that is canceled.
+local function take_out(jid, record)
+  if record.state == 'complete' then
+    call('ZREM', key.completed(), jid)
+    call('ZREM', key.releasing(), jid)
+  end
+  if record.unique then
+    modules.Unique.leave(jid, record.unique)
+  end
+  modules.Job.remove(jid, record)
+  call('ZREM', key.tracked(), jid)
+end
+
+-- How many notes there are beyond those that are kept.
+function Moving.too_many()
+  return math.max(0, call('ZCARD', key.moved()) - MOST)
+end
+
+local function tidy(made)
+  local name = key.moved()
+  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - KEPT, 'LIMIT', 0, made + AT_ONCE)
+  local surplus = math.min(Moving.too_many(), made + AT_ONCE)
+  if surplus > #old then
+    old = call('ZRANGE', name, 0, surplus - 1)
+  end
+  for _, jid in ipairs(old) do
+    call('DEL', key.moved_to(jid))
+  end
+  modules.SortedSet.remove(name, old)
+end
+
+-- The arguments of the put there.
+local function put_of(jid, record, parcel)
+  local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
+  local options = options_of(jid, record, parcel)
+  put[6] = modules.NumberFormat.whole(#options / 2)
+  for n = 1, #options do
+    put[#put + 1] = options[n]
+  end
+  return put
+end
+
+-- The same, if it will not be refused there; raises what would be said.
+local function check(jid, record, parcel)
+  local put = put_of(jid, record, parcel)
+  modules.PutOptions.parse('send.each', put, 1, 7, #put)
+  return put
+end
+
+-- Adds to the parcel for the entry what makes a job: the put there, and what is said beyond that.
+function Moving.add(parcel, jid, record, more)
+  local put = parcel.checked and check(jid, record, parcel) or put_of(jid, record, parcel)
+  put[1], put[2] = jid, parcel.queue
+  parcel.more[#parcel.more + 1] = cjson.encode(more)
+  parcel.bytes = parcel.bytes + #parcel.more[#parcel.more]
+  for n = 1, #put do
+    parcel.puts[#parcel.puts + 1] = put[n]
+    parcel.bytes = parcel.bytes + #put[n]
+  end
+end
+
+-- Takes it out, for the parcel.
+local function send(jid, record, parcel)
+  Moving.add(parcel, jid, record, more_of(jid, record, parcel))
+  take_out(jid, record)
+  call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
+  call('ZADD', key.moved(), modules.NumberFormat.now(), jid)
+  if parcel.bytes > ENTRY_BYTES then
+    Moving.close(parcel)
+  end
+end
+
+-- Takes a job out, for the parcel.
+function Moving.send_one(jid, parcel)
+  send(jid, leaving(jid), parcel)
+end
+
+-- A job whose run ends well is to go on there, with all of its retries, as it would here. -> its record; or nil, and why
+-- it cannot. Writes nothing.
+function Moving.after_run(jid, parcel)
+  local record = modules.Job.read(jid, true)
+  record.state = 'waiting'
+  record.remaining, record.failure, record.deadline, record.scheduled = nil, nil, nil, nil
+  local why = obstacle(jid, record)
+  if why then
+    return nil, why
+  end
+  local fine, problem = pcall(check, jid, record, parcel)
+  if fine then
+    return record
+  elseif type(problem) == 'table' and problem.code then
+    return nil, 'cannot be put there: ' .. problem.text
+  end
+  error(problem, 0)
+end
+
+-- Its run has ended, and it is in nobody's hands: takes it out.
+function Moving.go_on(jid, record, parcel)
+  parcel.checked = false -- It is, by after_run.
+  send(jid, record, parcel)
+  Moving.close(parcel)
+end
+
+-- With a delay of '' the jobs stay what they are: see Rerouted.
+function Moving.parcel(target, queue, delay)
+  local parcel =
+    { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
+  if delay == '' then
+    parcel.as_it_is, parcel.delay = true, '0'
+  end
+  return parcel
+end
+
+-- Writes the entry.
+function Moving.close(parcel)
+  local number = #parcel.more
+  if number > 0 then
+    local args = { modules.NumberFormat.whole(number) }
+    for _, list in ipairs({ parcel.more, parcel.puts }) do
+      for n = 1, #list do
+        args[#args + 1] = list[n]
+      end
+    end
+    modules.Crossing.write(parcel.target, 'receive', args)
+    if call('EXISTS', key.moved()) == 1 then
+      tidy(number)
+    end
+    parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
+  end
+end
+
+-- A job is there as it was elsewhere.
+local function restore(jid, queue, more)
+  if more.remaining then
+    call('HSET', key.job(jid), 'remaining', more.remaining)
+  end
+  for _, name in ipairs({ 'failure', 'failed_from', 'crashes' }) do
+    if more[name] then
+      call('HSET', key.job(jid), name, more[name])
+    end
+  end
+  if more.tracked then
+    call('ZADD', key.tracked(), modules.NumberFormat.now(), jid)
+  end
+  modules.History.restore(jid, more.history or {})
+  local unique = call('HGET', key.job(jid), 'unique')
+  if unique then
+    modules.Unique.arrived(jid, unique)
+  end
+  modules.Rerouted.restore(jid, queue, more)
+  if more.home then
+    modules.Watchers.add(jid, more.home)
+    modules.StandIns.take_results(jid, more.needs, more.results)
+  end
+  if call('DEL', key.moved_to(jid)) == 1 then
+    call('ZREM', key.moved(), jid)
+  end
+end
+
+-- receive number (more)*number (as put.many)... -> as put.many; called by a delivery
+function Moving.receive(args, i)
+  local number, mores = modules.Arguments.whole('receive', 'number', args[i], 1), {}
+  for n = 1, number do
+    mores[n] = modules.Arguments.json('receive', 'more', args[i + n])
+  end
+  scope.arriving = true
+  local plan = modules.PutMany.plan('receive', args, i + number + 1, { lenient = true })
+  if #plan.jobs ~= number then
+    modules.Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
+  end
+  local reply = modules.PutMany.carry_out(plan, '')
+  for n, job in ipairs(plan.jobs) do
+    restore(job.jid, job.queue, mores[n])
+  end
+  return reply
+end
+
+-- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
+-- stand; '' for others
+function Moving.moved(args, i)
+  local jids, found = modules.Tags.rest(args, i), {}
+  modules.Arguments.bounded('moved', #jids)
+  for n, jid in ipairs(jids) do
+    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
+  end
+  return found
+end
+end
 elseif module_name == 'PutOptions' then
 return function()
 local PutOptions = {
@@ -9718,286 +10049,6 @@ function EntityRun.erase(record, queue)
   modules.Cascade.follow(jid, 'gone')
 end
 end
-elseif module_name == 'Moving' then
-return function()
-local Moving = {
-too_many = 0, add = 0, send_one = 0, parcel = 0, close = 0, receive = 0, moved = 0
-}
-modules.Moving = Moving
--- crossing/moving.lua
--- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
--- an entry for there, where it is put.
-
--- The note is kept so many seconds, and of so many jobs.
-local KEPT, MOST = 7 * 86400, 100000
-local AT_ONCE = 20 -- notes too many that one call takes away beyond those that it makes
-
--- Entries of a job's history that go with it, and their bytes.
-local ENTRIES, BYTES = 50, 32 * 1024
-
--- Bytes of jobs in one entry, beyond which another one is begun.
-local ENTRY_BYTES = 256 * 1024
-
-local function refuse(jid, why)
-  modules.Errors.raise('STATE', 'send.each(): Job %s %s', modules.Errors.name(jid), why)
-end
-
--- Why it has to stay, with the remedy.
-local STAYS = {
-  running = 'is running: move it when its run has ended',
-  depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
-}
-
--- A job that may leave: nothing here has to do with it. -> its record
-local function leaving(jid)
-  local record = modules.Job.read(jid, true)
-  if not record then
-    modules.Errors.no_job('send.each', jid)
-  elseif STAYS[record.state] then
-    refuse(jid, STAYS[record.state])
-  elseif not modules.Record.is_state(record.state) then
-    refuse(jid, 'has a damaged record: cancel it')
-  elseif call('EXISTS', key.dependents(jid)) == 1 then
-    refuse(jid, 'has dependents: move it when they are gone')
-  elseif record.elsewhere then
-    refuse(jid, 'stands for a job of another namespace: move that')
-  elseif record.watched then
-    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
-  elseif record.entity then
-    refuse(jid, 'belongs to an entity, which stays: push its payloads there')
-  elseif record.workflow then
-    refuse(jid, 'belongs to a workflow, which stays: let it run, or cancel it')
-  elseif modules.Spawned.has_unfinished(jid) or modules.Spawned.is_awaited(jid, record.spawners) then
-    refuse(jid, 'has spawned jobs, or was spawned, and they have not ended: let them end')
-  elseif call('EXISTS', key.needs(jid)) == 1 then
-    refuse(jid, 'uses results of jobs that it depended on: let it run here')
-  end
-  return record
-end
-
--- The unique key as options of the put there: who arrives takes it.
-local function add_unique(add, jid, field, target)
-  if field then
-    local text, where = modules.Unique.parts(field)
-    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
-    add('unique', text)
-    add('conflict', 'take')
-    add(
-      'unique_until',
-      left > 0 and string.format('%.3f', left / 1000)
-        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
-        or 'end'
-    )
-    add('claim', where and 'moved ' .. where .. '\n' .. target)
-  end
-end
-
--- The options of the put there.
-local function options_of(jid, record, parcel)
-  local options = {}
-  local function add(name, value)
-    if value then
-      options[#options + 1] = name
-      options[#options + 1] = value
-    end
-  end
-  local place = key.place(record.queue, 'scheduled')
-  local due = tonumber(parcel.delay) == 0
-    and (record.scheduled or record.state == 'scheduled' and call('ZSCORE', place, jid))
-  add('at', due)
-  add('priority', modules.Record.text('priority', record.priority))
-  add('retries', modules.Record.text('retries', record.retries))
-  local tags = modules.Record.read('tags', record.tags, {})
-  add('tags', #tags > 0 and cjson.encode(tags))
-  add('context', modules.Record.text('context', record.context))
-  if record.state ~= 'failed' and record.state ~= 'complete' then
-    add('expires_at', modules.Record.text('deadline', record.deadline))
-  end
-  if not (parcel.as_it_is and record.state == 'failed') then
-    add_unique(add, jid, record.unique, parcel.target)
-  end
-  add('limit_key', record.limit_key)
-  add('ordered', record.ordered)
-  add('fair_by', record.fair_by)
-  return options
-end
-
--- What goes with it beyond that.
-local function more_of(jid, record, parcel)
-  if record.history then
-    modules.History.modernise(jid, record.history)
-  end
-  local texts = modules.History.texts(jid, ENTRIES, BYTES)
-  local more = {
-    history = modules.Record.entry_texts(texts),
-    failure = modules.Record.text('failure', record.failure),
-    failed_from = record.failed_from,
-    tracked = modules.Tracking.is_tracked(jid),
-  }
-  if record.state ~= 'failed' and record.state ~= 'complete' then
-    more.remaining, more.crashes =
-      modules.Record.read('remaining', record.remaining), modules.Record.read('crashes', record.crashes)
-  end
-  if parcel.as_it_is then
-    modules.Rerouted.add(more, jid, record, parcel.target)
-  end
-  return more
-end
-
--- A complete job is in other books than one that is canceled.
-local function take_out(jid, record)
-  if record.state == 'complete' then
-    call('ZREM', key.completed(), jid)
-    call('ZREM', key.releasing(), jid)
-  end
-  if record.unique then
-    modules.Unique.leave(jid, record.unique)
-  end
-  modules.Job.remove(jid, record)
-  call('ZREM', key.tracked(), jid)
-end
-
--- How many notes there are beyond those that are kept.
-function Moving.too_many()
-  return math.max(0, call('ZCARD', key.moved()) - MOST)
-end
-
-local function tidy(made)
-  local name = key.moved()
-  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - KEPT, 'LIMIT', 0, made + AT_ONCE)
-  local surplus = math.min(Moving.too_many(), made + AT_ONCE)
-  if surplus > #old then
-    old = call('ZRANGE', name, 0, surplus - 1)
-  end
-  for _, jid in ipairs(old) do
-    call('DEL', key.moved_to(jid))
-  end
-  modules.SortedSet.remove(name, old)
-end
-
--- The arguments of the put there.
-local function put_of(jid, record, parcel)
-  local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
-  local options = options_of(jid, record, parcel)
-  put[6] = modules.NumberFormat.whole(#options / 2)
-  for n = 1, #options do
-    put[#put + 1] = options[n]
-  end
-  return put
-end
-
--- Adds to the parcel for the entry what makes a job: the put there, and what is said beyond that.
-function Moving.add(parcel, jid, record, more)
-  local put = put_of(jid, record, parcel)
-  if parcel.checked then
-    modules.PutOptions.parse('send.each', put, 1, 7, #put) -- It will not be refused there.
-  end
-  put[1], put[2] = jid, parcel.queue
-  parcel.more[#parcel.more + 1] = cjson.encode(more)
-  parcel.bytes = parcel.bytes + #parcel.more[#parcel.more]
-  for n = 1, #put do
-    parcel.puts[#parcel.puts + 1] = put[n]
-    parcel.bytes = parcel.bytes + #put[n]
-  end
-end
-
--- Takes a job out, for the parcel.
-function Moving.send_one(jid, parcel)
-  local record = leaving(jid)
-  Moving.add(parcel, jid, record, more_of(jid, record, parcel))
-  take_out(jid, record)
-  call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
-  call('ZADD', key.moved(), modules.NumberFormat.now(), jid)
-  if parcel.bytes > ENTRY_BYTES then
-    Moving.close(parcel)
-  end
-end
-
--- With a delay of '' the jobs stay what they are: see Rerouted.
-function Moving.parcel(target, queue, delay)
-  local parcel =
-    { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
-  if delay == '' then
-    parcel.as_it_is, parcel.delay = true, '0'
-  end
-  return parcel
-end
-
--- Writes the entry.
-function Moving.close(parcel)
-  local number = #parcel.more
-  if number > 0 then
-    local args = { modules.NumberFormat.whole(number) }
-    for _, list in ipairs({ parcel.more, parcel.puts }) do
-      for n = 1, #list do
-        args[#args + 1] = list[n]
-      end
-    end
-    modules.Crossing.write(parcel.target, 'receive', args)
-    if call('EXISTS', key.moved()) == 1 then
-      tidy(number)
-    end
-    parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
-  end
-end
-
--- A job is there as it was elsewhere.
-local function restore(jid, queue, more)
-  if more.remaining then
-    call('HSET', key.job(jid), 'remaining', more.remaining)
-  end
-  for _, name in ipairs({ 'failure', 'failed_from', 'crashes' }) do
-    if more[name] then
-      call('HSET', key.job(jid), name, more[name])
-    end
-  end
-  if more.tracked then
-    call('ZADD', key.tracked(), modules.NumberFormat.now(), jid)
-  end
-  modules.History.restore(jid, more.history or {})
-  local unique = call('HGET', key.job(jid), 'unique')
-  if unique then
-    modules.Unique.arrived(jid, unique)
-  end
-  modules.Rerouted.restore(jid, queue, more)
-  if more.home then
-    modules.Watchers.add(jid, more.home)
-    modules.StandIns.take_results(jid, more.needs, more.results)
-  end
-  if call('DEL', key.moved_to(jid)) == 1 then
-    call('ZREM', key.moved(), jid)
-  end
-end
-
--- receive number (more)*number (as put.many)... -> as put.many; called by a delivery
-function Moving.receive(args, i)
-  local number, mores = modules.Arguments.whole('receive', 'number', args[i], 1), {}
-  for n = 1, number do
-    mores[n] = modules.Arguments.json('receive', 'more', args[i + n])
-  end
-  scope.arriving = true
-  local plan = modules.PutMany.plan('receive', args, i + number + 1, { lenient = true })
-  if #plan.jobs ~= number then
-    modules.Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
-  end
-  local reply = modules.PutMany.carry_out(plan, '')
-  for n, job in ipairs(plan.jobs) do
-    restore(job.jid, job.queue, mores[n])
-  end
-  return reply
-end
-
--- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
--- stand; '' for others
-function Moving.moved(args, i)
-  local jids, found = modules.Tags.rest(args, i), {}
-  modules.Arguments.bounded('moved', #jids)
-  for n, jid in ipairs(jids) do
-    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
-  end
-  return found
-end
-end
 elseif module_name == 'Put' then
 return function()
 local Put = {
@@ -10022,7 +10073,7 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
-  elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job.old) then
+  elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job) then
     modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end
@@ -11202,15 +11253,28 @@ function Watchers.add(jid, name)
   call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
 end
 
+-- Where the job is, if not here; nil also if it has ended here.
+local function elsewhere(jid, state, its_elsewhere)
+  if state == 'complete' then
+    return nil
+  end
+  return its_elsewhere or not state and call('GET', key.moved_to(jid)) or nil
+end
+
 -- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
 function Watchers.watch(args, i)
   local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
-  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
-  local target = elsewhere or not state and call('GET', key.moved_to(jid))
-  if target then
+  local state, its_elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
+  local target = elsewhere(jid, state, its_elsewhere)
+  if target == name then
+    -- It has gone to the one that asks. Either it is on its way there, before this answer, which then has no effect; or
+    -- it was there, and is no more.
+    state = nil
+  elseif target then
     modules.Crossing.write(target, 'watch', { jid, name })
     return 0
-  elseif state and state ~= 'complete' then
+  end
+  if state and state ~= 'complete' then
     Watchers.add(jid, name)
   end
   if not state or HOW[state] then
@@ -14640,28 +14704,58 @@ RARE.crash = {
   end,
 }
 
+local function ends_well(job, to, tracked)
+  modules.History.ended(job.jid, 'done', job)
+  modules.Lock.release(job)
+  modules.Samples.add('run', job.queue, scope.now - job.start)
+  if tracked[job.jid] then
+    modules.Events.tracked('completed', job.jid)
+  end
+  modules.Events.advanced(job.jid, job.queue, to)
+end
+
+-- Why a job cannot move on: it has to do with others here. -> code, text; it is still held then
+local function refuse_move(job, given)
+  if job.entity then
+    return modules.Entity.no_move('settle', job.jid)
+  elseif given.target then
+    local why
+    given.parcel = modules.Moving.parcel(given.target, given.queue, string.format('%.17g', given.delay))
+    given.record, why = modules.Moving.after_run(job.jid, given.parcel)
+    if why then
+      local words = 'settle(): Job %s %s. It could end here, and enqueue what comes next with .delay()'
+      return 'BADARG', string.format(words, modules.Errors.name(job.jid), why)
+    end
+  end
+end
+
 RARE.move = {
-  takes = { 'queue', 'delay', 'depends' },
+  takes = { 'queue', 'delay', 'depends', 'target' },
   runs = true,
   check = function(given, jid, planned)
     modules.Arguments.queue('settle', given.queue)
     given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
     given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
     modules.Arguments.bounded('settle', #given.needs)
+    if given.target then
+      modules.Arguments.name('settle', 'target', given.target)
+      if #given.needs > 0 then
+        modules.Errors.argument('settle', 'depends can only be used without a target')
+      end
+      return
+    end
     given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
     planned[jid] = given.depends -- the moves of one call must not wait for each other
     modules.CycleDetection.intend(planned)
     modules.CycleDetection.refuse('settle', jid, given.depends, planned)
   end,
+  refuse = refuse_move,
   act = function(job, given, tracked)
-    local jid = job.jid
-    modules.History.ended(jid, 'done', job)
-    modules.Lock.release(job)
-    modules.Samples.add('run', job.queue, scope.now - job.start)
-    if tracked[jid] then
-      modules.Events.tracked('completed', jid)
+    ends_well(job, given.queue, tracked)
+    if given.target then
+      modules.Moving.go_on(job.jid, given.record, given.parcel)
+      return
     end
-    modules.Events.advanced(jid, job.queue, given.queue)
     modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
   end,
 }
@@ -14685,11 +14779,16 @@ for name, verb in pairs(RARE) do
       elseif job.bad and name ~= 'fail' then
         modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
         return
-      elseif job.entity and name == 'move' then
-        return modules.Entity.no_move('settle', jid)
+      end
+      local given = args['given' .. a]
+      if verb.refuse then
+        code, text = verb.refuse(job, given)
+        if code then
+          return code, text
+        end
       end
       modules.Lock.count_start(job, held, verb.runs)
-      verb.act(job, args['given' .. a], tracked)
+      verb.act(job, given, tracked)
     end,
   }
 end

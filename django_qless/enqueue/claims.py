@@ -98,7 +98,7 @@ class ClaimedBatch(EnqueueBatch):
         """False: see `batch_of`."""
         return False
 
-    def _part(self, requests: Sequence[EnqueueRequest]) -> ClaimedBatch:
+    def part(self, requests: Sequence[EnqueueRequest]) -> ClaimedBatch:
         return ClaimedBatch(requests)
 
     def send(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -54,20 +55,11 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_after", "_after_jids", "_alias", "_bound", "_databases", "_encrypt"),
-        *(
-            "_handle_shape",
-            "_is_global",
-            "_jid",
-            "_options",
-            "_on_commit",
-            "_packed_keys",
-            "_queue",
-            "_travelling",
-            "context",
-        ),
-        *("depends", "has_late_dependencies", "has_many", "is_ordered", "job_type"),
-        *("keyed", "prepared", "replaces", "shape"),
+        *("_alias", "_bound", "_databases", "_encrypt", "_handle_shape", "_is_global"),
+        *("_jid", "_on_commit", "_options", "_packed_keys", "_queue", "_travelling"),
+        *("after", "after_jids", "context", "depends", "has_late_dependencies"),
+        *("has_many", "is_ordered", "job_type", "keyed", "prepared", "replaces"),
+        "shape",
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
@@ -88,7 +80,10 @@ class EnqueuePlan:
         self._travelling = options.travelling(job_type.name, job_type.options)
         #: The context of the jobs, without what is captured at each enqueue.
         self.context = to_json(self._travelling) if self._travelling else None
-        self._after, self._after_jids = options.after, options.after_jids
+        #: Dependencies that are given as handles.
+        self.after = options.after
+        #: Dependencies that are given as ids alone.
+        self.after_jids = options.after_jids
         #: Jids that the options name as dependencies.
         self.depends = self._named_dependencies()
         #: Whether these are too many for one call.
@@ -327,6 +322,19 @@ class EnqueuePlan:
         first = [handle.jid for handle in request.after]
         return tuple(dict.fromkeys([*first, *named]))
 
+    def after_handles(self, handles: Sequence[JobHandle[Any]]) -> EnqueuePlan:
+        """Return the plan with handles for jobs that were given as ids.
+
+        Raises InvalidOption if a job cannot depend on one of them.
+        """
+        known, options = {handle.jid for handle in handles}, self._options
+        options = replace(
+            options,
+            after=(*options.after, *handles),
+            after_jids=tuple(jid for jid in options.after_jids if jid not in known),
+        )
+        return EnqueuePlan(self.job_type, options)
+
     def _with_dependencies(
         self,
         job: CallArguments,
@@ -394,7 +402,7 @@ class EnqueuePlan:
         ):
             found = dispatch.open_transactions(self.job_type.name, names)
         if self.has_late_dependencies and not found:
-            for each in self._after:
+            for each in self.after:
                 if getattr(each, "pending", False):
                     raise NotPut(
                         f"{self.job_type.name} would be enqueued before job {each.jid}, "
@@ -420,8 +428,8 @@ class EnqueuePlan:
 
     def _named_dependencies(self) -> tuple[str, ...]:
         """Return the jids that the options name as dependencies, as of now."""
-        jids = [each.jid for each in self._after]
-        return tuple(dict.fromkeys([*jids, *self._after_jids]))
+        jids = [each.jid for each in self.after]
+        return tuple(dict.fromkeys([*jids, *self.after_jids]))
 
     def packed_key(self, conflict: str) -> Packed:
         """Return, packed, the options that follow a unique key."""

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django_qless.conf.connections import connections
 from django_qless.core import Client, DuplicateJob, PreparedPut, Put, QlessError
-from django_qless.core.exceptions import REFUSALS
+from django_qless.core.exceptions import REFUSALS, JobNotFound
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, adrive, drive
+from django_qless.enqueue import elsewhere
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.enqueue.puts import MOST_DEPENDENCIES, put_of, puts_of
@@ -161,6 +162,12 @@ class EnqueueBatch:
 
     def send(self) -> None:
         """Enqueue the jobs. Raises what the server refuses."""
+        try:
+            self._send()
+        except JobNotFound as error:
+            elsewhere.send_again(self, error)
+
+    def _send(self) -> None:
         requests = self.requests
         client: Any = connections.clients[requests[0].handle.alias]
         if self.through is not None:
@@ -178,10 +185,16 @@ class EnqueueBatch:
         else:
             drive(self._steps(client))
         if job_enqueued.receivers:
-            drive(self._announcing(job_enqueued.send))
+            drive(self.announcing(job_enqueued.send))
 
     async def asend(self) -> None:
         """Enqueue the jobs from asynchronous code. Raises what the server refuses."""
+        try:
+            await self._asend()
+        except JobNotFound as error:
+            await elsewhere.asend_again(self, error)
+
+    async def _asend(self) -> None:
         client = connections.aclient(self.alias)
         client = through(self.through, client)
         if client.replication:
@@ -189,14 +202,14 @@ class EnqueueBatch:
             return
         await adrive(self._steps(client))
         if job_enqueued.receivers:
-            await adrive(self._announcing(job_enqueued.asend))
+            await adrive(self.announcing(job_enqueued.asend))
 
     def _replicated(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         """Enqueue the jobs; then raise NotReplicated if replicas were late."""
         late = LateReplicas(client)
         yield from self._steps(late)
         if job_enqueued.receivers:
-            yield from self._announcing(announce)
+            yield from self.announcing(announce)
         late.check(self.handles)
 
     def send_on_commit(self) -> None:
@@ -219,7 +232,7 @@ class EnqueueBatch:
                 raise  # All are enqueued: something else, a receiver say, raised this.
             if len(groups) > 1:
                 for group in groups:
-                    part = self._part(group)
+                    part = self.part(group)
                     if self.through is not None:
                         part.through = self.through.part(group[-1].handle.jid)
                     part.send_on_commit()
@@ -262,11 +275,12 @@ class EnqueueBatch:
             if request.optional and jid in skipped:
                 request.handle.created = False
 
-    def _part(self, requests: Sequence[EnqueueRequest]) -> EnqueueBatch:
+    def part(self, requests: Sequence[EnqueueRequest]) -> EnqueueBatch:
         """Return a batch of some of the jobs, to enqueue as all of them are."""
         return EnqueueBatch(requests)
 
-    def _announcing(self, send: Callable[..., Any]) -> Steps[None]:
+    def announcing(self, send: Callable[..., Any]) -> Steps[None]:
+        """Announce the jobs that are news, by the signal."""
         for request in self.requests:
             if request.is_news:
                 yield send(request.plan.job_type, handle=request.handle)

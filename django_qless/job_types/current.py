@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from django_qless.exceptions import InvalidOption
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
@@ -37,8 +39,8 @@ class JobRuntime(Protocol):
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
 
-    def check_move(self, current: CurrentJob, queue: str) -> None:
-        """Raise InvalidOption if the job cannot go on in this queue."""
+    def move_target(self, current: CurrentJob, queue: str) -> str:
+        """Return the namespace of this queue if it is another one, else ""."""
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of the jobs that this one depends on."""
@@ -69,7 +71,7 @@ class CurrentJob:
         self.worker = worker
         self.sandboxes = sandboxes
         self._runtime = runtime
-        #: Queue, delay and, as JSON, dependencies: set by `move_to`.
+        #: Queue, delay, dependencies as JSON, another namespace: set by `move_to`.
         self.moved_to: tuple[str | float, ...] | None = None
         #: The data of the job once it is complete, if they change.
         self.final_data: str | None = None
@@ -174,7 +176,13 @@ class CurrentJob:
         """Go on in another queue when this run has ended well, instead of completing.
 
         Takes effect when the function returns. `depends` are jids to wait for there.
-        Raises InvalidOption if NAMESPACES routes that queue elsewhere.
+
+        If NAMESPACES routes that queue to another namespace, the job is taken out at the
+        end of the run, and a worker takes it there. A job that has to do with others where
+        it is (dependents, a workflow, spawned jobs, results that it used) cannot go, and
+        fails in the group `settlement-refused`.
+
+        Raises InvalidOption for `depends` with a queue of another namespace.
         """
         if self.reserved.batch:
             raise RuntimeError(
@@ -182,12 +190,21 @@ class CurrentJob:
             )
         if not queue or type(queue) is not str:
             raise ValueError(f"move_to: the name of a queue, not {queue!r}")
+        target = ""
         if self._runtime is not None:
-            self._runtime.check_move(self, queue)
+            target = self._runtime.move_target(self, queue)
+        if target and depends:
+            raise InvalidOption(
+                f"move_to: the queue {queue!r} is in namespace {target!r}, where no jid of "
+                "depends= would be known: move without it, or enqueue a job for that queue "
+                "with .using(after=…)"
+            )
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
         self.moved_to = (queue, seconds)
-        if depends:
+        if depends or target:
             self.moved_to += (json.dumps(list(depends)),)
+        if target:
+            self.moved_to += (target,)
 
     def spawn(self, jobs: Iterable[Any]) -> list[Any]:
         """Enqueue jobs, made by `.args()`, on behalf of this one; return their handles.
@@ -196,6 +213,9 @@ class CurrentJob:
         are enqueued later; only a dependency of a spawned job does not wait for that job.
         Inside a transaction they are enqueued at its commit, as always, which must come
         before the job's end.
+
+        Jobs whose queue is in another namespace are recorded here, as those of a workflow
+        are, and put there by a worker of this one. InvalidOption is raised for unique ones.
 
         A job that runs again, after a crash for instance, spawns again: with fixed ids,
         such as `.using(jid=f"{job.jid}-{n}")`, it enqueues the same jobs again, finished

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from django_qless import conf
 from django_qless.core import BadArgument, BulkResult, arguments
 from django_qless.core.states import IN_QUEUE
 from django_qless.operations.changes import CHANGES, Change
@@ -126,6 +127,8 @@ class BulkRun:
     before: float
     """Jobs that entered the selection after this time are left alone."""
     value: Any = None
+    namespace: str = conf.DEFAULT_ALIAS
+    """The name of the namespace that has the jobs."""
     rate: int | None = None
     """Jobs per second, at most."""
     at: float = 0.0
@@ -229,7 +232,7 @@ class BulkRun:
         if self.change.dependents_first:
             # In lists, jobs mostly follow those that they depend on.
             rest, chunk = self.jids[:-allowed], self.jids[-allowed:]
-        each = self.change.apply(client, chunk, self.value)
+        each = self._apply(client, chunk)
         if self.change.dependents_first:
             again = [*(jid for jid in chunk if jid in each.refused), *again]
         run = replace(
@@ -247,6 +250,9 @@ class BulkRun:
             return replace(run, finished=True)
         return run._at_end_of_pass()
 
+    def _apply(self, client: Client, jids: Sequence[str]) -> BulkResult:
+        return self.change.apply(client, jids, self.value, self.namespace)
+
     def _change_listed(self, client: Client, allowed: int) -> tuple[BulkRun, int]:
         """Change what one lookup finds; return the next run and the jobs tried."""
         # In the first pass most jobs need the change; later passes look for the rest.
@@ -255,9 +261,7 @@ class BulkRun:
             # Again, to learn how many places hold exactly so many jobs.
             found = self._look_up(client, allowed)
         jids = found.wanted
-        each = (
-            self.change.apply(client, jids, self.value) if jids else BulkResult([], {})
-        )
+        each = self._apply(client, jids) if jids else BulkResult([], {})
         gone = len(each.done) if self.change.displaces else 0
         run = replace(
             self._with(each),

@@ -247,14 +247,27 @@ class _Move:
                 )
 
     def _note_the_rest(self) -> None:
-        """Count what has to end where it is."""
+        """Count what has to end where it is, and belongs elsewhere."""
         counts = _numbers(self._client, self._counted())
         for state, reason in STAYING.items():
             number = counts[state]
             if state == "recurring" and number:
                 number = self._not_declared()
-            if number and not self.progress.is_split:
+            elif number and self.progress.is_split:
+                number = self._misplaced(state)
+            if number:
                 self.progress.stay[reason] += number
+
+    def _misplaced(self, state: Any) -> int:
+        """Return how many jobs in a state belong into another partition."""
+        found = offset = 0
+        while jids := self._client.jobs(state, self._queue, offset, CHUNK):
+            offset += len(jids)
+            found += sum(
+                each.elsewhere is None and self._home_of(each) != self._name
+                for each in self._client.multiget(jids)
+            )
+        return found
 
     def _counted(self) -> QueueCounts:
         counts = self._client.queue_counts(self._queue)
@@ -264,10 +277,19 @@ class _Move:
         found, offset = 0, 0
         while True:
             page = self._client.schedules_in(self._queue, offset, 500)
-            found += sum(not each.owner for each in page.schedules)
+            found += sum(
+                not each.owner and self._name not in self._homes_of(each.id)
+                for each in page.schedules
+            )
             offset += len(page.schedules)
             if not page.schedules or offset >= page.total:
                 return found
+
+    def _homes_of(self, schedule: str) -> Sequence[str]:
+        if not self.progress.is_split:
+            return self.progress.targets
+        home = routing.schedule_namespace(self._alias, self._queue, schedule)
+        return [home]
 
     def _forget(self) -> None:
         try:

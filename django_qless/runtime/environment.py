@@ -321,10 +321,9 @@ class DjangoEnvironment(Announcements):
         """Asynchronous version of `spawn`."""
         return await spawn.aspawn(self.alias, current, jobs)
 
-    def check_move(self, current: CurrentJob, queue: str) -> None:
-        """Raise InvalidOption if NAMESPACES routes this queue to another namespace."""
-        whose = f"job {current.jid} (move_to)"
-        routing.check_stays(whose, self.alias, current.queue, queue)
+    def move_target(self, current: CurrentJob, queue: str) -> str:
+        """Return the namespace of this queue if it is another one, else ""."""
+        return routing.elsewhere(self.alias, queue, current.jid)
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""

@@ -11,16 +11,17 @@ from django.db import connections as databases
 from django_qless import conf
 from django_qless.conf.connection_factory import factory_for
 from django_qless.core import Client
-from django_qless.enqueue.request import EnqueueBatch
 from django_qless.exceptions import QlessError, Retry
 from django_qless.job_types.handle import JobHandle
 from django_qless.runtime.connection_cleanup import Depths, depths_of, roll_back_to
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.testing import clock, dispatcher
 from django_qless.testing.captured import CapturedJob, Outcome, Run, put_like
+from django_qless.worker import failure_report
 from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.execution import Execution
 from django_qless.worker.log import is_final_failure
+from django_qless.worker.pools.channel import GONE
 from django_qless.workflows.spawn import SpawnedBatch
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class TestExecution(Execution):
         exception: BaseException | None,
     ) -> Run:
         """Report an outcome to the server; return the run."""
-        refused = self.client.settle(self.worker, [settlement], 0, []).refused
+        settlement, is_lost = self._settle(settlement)
         outcome, failure = OUTCOMES[settlement.verb], ("", "")
         if outcome in ("failed", "retried"):
             failure = str(settlement.args[-2]), str(settlement.args[-1])
@@ -110,12 +111,26 @@ class TestExecution(Execution):
             outcome = "failed"
         return Run(
             job=_as_captured(self.alias, reserved),
-            outcome="lost" if refused else outcome,
+            outcome="lost" if is_lost else outcome,
             attempt=reserved.retries - reserved.remaining + 1,
             result=result,
             exception=exception,
             group=failure[0],
             message=failure[1],
+        )
+
+    def _settle(self, settlement: Settlement) -> tuple[Settlement, bool]:
+        """Report an outcome; return what became of it, and whether the job was lost.
+
+        As with a worker it fails if the server refuses something else.
+        """
+        refused = self.client.settle(self.worker, [settlement], 0, []).refused
+        if not refused or refused[0].code in GONE:
+            return settlement, bool(refused)
+        args = failure_report.refusal(settlement.verb, refused[0].text)
+        settlement = settlement._replace(verb="fail", args=args)
+        return settlement, bool(
+            self.client.settle(self.worker, [settlement], 0, []).refused
         )
 
     def run_entities(
@@ -159,11 +174,13 @@ class DetachedDispatcher(dispatcher.TestDispatcher):
 
     def deliver(self, dispatchable: Dispatchable, *, on_commit: bool = False) -> None:
         """Hand the jobs to the outer dispatcher."""
-        self._outer.deliver(_detached(dispatchable), on_commit=on_commit)
+        for each in _detached(dispatchable):
+            self._outer.deliver(each, on_commit=on_commit)
 
     async def adeliver(self, dispatchable: Dispatchable) -> None:
         """Hand the jobs to the outer dispatcher, from asynchronous code."""
-        await self._outer.adeliver(_detached(dispatchable))
+        for each in _detached(dispatchable):
+            await self._outer.adeliver(each)
 
 
 def run_isolated(job: CapturedJob, *, raise_failures: bool) -> Run:
@@ -228,7 +245,7 @@ def _as_captured(alias: str, reserved: Reserved) -> CapturedJob:
     return CapturedJob(alias, handle, put)
 
 
-def _detached(dispatchable: Dispatchable) -> Dispatchable:
+def _detached(dispatchable: Dispatchable) -> Sequence[Dispatchable]:
     if isinstance(dispatchable, SpawnedBatch):
-        return EnqueueBatch(dispatchable.requests)
-    return dispatchable
+        return dispatchable.apart()
+    return [dispatchable]

@@ -138,8 +138,8 @@ class Environment(Protocol):
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
 
-    def check_move(self, current: CurrentJob, queue: str) -> None:
-        """Raise if a running job cannot go on in this queue, which is elsewhere."""
+    def move_target(self, current: CurrentJob, queue: str) -> str:
+        """Return the namespace of this queue if it is another one, else ""."""
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""

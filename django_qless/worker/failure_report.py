@@ -50,6 +50,11 @@ def message_from_job(request: Fail | Retry) -> str:
     return truncate(text)
 
 
+def refusal(verb: str, why: object) -> tuple[str, str]:
+    """Return group and message of a job whose end the server refuses, and that is held."""
+    return REFUSED, truncate(f"The server refused {verb}: {why}")
+
+
 def summary_of(error: BaseException) -> str:
     """Return the exception in one line, cut to fit: its class and its text."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -16,21 +16,26 @@ from django_qless.conf.sealing import open_text
 from django_qless.core import Client
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import claims, dispatch
-from django_qless.enqueue.placement import within
+from django_qless.enqueue.placement import stand_ins, within
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidOption, ResultGone
-from django_qless.serialization.json_values import revive
+from django_qless.serialization.json_values import revive, to_json
 
 if TYPE_CHECKING:
+    from django_qless.core import Put
     from django_qless.job_types.current import CurrentJob
     from django_qless.job_types.handle import JobHandle
 
 
 class SpawnedBatch(EnqueueBatch):
-    """Jobs that a running job spawns; its dependents wait for them, too."""
+    """Jobs that a running job spawns; its dependents wait for them, too.
 
-    __slots__ = ("current",)
+    Those whose queues are in other namespaces have records in that of the running job,
+    which stand for them, as jobs of a workflow have. So their handles are there.
+    """
+
+    __slots__ = ("current", "targets")
 
     needs_server = True
     puts_alone = False
@@ -40,12 +45,45 @@ class SpawnedBatch(EnqueueBatch):
         """False: they need the lock of the job, which runs again if it dies."""
         return False
 
-    def __init__(self, requests: Sequence[EnqueueRequest], current: CurrentJob) -> None:
+    def __init__(
+        self,
+        requests: Sequence[EnqueueRequest],
+        current: CurrentJob,
+        targets: Mapping[str, str],
+    ) -> None:
+        """`targets` are the namespaces of jobs that are to run in others, by jid."""
         super().__init__(requests)
-        self.current = current
+        self.current, self.targets = current, targets
 
-    def _part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
-        return SpawnedBatch(requests, self.current)
+    def part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
+        """Return a batch of some of the jobs, to enqueue as all of them are."""
+        return SpawnedBatch(requests, self.current, self.targets)
+
+    def puts(self) -> list[Put]:
+        """Return the jobs as Puts, as of now."""
+        puts = super().puts()
+        if not self.targets:
+            return puts
+        return list(map(self._bound, self.requests, puts))
+
+    def _bound(self, request: EnqueueRequest, put: Put) -> Put:
+        """Return the Put of a job as the namespace of the running job takes it."""
+        home, target = self.alias, self.targets.get(put.jid)
+        if target is None:
+            return put
+        return put._replace(
+            bound=to_json({"home": home, "namespace": target}),
+            stand_ins=stand_ins(home, request.plan.after, put.queue),
+        )
+
+    def apart(self) -> list[EnqueueBatch]:
+        """Return the jobs as ordinary ones, in a batch for each namespace."""
+        found: dict[str, list[EnqueueRequest]] = {}
+        for request in self.requests:
+            handle = request.handle
+            handle.alias = self.targets.get(handle.jid, handle.alias)
+            found.setdefault(handle.alias, []).append(request)
+        return list(map(EnqueueBatch, found.values()))
 
     def _steps(self, client: Any) -> Steps[None]:
         job, worker = self.current.reserved, self.current.worker
@@ -142,8 +180,28 @@ def _batch(
     if transactions:
         for request in requests:
             request.handle.pending = True
-    batch = SpawnedBatch(requests, current) if requests else None
-    return batch, list(transactions)
+    if not requests:
+        return None, []
+    targets = _bind(alias, current.queue, requests)
+    return SpawnedBatch(requests, current, targets), list(transactions)
+
+
+def _bind(alias: str, queue: str, requests: Sequence[EnqueueRequest]) -> dict[str, str]:
+    """Let the records of jobs of other namespaces be in this one; return theirs by jid."""
+    targets = {}
+    for request in requests:
+        handle = request.handle
+        if handle.alias == alias:
+            continue
+        if request.key:
+            raise InvalidOption(
+                f"{handle.name} is {routing.place(handle.alias, handle.queue)} and unique, "
+                f"and a job {routing.place(alias, queue)} cannot hold its key there: spawn "
+                "it with .using(unique=None).args(…), or enqueue it with .delay()"
+            )
+        targets[handle.jid] = handle.alias
+        handle.alias = alias
+    return targets
 
 
 def _check_suits(alias: str, queue: str, job: object) -> None:
@@ -156,12 +214,11 @@ def _check_suits(alias: str, queue: str, job: object) -> None:
     if job.key:
         claims.refuse("spawn()", job.job_type, options)
     theirs = routing.namespace(options)
-    if theirs != alias:
-        instead = f": use .using(alias={alias!r}).args(…)"
+    if routing.alias_of(theirs) != routing.alias_of(alias):
         raise InvalidOption(
             f"{job.job_type.name} is {routing.place(theirs, options.queue)}, and a job "
-            f"{routing.place(alias, queue)} can spawn only where it is itself"
-            f"{routing.remedy(alias) or instead}"
+            f"{routing.place(alias, queue)} can spawn only in its alias: use "
+            f".using(alias={routing.alias_of(alias)!r}).args(…)"
         )
 
 

@@ -21,29 +21,38 @@ local STAYS = {
   depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
 }
 
--- A job that may leave: nothing here has to do with it. -> its record
+-- Why a job with this record has to stay, with the remedy; nil: nothing here has to do with it.
+local function obstacle(jid, record)
+  if STAYS[record.state] then
+    return STAYS[record.state]
+  elseif not Record.is_state(record.state) then
+    return 'has a damaged record: cancel it'
+  elseif call('EXISTS', key.dependents(jid)) == 1 then
+    return 'has dependents: move it when they are gone'
+  elseif record.elsewhere then
+    return 'stands for a job of another namespace: move that'
+  elseif record.watched then
+    return 'is awaited by jobs of other namespaces: let it end'
+  elseif record.entity then
+    return 'belongs to an entity, which stays: push its payloads there'
+  elseif record.workflow then
+    return 'belongs to a workflow, which stays: let it run, or cancel it'
+  elseif Spawned.has_unfinished(jid) or Spawned.is_awaited(jid, record.spawners) then
+    return 'has spawned jobs, or was spawned, and they have not ended: let them end'
+  elseif call('EXISTS', key.needs(jid)) == 1 then
+    return 'uses results of jobs that it depended on: let it run here'
+  end
+end
+
+-- A job that may leave. -> its record
 local function leaving(jid)
   local record = Job.read(jid, true)
   if not record then
     Errors.no_job('send.each', jid)
-  elseif STAYS[record.state] then
-    refuse(jid, STAYS[record.state])
-  elseif not Record.is_state(record.state) then
-    refuse(jid, 'has a damaged record: cancel it')
-  elseif call('EXISTS', key.dependents(jid)) == 1 then
-    refuse(jid, 'has dependents: move it when they are gone')
-  elseif record.elsewhere then
-    refuse(jid, 'stands for a job of another namespace: move that')
-  elseif record.watched then
-    refuse(jid, 'is awaited by jobs of other namespaces: let it end')
-  elseif record.entity then
-    refuse(jid, 'belongs to an entity, which stays: push its payloads there')
-  elseif record.workflow then
-    refuse(jid, 'belongs to a workflow, which stays: let it run, or cancel it')
-  elseif Spawned.has_unfinished(jid) or Spawned.is_awaited(jid, record.spawners) then
-    refuse(jid, 'has spawned jobs, or was spawned, and they have not ended: let them end')
-  elseif call('EXISTS', key.needs(jid)) == 1 then
-    refuse(jid, 'uses results of jobs that it depended on: let it run here')
+  end
+  local why = obstacle(jid, record)
+  if why then
+    refuse(jid, why)
   end
   return record
 end
@@ -159,12 +168,16 @@ local function put_of(jid, record, parcel)
   return put
 end
 
+-- The same, if it will not be refused there; raises what would be said.
+local function check(jid, record, parcel)
+  local put = put_of(jid, record, parcel)
+  PutOptions.parse('send.each', put, 1, 7, #put)
+  return put
+end
+
 -- Adds to the parcel for the entry what makes a job: the put there, and what is said beyond that.
 function Moving.add(parcel, jid, record, more)
-  local put = put_of(jid, record, parcel)
-  if parcel.checked then
-    PutOptions.parse('send.each', put, 1, 7, #put) -- It will not be refused there.
-  end
+  local put = parcel.checked and check(jid, record, parcel) or put_of(jid, record, parcel)
   put[1], put[2] = jid, parcel.queue
   parcel.more[#parcel.more + 1] = cjson.encode(more)
   parcel.bytes = parcel.bytes + #parcel.more[#parcel.more]
@@ -174,9 +187,8 @@ function Moving.add(parcel, jid, record, more)
   end
 end
 
--- Takes a job out, for the parcel.
-function Moving.send_one(jid, parcel)
-  local record = leaving(jid)
+-- Takes it out, for the parcel.
+local function send(jid, record, parcel)
   Moving.add(parcel, jid, record, more_of(jid, record, parcel))
   take_out(jid, record)
   call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
@@ -184,6 +196,37 @@ function Moving.send_one(jid, parcel)
   if parcel.bytes > ENTRY_BYTES then
     Moving.close(parcel)
   end
+end
+
+-- Takes a job out, for the parcel.
+function Moving.send_one(jid, parcel)
+  send(jid, leaving(jid), parcel)
+end
+
+-- A job whose run ends well is to go on there, with all of its retries, as it would here. -> its record; or nil, and why
+-- it cannot. Writes nothing.
+function Moving.after_run(jid, parcel)
+  local record = Job.read(jid, true)
+  record.state = 'waiting'
+  record.remaining, record.failure, record.deadline, record.scheduled = nil, nil, nil, nil
+  local why = obstacle(jid, record)
+  if why then
+    return nil, why
+  end
+  local fine, problem = pcall(check, jid, record, parcel)
+  if fine then
+    return record
+  elseif type(problem) == 'table' and problem.code then
+    return nil, 'cannot be put there: ' .. problem.text
+  end
+  error(problem, 0)
+end
+
+-- Its run has ended, and it is in nobody's hands: takes it out.
+function Moving.go_on(jid, record, parcel)
+  parcel.checked = false -- It is, by after_run.
+  send(jid, record, parcel)
+  Moving.close(parcel)
 end
 
 -- With a delay of '' the jobs stay what they are: see Rerouted.

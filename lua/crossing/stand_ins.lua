@@ -2,8 +2,8 @@
 -- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
 -- has ended. Its field `elsewhere` is the name of that namespace.
 --
--- A job of a workflow may be bound to another namespace, by its field `bound`: when its turn has come it is put there,
--- with the results that it needs, and its record here stands for it from then on.
+-- A job of a workflow, or one that a run spawns, may be bound to another namespace, by its field `bound`: when its turn
+-- has come it is put there, with the results that it needs, and its record here stands for it from then on.
 
 local floor = math.floor
 
@@ -36,23 +36,30 @@ function StandIns.coming(job, coming)
   })
 end
 
--- Makes those on which the job depends. Each is watched from now on by its namespace.
+-- Makes those on which the job depends. Each is watched from now on by its namespace; of a job that was moved from here
+-- this one knows better where it is than a handle.
 function StandIns.make(job)
   for _, jid in ipairs(job.depends or {}) do
     local place = job.stand_ins.jobs[jid]
     if place and call('EXISTS', key.job(jid)) == 0 then
       local stand_in = { jid = jid, queue = place[2], klass = place[3], data = 'null', delay = 0, open = '1' }
-      stand_in.rare, stand_in.elsewhere, stand_in.old = true, place[1], false
+      stand_in.rare, stand_in.elsewhere, stand_in.old =
+        true, call('GET', key.moved_to(jid)) or place[1], false
       PutStore.store(stand_in, '', false)
       Places.register(place[2])
-      Crossing.write(place[1], 'watch', { jid, job.stand_ins.home })
+      Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home })
     end
   end
 end
 
--- The real job has been moved here: it takes the place of what stood for it.
-function StandIns.gives_way(old)
-  return scope.arriving and not old.more.bound
+-- A job is put over what stands for it: the real one has been moved here; or it is put again for the same namespace, by
+-- a run that spawns it again.
+function StandIns.gives_way(job)
+  local bound = job.old.more.bound
+  if not job.bound then
+    return scope.arriving and not bound
+  end
+  return bound and cjson.decode(bound).namespace == cjson.decode(job.bound).namespace
 end
 
 -- It stands for another job: what would make it a job of its own is refused.

@@ -38,15 +38,28 @@ function Watchers.add(jid, name)
   call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
 end
 
+-- Where the job is, if not here; nil also if it has ended here.
+local function elsewhere(jid, state, its_elsewhere)
+  if state == 'complete' then
+    return nil
+  end
+  return its_elsewhere or not state and call('GET', key.moved_to(jid)) or nil
+end
+
 -- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
 function Watchers.watch(args, i)
   local jid, name = Arguments.name('watch', 'jid', args[i]), Arguments.name('watch', 'namespace', args[i + 1])
-  local state, elsewhere = Hash.values(key.job(jid), 'state', 'elsewhere')
-  local target = elsewhere or not state and call('GET', key.moved_to(jid))
-  if target then
+  local state, its_elsewhere = Hash.values(key.job(jid), 'state', 'elsewhere')
+  local target = elsewhere(jid, state, its_elsewhere)
+  if target == name then
+    -- It has gone to the one that asks. Either it is on its way there, before this answer, which then has no effect; or
+    -- it was there, and is no more.
+    state = nil
+  elseif target then
     Crossing.write(target, 'watch', { jid, name })
     return 0
-  elseif state and state ~= 'complete' then
+  end
+  if state and state ~= 'complete' then
     Watchers.add(jid, name)
   end
   if not state or HOW[state] then

@@ -44,9 +44,10 @@ def deliver(source: Keyed, target: Keyed, now: Any = 0, *, stay: bool = False) -
 
 def exchange(now: Any, **places: Keyed) -> None:
     """Deliver what waits in each of these namespaces for the others, until all is done."""
-    more = True
+    more, rounds = True, 0
     while more:
-        more = False
+        more, rounds = False, rounds + 1
+        assert rounds < 100, "calls go to and fro for ever"
         for source in places.values():
             for name, _, _ in source.call("crossing.due", now=now)[1]:
                 target = places[name]

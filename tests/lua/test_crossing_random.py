@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.lua.keyed import Keyed
+from tests.lua.keyed import Keyed, settlement
 
 NAMES = ("one", "two", "three")
 STEPS = 120
@@ -86,18 +86,43 @@ class Run:
     def run(self, name: str) -> None:
         place = self.places[name]
         for job in place.take(2, now=self.now):
+            if self.random.random() < 0.1:
+                self.spawn(name, job)
             how = self.random.random()
             if how < 0.8:
                 more = ("result", json.dumps(job["jid"]))
                 place.call("complete", job["jid"], job["token"], "queue", "{}", *more,
                            now=self.now)  # fmt: skip
                 self.completed.append(job["jid"])
-            elif how < 0.9:
+            elif how < 0.87:
                 args = (job["jid"], job["token"], "group", "message")
                 place.call("fail", *args, now=self.now)
+            elif how < 0.94:
+                self.move_on(name, job)
             else:
                 args = (job["jid"], "queue", job["token"])
                 place.call("retry", *args, now=self.now)
+
+    def spawn(self, name: str, job: dict[str, str]) -> None:
+        """Let a job spawn others, of this namespace and of another one."""
+        items: list[Any] = []
+        for target in (name, self.random.choice(NAMES)):
+            pairs = ["retries", 1]
+            if target != name:
+                pairs += ["bound", json.dumps({"home": name, "namespace": target})]
+            items += [self.new(name), "queue", "k", "{}", 0, len(pairs) // 2, *pairs]
+        args = (job["jid"], job["token"], "w", *items)
+        self.places[name].call("spawn", *args, now=self.now)
+
+    def move_on(self, name: str, job: dict[str, str]) -> None:
+        """Let a run end with a move to another namespace, or fail if it cannot."""
+        target = self.random.choice([other for other in NAMES if other != name])
+        end = settlement(job["jid"], job["token"], "move", "queue", 0, "[]", target)
+        refused = self.places[name].settle([end], now=self.now).refused
+        if refused:
+            assert "could end here" in refused[0][2]
+            end = settlement(job["jid"], job["token"], "fail", "group", "message")
+            assert self.places[name].settle([end], now=self.now).refused == []
 
     def cancel(self, name: str) -> None:
         if self.put:

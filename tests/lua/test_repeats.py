@@ -33,6 +33,7 @@ MUTATING: list[Call] = [
     ("settle", "w", 1, "run", "{run}", "", "unknown", 1, 600, 0, 0),
     ("settle", "w", 1, "run", "{run}", "", "crash", 3, 3, "worker-crash", "m", 0, 0),
     ("settle", "w", 1, "run", "{run}", "", "move", 2, "other", 0, 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "move", 4, "other", 0, "[]", "there", 0, 0),
     ("settle", "w2", 0, 3, 2, "queue", "side", "turns", 1),
     ("order", "w", "quiet"),
     ("stacks", "w", "text"),

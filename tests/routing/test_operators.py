@@ -13,7 +13,6 @@ from django.test import override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from django_qless import jobs
-from django_qless.conf.connections import connections
 from django_qless.monitoring import health, lag, snapshot
 from django_qless.monitoring.lag import lag_data
 from django_qless.operations.crossing import carry_all
@@ -257,17 +256,3 @@ def test_a_page_moves_a_job_elsewhere(
     assert places[MAIL].moved([jid]) == [DEFAULT]
     carry_all("default")
     assert jobs[jid].alias == DEFAULT
-
-
-def test_moves_of_many_jobs_elsewhere_are_refused_on_pages(
-    browser: Any, places: Places, handles: list[Any]
-) -> None:
-    jid = handles[1].jid
-    url = at("job/bulk/") + f"?alias={MAIL}&verb=move&queue=mail"
-    page = browser.get(url)
-    signed = page.content.decode().partition('name="run" value="')[2].partition('"')[0]
-    answer = browser.post(url, {"run": signed, "value": "q"})
-    assert answer.status_code == 409
-    assert handles[1].refresh().queue == "mail"
-    assert jobs[jid].alias == MAIL
-    assert connections[DEFAULT].queue_counts("q").waiting == 1

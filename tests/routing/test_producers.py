@@ -39,27 +39,9 @@ def second() -> None:
     """Comes after a job elsewhere."""
 
 
-@job("mail")
-def goes_on(queue: str) -> None:
-    from django_qless import current_job
-
-    running = current_job()
-    assert running is not None
-    running.move_to(queue)
-
-
 @job("report.last")
 def enqueues() -> None:
     send_welcome.delay(1)
-
-
-@job("mail")
-def spawns(queue: str) -> None:
-    from django_qless import current_job
-
-    running = current_job()
-    assert running is not None
-    running.spawn([add.using(queue=queue).args(1)])
 
 
 def test_each_way_to_enqueue_goes_to_the_namespace_of_the_queue(
@@ -340,14 +322,11 @@ def test_failed_jobs_are_revived_everywhere(places: Places) -> None:
 # What would cross is refused where it is written.
 
 
-def test_dependencies_elsewhere_by_name_or_jid_are_refused(places: Places) -> None:
+def test_dependencies_elsewhere_by_name_are_refused(places: Places) -> None:
     mail = send_welcome.delay(1)
     with pytest.raises(InvalidJob, match="first is in namespace 'default/mail'"):
         second.delay()
     assert send_welcome.using(after=mail).delay(2).refresh().state == "depends"
-    # The server of the queue has never heard of the job.
-    with pytest.raises(JobNotFound):
-        add.using(after_jids=[mail.jid]).delay(1)
     assert places.waiting("default") == [0, 0, 0]
 
 
@@ -359,20 +338,6 @@ def test_a_workflow_is_where_its_first_job_is(places: Places) -> None:
     assert flow.handle.alias == MAIL
     run_jobs()
     assert flow.handle.refresh().state == "complete"
-
-
-def test_what_a_running_job_does_elsewhere_is_refused(places: Places) -> None:
-    send_welcome.delay(1)
-    report = add.using(queue="report.x").delay(1)
-    report.move("report.y")
-    assert report.refresh().queue == "report.y"
-    goes_on.delay("default")
-    (run,) = run_jobs("mail", raise_failures=False).failures
-    assert "(move_to): its queue 'mail'" in run.message
-    spawns.delay("q")
-    (run,) = run_jobs("mail", raise_failures=False).failures
-    assert "can spawn only where it is itself" in run.message
-    assert places.waiting("q") == [0, 0, 0]
 
 
 def test_keys_and_jids_over_namespaces_are_refused(places: Places) -> None:

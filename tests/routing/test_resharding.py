@@ -259,6 +259,48 @@ def deadly(step: Any, when: str) -> Any:
     return die
 
 
+def partitions(places: Places, number: int) -> Any:
+    """Use so many partitions of the queue `events`."""
+    queues = {"events": {"partitions": number}}
+    return override_settings(
+        QLESS={"default": {"LOCATION": places.here.url, "QUEUES": queues}}
+    )
+
+
+def test_what_must_end_in_a_partition_is_named(places: Places) -> None:
+    keys = [f"k{n}" for n in range(40)]
+
+    def homes() -> dict[str, str]:
+        return {
+            key: routing.job_namespace("default", "events", key=key) for key in keys
+        }
+
+    with partitions(places, 2):
+        before = homes()
+        for key, home in before.items():
+            first = Put(f"first {key}", "events", "note", "[]", limit_key=key)
+            then = first._replace(jid=f"then {key}", depends=[first.jid])
+            places[home].put_many("", [first, then])
+        for name in {*before.values()}:
+            places[name].settle("w", [], 100, ["events"])
+    with partitions(places, 8):
+        after, out = homes(), io.StringIO()
+        with pytest.raises(CommandError, match="left where they were: events of"):
+            call_command("qless_reshard", json=True, stdout=out)
+        found = {each["namespace"]: each["stay"] for each in json.loads(out.getvalue())}
+    assert any(before[key] == after[key] for key in keys)
+    for name in {*before.values()}:
+        left = sum(before[key] == name != after[key] for key in keys)
+        assert left
+        assert found[name] == {
+            "is running: move it when its run has ended": left,
+            "waits for other jobs: move it when it is ready": left,
+        }
+    assert [stay for name, stay in found.items() if name not in before.values()] == [
+        {}
+    ] * (len(found) - 2)
+
+
 def test_four_partitions_become_eight(places: Places) -> None:
     def setting(number: int) -> dict[str, Any]:
         return {

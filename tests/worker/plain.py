@@ -70,8 +70,8 @@ class PlainEnvironment:
         self._aclient: AsyncClient | None = None
         self._threads: ThreadPoolExecutor | None = None
 
-    def check_move(self, current: Any, queue: str) -> None:
-        pass
+    def move_target(self, current: Any, queue: str) -> str:
+        return ""
 
     def has_outbox(self) -> bool:
         return False

@@ -198,6 +198,31 @@ def test_a_deliverer_that_is_killed_is_replaced(group: Namespaces) -> None:
     assert process.wait(60) == 0, group.output
 
 
+def test_a_job_moves_itself_on_though_processes_are_killed_on_its_way(
+    group: Namespaces, ledger: Ledger, gate: Gate
+) -> None:
+    process = group.start("--name", "w")
+    for name in (DEFAULT, REPORTS):
+        group.wait_for_log(f"started worker=w-{name} ")
+    jid = group.put(DEFAULT, "go_on", "report.x")
+    # Its process dies between move_to() and the end of the run: it runs again.
+    [line] = ledger.wait_until(1)
+    os.kill(int(line.split()[-1]), signal.SIGKILL)
+    ledger.wait_until(2)
+    # Its target is away when it leaves, and what delivers it dies.
+    group.away.kill()
+    gate.open()
+    group.wait_for_log("the outbox waits: namespace=default")
+    assert group.clients[DEFAULT].get(jid) is None
+    for pid in re.findall(r"sweeping outboxes.*?pid=(\d+)", group.output):
+        os.kill(int(pid), signal.SIGKILL)
+    group.away.start()
+    group.arrive(jid, REPORTS)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0, group.output
+    assert ledger.all().count("arrived report.x") == 1
+
+
 def test_a_name_that_is_wrong_is_named(group: Namespaces) -> None:
     assert group.run("--alias", "default/nothing") == os.EX_CONFIG
     assert "'default/nothing'" in group.output

@@ -80,4 +80,4 @@ def test_spawning_what_is_none(qless, work) -> None:
     work()
     one, two = handle.result()
     assert "spawn() takes what .args() returns" in one
-    assert "can spawn only where it is itself" in two
+    assert "can spawn only in its alias" in two

@@ -33,7 +33,6 @@ from django_qless.admin.views import Crumb
 from django_qless.conf import routing
 from django_qless.core import BadArgument, QlessError, ServerError, arguments
 from django_qless.core.states import IN_QUEUE
-from django_qless.exceptions import InvalidOption
 from django_qless.operations.bulk import (
     FILTERS,
     BulkRun,
@@ -70,6 +69,11 @@ FILTER_LABELS = {
     "jid": _("Job"),
 }
 
+_ELSEWHERE = _(
+    "If that queue is in another namespace, jobs that run, or have to do with others "
+    "where they are, are refused with the reason."
+)
+
 
 class BulkAction(Action):
     """Asks whether to change many jobs, changes them, shows the progress.
@@ -91,6 +95,14 @@ class BulkAction(Action):
     def texts(self) -> Texts:
         """The texts of the change."""
         return TEXTS[self.change_name]
+
+    @property
+    def note(self) -> str:
+        """The words below the question."""
+        note = str(self.texts.note or "")
+        if self.change_name == "move" and routing.is_routed(self.alias):
+            note = f"{note} {_ELSEWHERE}"
+        return note
 
     @property
     def title(self) -> str:
@@ -122,22 +134,14 @@ class BulkAction(Action):
         if not form.is_valid():
             return self.ask_with(run, form, status=400)
         fields = form.cleaned_data
-        if problem := self.problem(run, fields.get("value")):
-            form.add_error(None, problem)
-            return self.ask_with(run, form, status=409)
-        run = replace(run, value=fields.get("value"), rate=fields.get("rate"))
+        run = replace(
+            run,
+            value=fields.get("value"),
+            namespace=self.alias,
+            rate=fields.get("rate"),
+        )
         self.entry = self.start_log(run)
         return self.progress(run)
-
-    def problem(self, run: BulkRun, value: object) -> str:
-        """Return why jobs cannot be changed so, "" if they can."""
-        queue = (run.selection or {}).get("queue", "*")
-        try:
-            if self.change_name == "move":
-                routing.check_stays(self.title, self.alias, queue, str(value))
-        except InvalidOption as error:
-            return error_text(error)
-        return ""
 
     def sign(self, run: BulkRun) -> str:
         """Return a run as signed text, which only this user can send back."""
@@ -233,6 +237,7 @@ class BulkAction(Action):
         return {
             "run": run,
             "texts": self.texts,
+            "note": self.note,
             "filters": _labelled(run.selection or {}),
             "state": self.sign(run),
             "next": self.next_url(),

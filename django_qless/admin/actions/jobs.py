@@ -109,7 +109,9 @@ class JobAction(Action):
     def perform(self, fields: dict[str, Any]) -> None:
         """Make the bulk change with this verb; its value is the field of that name."""
         value = fields.get(self.verb)
-        self.require(CHANGES[self.verb].apply(self.client, [self.name], value))
+        self.require(
+            CHANGES[self.verb].apply(self.client, [self.name], value, self.alias)
+        )
 
     def require(self, each: BulkResult) -> None:
         """Raise WrongState if the server refused the change."""

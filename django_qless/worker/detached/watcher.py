@@ -319,8 +319,7 @@ class DetachedRuns:
                 return True
             if settlement.args[:1] == (failure_report.REFUSED,):
                 return True
-            message = f"The server refused {settlement.verb}: {refusal}"
-            args = failure_report.REFUSED, failure_report.truncate(message)
+            args = failure_report.refusal(settlement.verb, refusal)
             return self._send(settlement._replace(verb="fail", args=args))
         return False
 

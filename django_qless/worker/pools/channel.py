@@ -293,8 +293,7 @@ class Channel(ABC):
             return False
         if settlement.args[:1] == (failure_report.REFUSED,):
             return False
-        message = failure_report.truncate(f"The server refused {verb}: {text}")
-        args = failure_report.REFUSED, message
+        args = failure_report.refusal(verb, text)
         failure = settlement._replace(verb="fail", args=args)
         self.buffer.outcomes.append(outcome._replace(settlement=failure))
         return True

@@ -30,6 +30,19 @@ def stay(name: str) -> None:
 
 
 @job
+def go_on(queue: str) -> None:
+    """Move on into this queue, and stay until the gate is open."""
+    running = current_job()
+    assert running is not None
+    if running.queue == queue:
+        tell("arrived", queue)
+        return
+    running.move_to(queue)
+    tell("running", queue, os.getpid())
+    wait_at(os.environ["GATE"])
+
+
+@job
 async def stay_awake(name: str) -> None:
     """Stay, without blocking the event loop."""
     tell("running", name, os.getpid())

@@ -1,0 +1,65 @@
+"""Where a job is that another namespace asks about, after it was moved to and fro."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lua.keyed import Keyed
+from tests.lua.test_crossing import exchange, put_after
+
+
+@pytest.fixture
+def mail(keyed: Keyed) -> Keyed:
+    return Keyed(keyed.core.with_prefix("mail:"))
+
+
+@pytest.fixture
+def away(keyed: Keyed) -> Keyed:
+    return Keyed(keyed.core.with_prefix("away:"))
+
+
+def complete(place: Keyed, now: int) -> None:
+    [job] = place.take(now=now)
+    place.call("complete", job["jid"], job["token"], "queue", "{}", now=now)
+
+
+def test_what_was_moved_here_and_is_gone_is_not_looked_for_for_ever(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    keyed.call("config.set", "jobs-history-count", 0, now=0)
+    mail.put("real", 1)
+    mail.call("send.each", "home", "queue", 0, "real", now=2)
+    exchange(3, home=keyed, mail=mail)
+    complete(keyed, 4)
+    assert keyed.call("get", "real", now=5) is None
+    # By an old handle, which says that it is there.
+    put_after(keyed, "a", "real", 5, on_failure="run")
+    exchange(6, home=keyed, mail=mail)
+    assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
+
+
+def test_what_is_on_its_way_here_is_awaited(keyed: Keyed, mail: Keyed) -> None:
+    mail.put("real", 1)
+    mail.call("send.each", "home", "queue", 0, "real", now=2)
+    put_after(keyed, "a", "real", 3)
+    exchange(4, home=keyed, mail=mail)
+    assert keyed.job("a", 5)["state"] == "depends"
+    complete(keyed, 6)
+    assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
+
+
+def test_what_was_moved_on_from_here_is_found(
+    keyed: Keyed, mail: Keyed, away: Keyed
+) -> None:
+    places = {"home": keyed, "mail": mail, "away": away}
+    mail.put("real", 1)
+    mail.call("send.each", "home", "queue", 0, "real", now=2)
+    exchange(3, **places)
+    keyed.call("send.each", "away", "queue", 0, "real", now=4)
+    exchange(5, **places)
+    put_after(keyed, "a", "real", 6)
+    exchange(7, **places)
+    assert keyed.job("a", 8)["state"] == "depends"
+    complete(away, 9)
+    exchange(10, **places)
+    assert [job["jid"] for job in keyed.take(now=11)] == ["a"]
