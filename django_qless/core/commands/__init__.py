@@ -15,12 +15,14 @@ from .put import PutCommands
 from .queues import QueueCommands
 from .recurring import R, RecurringCommands
 from .schedules import ScheduleCommands
+from .settle import SettleCommands
 from .worker import WorkerCommands
 from .workflows import WorkflowCommands
 
 
 class Commands(
     PutCommands,
+    SettleCommands,
     WorkerCommands[J],
     JobCommands[J],
     BulkCommands,
