@@ -13,6 +13,18 @@ from .retry import TABLE
 SEALED = '"qless:'
 
 
+# The numbers of arguments that each verb takes.
+VERBS: dict[str, tuple[int, ...]] = {
+    "complete": (0, 2, 3),
+    "fail": (2,),
+    "retry": (3,),
+    "release": (1,),
+    "unknown": (1,),
+    "crash": (3,),
+    "move": (2, 3),
+}
+
+
 class Reserved(NamedTuple):
     """A job that was handed out. data, tags and context are unparsed JSON texts.
 

@@ -11,18 +11,7 @@ from .. import arguments, protocol
 from ..exceptions import BadArgument
 from ..protocol import Argument, Packed, pack
 from ..request import Command, CommandSequence, command
-from ..settle import Exhausted, Refused, Reserved, Settled, Settlement
-
-# The numbers of arguments that each verb takes.
-VERBS: dict[str, tuple[int, ...]] = {
-    "complete": (0, 2, 3),
-    "fail": (2,),
-    "retry": (3,),
-    "release": (1,),
-    "unknown": (1,),
-    "crash": (3,),
-    "move": (2, 3),
-}
+from ..settle import VERBS, Exhausted, Refused, Reserved, Settled, Settlement
 
 
 class SettleCommands:
