@@ -47,7 +47,7 @@ from django_qless.checks.jobs import (
 from django_qless.checks.messages import caution, error
 from django_qless.checks.outbox import check_outbox
 from django_qless.checks.schedules import check_schedules
-from django_qless.conf import monitoring, schema
+from django_qless.conf import monitoring, schema, validation
 from django_qless.conf.connection_factory import (
     Factory,
     factory_for,
@@ -190,12 +190,12 @@ def _problems() -> Iterator[Problem]:
     value = getattr(settings, "QLESS", None)
     if value is None:
         return
-    wrong = list(schema.validate_setting(value))
+    wrong = list(validation.validate_setting(value))
     yield from wrong
     if isinstance(value, Mapping):
         for name, options in value.items():
             if isinstance(options, Mapping):
-                yield from schema.validate_alias(name, options, value)
+                yield from validation.validate_alias(name, options, value)
 
 
 def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:

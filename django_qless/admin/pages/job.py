@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django_qless import models
 from django_qless.admin import elsewhere, formatting, permissions
 from django_qless.admin.actions import jobs as actions
+from django_qless.admin.actions.job_dependencies import CancelJob, UndependJob
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components import history, payload
 from django_qless.admin.components.audit_log import audit_entries
@@ -40,9 +41,7 @@ ENTRIES = 100
 BY_STATE: dict[str, tuple[type[actions.JobAction], ...]] = {
     "waiting": (actions.MoveJob, actions.ChangePriority, EditJob),
     "scheduled": (actions.RunJob, actions.MoveJob, actions.ChangePriority, EditJob),
-    "depends": (
-        *(actions.UndependJob, actions.MoveJob, actions.ChangePriority, EditJob),
-    ),
+    "depends": (*(UndependJob, actions.MoveJob, actions.ChangePriority, EditJob),),
     "running": (actions.TimeOutJob, actions.MoveJob, EditJob),
     "stalled": (actions.TimeOutJob, actions.MoveJob, EditJob),
     "failed": (actions.RetryJob, EditJob, actions.MoveJob),
@@ -147,7 +146,7 @@ class JobPage(_JobPage):
         elif not self.may.data or (canceled and canceled.left_out):
             offered.remove(EditJob)
         if brief.state not in ("complete", "canceled"):
-            offered.append(actions.CancelJob)  # At the end, away from the rest.
+            offered.append(CancelJob)  # At the end, away from the rest.
         return [
             {
                 "label": action.label,

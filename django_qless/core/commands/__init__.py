@@ -16,6 +16,7 @@ from .queues import QueueCommands
 from .recurring import R, RecurringCommands
 from .schedules import ScheduleCommands
 from .settle import SettleCommands
+from .statistics import StatisticsCommands
 from .worker import WorkerCommands
 from .workflows import WorkflowCommands
 
@@ -28,6 +29,7 @@ class Commands(
     BulkCommands,
     PageCommands[J],
     QueueCommands[J],
+    StatisticsCommands,
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,
