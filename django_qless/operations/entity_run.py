@@ -133,13 +133,17 @@ class EntityRun:
     def _kill(self, client: Any) -> Steps[EntityRun]:
         """Kill as many as one call can: one of many payloads takes several steps."""
         names = yield from self._listed(client, "retrying")
-        before = yield from _waiting(client, self.queue, names)
-        if not before or not (yield client.kill_entities(self.queue, before)):
-            return replace(self, finished=True)
-        after = yield from _waiting(client, self.queue, before)
-        is_chosen = self.entities is not None
-        run = self._with(len(before) - len(after), finished=is_chosen and not after)
-        return replace(run, entities=after) if is_chosen else run
+        part, left = names[:MOST_ENTITIES], names[MOST_ENTITIES:]
+        before = yield from _waiting(client, self.queue, part)
+        if before and (yield client.kill_entities(self.queue, before)):
+            after = yield from _waiting(client, self.queue, before)
+            left = after + left
+            run = self._with(len(before) - len(after), finished=False)
+        else:
+            run = self._with(0, finished=True)
+        if self.entities is not None:
+            run = replace(run, entities=left, finished=not left)
+        return run
 
     def _bring_back(self, client: Any) -> Steps[EntityRun]:
         names = yield from self._listed(client, "dead-ids")

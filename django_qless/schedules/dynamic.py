@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 # enqueues the jobs.
 _CHANGEABLE = ("queue", "priority", "tags", "on_commit", "alias")
 _CHANGEABLE_IN_CORE = ("retries", "expires", *TRAVELLING)
+_WHEN = ("every", "cron", "timezone", "offset", "missed")
 
 
 class ScheduleTarget(NamedTuple):
@@ -197,12 +198,7 @@ def setting(
             else None,
         }
     _check_sendable(target, definition)
-    transactions = _open_transactions(target, options)
-    return ScheduleChange(
-        *(target, home, definition),
-        pending=bool(transactions),
-        outbox=dispatch.uses_outbox(options.on_commit, options.alias),
-    ), transactions
+    return _change(target, options, definition)
 
 
 def removal(
@@ -210,23 +206,26 @@ def removal(
 ) -> tuple[ScheduleChange, Sequence[str]]:
     """Return the change that ends a schedule, and the databases whose commit it awaits."""
     _check_namespace(target.job_type, options)
-    transactions = _open_transactions(target, options)
-    return ScheduleChange(
-        *(target, target.home(options), None),
+    return _change(target, options, None)
+
+
+def _change(
+    target: ScheduleTarget, options: Options, definition: Mapping[str, Any] | None
+) -> tuple[ScheduleChange, Sequence[str]]:
+    """Return a change, and the databases whose commit it awaits."""
+    of_row = []
+    if target.row is not None:
+        of_row = [write_database(target.row, target.job_type.model)]
+    databases = dispatch.commit_databases(options.on_commit, *of_row)
+    whose, transactions = target.job_type.name, list[str]()
+    if databases:
+        transactions = dispatch.open_transactions(whose, databases)
+    change = ScheduleChange(
+        *(target, target.home(options), definition),
         pending=bool(transactions),
         outbox=dispatch.uses_outbox(options.on_commit, options.alias),
-    ), transactions
-
-
-def _open_transactions(target: ScheduleTarget, options: Options) -> Sequence[str]:
-    databases = dispatch.commit_databases(options.on_commit)
-    if target.row is not None:
-        owner: type[Model] = target.job_type.model
-        database = write_database(target.row, owner)
-        databases = dispatch.commit_databases(options.on_commit, database)
-    if not databases:
-        return ()
-    return dispatch.open_transactions(target.job_type.name, databases)
+    )
+    return change, transactions
 
 
 def _check_sendable(target: ScheduleTarget, definition: Mapping[str, Any]) -> None:
@@ -305,13 +304,8 @@ class RecurMethods:
 
         Waits for a commit as `delay` does. Raises InvalidOption.
         """
-        given = {
-            "every": every,
-            "cron": cron,
-            "timezone": timezone,
-            "offset": offset,
-            "missed": missed,
-        }
+        when = (every, cron, timezone, offset, missed)
+        given = dict(zip(_WHEN, when, strict=True))
         return self._recur(args, kwargs, given, key)
 
     async def arecur(
@@ -326,13 +320,8 @@ class RecurMethods:
         **kwargs: Any,
     ) -> RecurringHandle:
         """Asynchronous version of `recur`."""
-        given = {
-            "every": every,
-            "cron": cron,
-            "timezone": timezone,
-            "offset": offset,
-            "missed": missed,
-        }
+        when = (every, cron, timezone, offset, missed)
+        given = dict(zip(_WHEN, when, strict=True))
         if dispatch.uses_outbox(self.options.on_commit, self.options.alias):
             # In the thread that may have the transaction.
             return await sync_to_async(self._recur)(args, kwargs, given, key)

@@ -212,7 +212,7 @@ class JobPage(_JobPage):
             "context": head(payload.pretty_value(payload.readable_context(job.context)))
             if job.context
             else None,
-            "result": payload.result(job, found.result, found.result_ttl, self),
+            "result": payload.result(job, found.result, found.result_ttl),
         }
         if job.failure is not None:
             # The end of a traceback tells most.
