@@ -7,12 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core.arguments import MOST_JOBS
-from django_qless.management.base import (
-    integer,
-    megabytes,
-    positive_seconds,
-    seconds,
-)
+from django_qless.management.base import integer, megabytes, positive_seconds, seconds
 from django_qless.management.partitions import add_partition_option
 from django_qless.management.reload import TRIAL
 from django_qless.worker.options import BATCH, BLOCK_LIMIT, SHUTDOWN_TIMEOUT

@@ -217,9 +217,7 @@ def _change(
     if target.row is not None:
         of_row = [write_database(target.row, target.job_type.model)]
     databases = dispatch.commit_databases(options.on_commit, *of_row)
-    whose, transactions = target.job_type.name, list[str]()
-    if databases:
-        transactions = dispatch.open_transactions(whose, databases)
+    transactions = dispatch.open_transactions(target.job_type.name, databases)
     change = ScheduleChange(
         *(target, target.home(options), definition),
         pending=bool(transactions),

@@ -23,11 +23,7 @@ from django_qless.admin.views import Crumb, Missing, Page
 from django_qless.core import Job, JobView
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
-from django_qless.job_types.redaction import (
-    may_show_output,
-    may_show_result,
-    redact,
-)
+from django_qless.job_types.redaction import may_show_output, may_show_result, redact
 from django_qless.job_types.registry import options_of
 
 if TYPE_CHECKING:
