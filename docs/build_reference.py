@@ -144,7 +144,7 @@ ELSEWHERE = {
     """,
 )
 def settings() -> Iterator[str]:
-    from django_qless.conf import schema, setting_checks
+    from django_qless.conf import schema, setting_checks, validation
     from django_qless.core.options import OPTIONS
 
     yield "## Keys of an alias"
@@ -152,7 +152,7 @@ def settings() -> Iterator[str]:
     fields = field_docs(schema.Alias)
     docs = {row.name: fields[name][1] for name, row in schema.ATTRIBUTES.items()}
     rows = []
-    for row in schema.KEYS:
+    for row in validation.KEYS:
         text = docs[row.name] if row.name in docs else ELSEWHERE[row.name]
         rows.append((code(f'"{row.name}"'), text, code(f"django_qless.{row.number}")))
     yield from table(("key", "meaning", "its check"), rows)

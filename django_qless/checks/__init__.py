@@ -29,8 +29,7 @@ from importlib.metadata import version
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
-from django.core.checks import Warning as Caution
+from django.core.checks import CheckMessage, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
 
@@ -45,9 +44,10 @@ from django_qless.checks.jobs import (
     no_middleware,
     no_should_run,
 )
+from django_qless.checks.messages import caution, error
 from django_qless.checks.outbox import check_outbox
 from django_qless.checks.schedules import check_schedules
-from django_qless.conf import monitoring, schema
+from django_qless.conf import monitoring, schema, validation
 from django_qless.conf.connection_factory import (
     Factory,
     factory_for,
@@ -71,11 +71,11 @@ def check_context(**kwargs: Any) -> list[CheckMessage]:
     except ImproperlyConfigured:
         return []  # E001 and its siblings say so
     return [
-        Error(
+        error(
+            "E025",
             f"QLESS[{alias.name!r}]: CONTEXT: {text}",
-            hint="A propagator is a class, an object or a module with capture() and "
+            "A propagator is a class, an object or a module with capture() and "
             "restore(value).",
-            id="django_qless.E025",
         )
         for alias in aliases
         for text in _context_problems(alias)
@@ -100,10 +100,10 @@ def check_redis_py(**kwargs: Any) -> list[CheckMessage]:
     if version("redis") != "8.0.0":
         return []
     return [
-        Error(
+        error(
+            "E017",
             "redis-py 8.0.0 mishandles Unix sockets and asyncio.",
-            hint="Install 8.0.1 or later: pip install -U redis",
-            id="django_qless.E017",
+            "Install 8.0.1 or later: pip install -U redis",
         )
     ]
 
@@ -111,13 +111,12 @@ def check_redis_py(**kwargs: Any) -> list[CheckMessage]:
 def check_monitoring(**kwargs: Any) -> list[CheckMessage]:
     """Check the token of the URLs for machines."""
     found: list[CheckMessage] = [
-        _error(each.number, each.text, each.hint)
-        for each in monitoring.token_problems()
+        error(each.number, each.text, each.hint) for each in monitoring.token_problems()
     ]
     if not found and not monitoring.tokens() and _has_urls():
         text = "django_qless.urls is included, but answers 404 without a token."
         hint = f"Set {monitoring.NAME}. {monitoring.REMEDY}"
-        found.append(Caution(text, hint=hint, id="django_qless.W010"))
+        found.append(caution("W010", text, hint))
     return found
 
 
@@ -140,18 +139,18 @@ def check_deployment(**kwargs: Any) -> list[CheckMessage]:
         alias = conf.alias(name)
         if alias.implied:
             messages.append(
-                Caution(
+                caution(
+                    "W002",
                     f"QLESS[{name!r}] names no server, so nothing can be enqueued.",
-                    hint=schema.REMEDY,
-                    id="django_qless.W002",
+                    schema.REMEDY,
                 )
             )
         elif alias.embedded:
             messages.append(
-                Caution(
+                caution(
+                    "W003",
                     f"QLESS[{name!r}] is EMBEDDED, which is made for development.",
-                    hint=f"Run a Redis or Valkey server. {schema.REMEDY}",
-                    id="django_qless.W003",
+                    f"Run a Redis or Valkey server. {schema.REMEDY}",
                 )
             )
     return messages
@@ -159,25 +158,19 @@ def check_deployment(**kwargs: Any) -> list[CheckMessage]:
 
 def register_checks() -> None:
     """Make Django run these checks."""
-    register(check_settings, TAG)
-    register(check_redis_py, TAG)
-    register(check_monitoring, TAG)
-    register(check_modules, TAG)
-    register(check_middleware, TAG)
-    register(check_jobs, TAG)
-    register(check_options, TAG)
-    register(check_queues_of_detached, TAG)
-    register(check_queues_of_entities, TAG)
-    register(check_context, TAG)
-    register(check_schedules, TAG)
-    register(check_outbox, TAG)
+    for check in (
+        *(check_settings, check_redis_py, check_monitoring, check_modules),
+        *(check_middleware, check_jobs, check_options, check_queues_of_detached),
+        *(check_queues_of_entities, check_context, check_schedules, check_outbox),
+    ):
+        register(check, TAG)
     register(check_deployment, TAG, Tags.security, deploy=True)
 
 
 def _settings_messages() -> Iterator[CheckMessage]:
     wrong = list(_problems())
     for problem in wrong:
-        yield _error(problem.number, problem.text, problem.hint)
+        yield error(problem.number, problem.text, problem.hint)
     if wrong:
         return
     factories: dict[str, Factory] = {}
@@ -187,8 +180,8 @@ def _settings_messages() -> Iterator[CheckMessage]:
         try:
             if not alias.implied:
                 factories[name] = factory_for(alias)
-        except ImproperlyConfigured as error:
-            yield _error("E006", f"QLESS[{name!r}]: {error}", None)
+        except ImproperlyConfigured as problem:
+            yield error("E006", f"QLESS[{name!r}]: {problem}")
     yield from _same_namespace(factories)
     yield from _shared_with_cache(factories)
 
@@ -197,26 +190,22 @@ def _problems() -> Iterator[Problem]:
     value = getattr(settings, "QLESS", None)
     if value is None:
         return
-    wrong = list(schema.validate_setting(value))
+    wrong = list(validation.validate_setting(value))
     yield from wrong
     if isinstance(value, Mapping):
         for name, options in value.items():
             if isinstance(options, Mapping):
-                yield from schema.validate_alias(name, options, value)
-
-
-def _error(number: str, text: str, hint: str | None) -> Error:
-    return Error(text, hint=hint, id=f"django_qless.{number}")
+                yield from validation.validate_alias(name, options, value)
 
 
 def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:
     for name in alias.middleware:
         if trouble := no_middleware(name):
             text = f"QLESS[{alias.name!r}]: MIDDLEWARE: {trouble}"
-            yield _error("E013", text, "Check the spelling.")
+            yield error("E013", text, "Check the spelling.")
     if trouble := no_should_run(alias.should_run):
         text = f"QLESS[{alias.name!r}]: SHOULD_RUN: {trouble}"
-        yield _error("E050", text, "Check the spelling.")
+        yield error("E050", text, "Check the spelling.")
 
 
 def _same_namespace(
@@ -227,7 +216,7 @@ def _same_namespace(
         namespace = (*factory.database, conf.alias(name).prefix)
         first = seen.setdefault(namespace, name)
         if first != name:
-            yield _error(
+            yield error(
                 "E015",
                 f"QLESS[{first!r}] and QLESS[{name!r}] are one namespace: the same "
                 "database with the same PREFIX.",
@@ -242,14 +231,12 @@ def _shared_with_cache(
     for name, factory in factories.items():
         for cache, database in caches.items():
             if database == factory.database:
-                yield Caution(
+                yield caution(
+                    "W001",
                     f"QLESS[{name!r}] shares its database with the cache {cache!r}: "
                     "cache.clear() would delete every job.",
-                    hint=(
-                        'Give the queue its own database: "DB": 1 beside CACHE, or '
-                        "another number at the end of LOCATION."
-                    ),
-                    id="django_qless.W001",
+                    'Give the queue its own database: "DB": 1 beside CACHE, or '
+                    "another number at the end of LOCATION.",
                 )
 
 

@@ -24,16 +24,16 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
-from django.core.checks import Warning as Caution
+from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models.base import ModelBase
 from django.utils.module_loading import import_string
 
 from django_qless import conf
+from django_qless.checks.messages import caution, error
 from django_qless.conf import routing
 from django_qless.declare import method
 from django_qless.declare.function import JobFunction
@@ -48,17 +48,14 @@ from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import at, location_of
 from django_qless.job_types.validation import why_unbound
 
-if TYPE_CHECKING:
-    pass
-
 
 def check_modules(**kwargs: Any) -> list[CheckMessage]:
     """Import the modules of jobs, as a worker does at its start."""
     return [
-        Error(
+        error(
+            "E016",
             f"The module {failure.module} cannot be imported: {failure.error!r}",
-            hint="A worker would not start either.",
-            id="django_qless.E016",
+            "A worker would not start either.",
         )
         for failure in discovery.import_failures()
     ]
@@ -67,10 +64,10 @@ def check_modules(**kwargs: Any) -> list[CheckMessage]:
 def check_middleware(**kwargs: Any) -> list[CheckMessage]:
     """Import the middleware of jobs that name their own."""
     return [
-        Error(
+        error(
+            "E018",
             f"{job_type.name}{at(job_type.function)}: middleware: {trouble}",
-            hint="Check the spelling.",
-            id="django_qless.E018",
+            "Check the spelling.",
         )
         for job_type in registry
         for name in job_type.options.middleware
@@ -103,12 +100,12 @@ def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
         others = [each for each in job_types if not each.options.detached]
         if detached and others:
             messages.append(
-                Caution(
+                caution(
+                    "W008",
                     f"The queue {queue!r} has detached jobs, such as "
                     f"{detached[0].name}, and others, such as {others[0].name}: a host "
                     "that runs as many detached jobs as it may takes nothing from it.",
-                    hint="Give detached jobs a separate queue.",
-                    id="django_qless.W008",
+                    "Give detached jobs a separate queue.",
                 )
             )
     return messages
@@ -126,12 +123,12 @@ def check_queues_of_entities(**kwargs: Any) -> list[CheckMessage]:
         owner = owners.setdefault((alias, options.queue), job_type)
         if owner is not job_type:
             messages.append(
-                Error(
+                error(
+                    "E056",
                     f"{location_of(job_type.function)}: {job_type.name} has entities in "
                     f"the queue {options.queue!r}, and so has {owner.name}: what is "
                     "pushed to the second of them would be refused.",
-                    hint="Give each job with entity=True a separate queue.",
-                    id="django_qless.E056",
+                    "Give each job with entity=True a separate queue.",
                 )
             )
     return messages
@@ -141,12 +138,12 @@ def _after() -> Iterator[CheckMessage]:
     for job_type in registry:
         try:
             check_after(job_type)
-        except InvalidJob as error:
-            yield Error(
-                str(error),
-                hint="A name in after= is that of another job of the same model or "
+        except InvalidJob as wrong:
+            yield error(
+                "E019",
+                str(wrong),
+                "A name in after= is that of another job of the same model or "
                 "module, or the full name of a job.",
-                id="django_qless.E019",
             )
 
 
@@ -158,10 +155,10 @@ def _hidden() -> Iterator[CheckMessage]:
         found = getattr(module, function.__qualname__, None)
         hidden = method.hidden_in(found) if callable(found) else None
         if hidden is not None and hidden.declaration.function is function:
-            yield Error(
+            yield error(
+                "E020",
                 f"{location_of(function)}: {job_type.name} {method.HIDDEN}.",
-                hint="The decorators below @job are run by the worker, too.",
-                id="django_qless.E020",
+                "The decorators below @job are run by the worker, too.",
             )
 
 
@@ -172,12 +169,12 @@ def _replaced() -> Iterator[CheckMessage]:
             found, JobFunction
         ):
             kind = type(found).__name__
-            yield Error(
+            yield error(
+                "E021",
                 f"{location_of(job_type.function)}: {job_type.name} cannot be enqueued: "
                 f"{model._meta.label}.{attribute} has become something else (a {kind}).",
-                hint="Has a relation to this model the related_name "
+                "Has a relation to this model the related_name "
                 f"{attribute!r}? Call one of them otherwise.",
-                id="django_qless.E021",
             )
 
 
@@ -190,18 +187,17 @@ def _without_model() -> Iterator[CheckMessage]:
             continue
         if owner is None and declaration.schedule is not None:
             # The first .delay() tells it of others; a schedule has none.
-            yield Caution(
-                f"{whose}, nor by its schedule: it {why_unbound(function)}.",
-                id="django_qless.W004",
+            yield caution(
+                "W004", f"{whose}, nor by its schedule: it {why_unbound(function)}."
             )
         # An abstract model or a mixin may be there for other projects.
         elif owner and not isinstance(owner, ModelBase) and not owner.__subclasses__():
-            yield Caution(
+            yield caution(
+                "W004",
                 f"{whose}: no model has it, so there is nothing on which a worker could "
                 "call it.",
-                hint="Jobs can be functions, static methods, methods of models, and "
+                "Jobs can be functions, static methods, methods of models, and "
                 "classes.",
-                id="django_qless.W004",
             )
 
 
@@ -209,10 +205,10 @@ def _undiscovered() -> Iterator[CheckMessage]:
     for job_type in registry:
         reason = discovery.why_undiscovered(job_type)
         if reason:
-            yield Caution(
+            yield caution(
+                "W005",
                 f"{location_of(job_type.function)}: {job_type.name}: {reason}.",
-                hint="The setting QLESS_MODULES names other modules to import.",
-                id="django_qless.W005",
+                "The setting QLESS_MODULES names other modules to import.",
             )
 
 
@@ -224,58 +220,48 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
     for option in ("retry_on", "fail_on"):
         for each in getattr(options, option):
             if isinstance(each, str) and (trouble := _no_exception(each)):
-                yield Error(
-                    f"{whose}: {option}: {trouble}",
-                    hint="Check the spelling.",
-                    id="django_qless.E026",
+                yield error(
+                    "E026", f"{whose}: {option}: {trouble}", "Check the spelling."
                 )
     if trouble := no_should_run(options.should_run):
-        yield Error(
-            f"{whose}: should_run: {trouble}",
-            hint="Check the spelling.",
-            id="django_qless.E051",
-        )
+        yield error("E051", f"{whose}: should_run: {trouble}", "Check the spelling.")
     database = options.on_commit
     if isinstance(database, str) and database != dispatch.OUTBOX:
         [database] = dispatch.commit_databases(database)
     else:
         database = None
     if database is not None and database not in settings.DATABASES:
-        yield Error(
+        yield error(
+            "E027",
             f"{whose}: on_commit={options.on_commit!r} is not in DATABASES.",
-            hint=f"There are: {', '.join(settings.DATABASES)}.",
-            id="django_qless.E027",
+            f"There are: {', '.join(settings.DATABASES)}.",
         )
     if options.alias not in _aliases(options.alias):
-        yield Error(
+        yield error(
+            "E028",
             f"{whose}: alias={options.alias!r} is not in QLESS.",
-            hint=f"There are: {', '.join(_aliases(options.alias))}.",
-            id="django_qless.E028",
+            f"There are: {', '.join(_aliases(options.alias))}.",
         )
     elif trouble := _routed_elsewhere(options):
-        yield Error(
+        yield error(
+            "E049",
             f"{whose}: {trouble}",
-            hint="An alias with NAMESPACES finds the namespace by itself.",
-            id="django_qless.E049",
+            "An alias with NAMESPACES finds the namespace by itself.",
         )
     elif options.encrypt and not _keys(options.alias):
-        yield Error(
+        yield error(
+            "E055",
             f"{whose}: encrypt=True, but QLESS[{options.alias!r}] has no ENCRYPTION_KEYS.",
-            hint="Make one with cryptography.fernet.Fernet.generate_key().",
-            id="django_qless.E055",
+            "Make one with cryptography.fernet.Fernet.generate_key().",
         )
     elif problem := split_problem(options):
-        yield Error(
-            f"{whose}: {problem}.",
-            hint="Or leave one of the two keys out.",
-            id="django_qless.E064",
-        )
+        yield error("E064", f"{whose}: {problem}.", "Or leave one of the two keys out.")
     if callable(options.unique) and (trouble := _mismatch(job_type, options.unique)):
-        yield Error(
+        yield error(
+            "E029",
             f"{whose}: unique={options.unique!r} is called with the job's arguments, "
             f"and does not take all that the job takes: {trouble}.",
-            hint="Give it the parameters of the job; a method's first is the instance.",
-            id="django_qless.E029",
+            "Give it the parameters of the job; a method's first is the instance.",
         )
 
 

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, DatabaseError
 from django.db import connections as databases
 
 from django_qless import conf
+from django_qless.checks.messages import error
 from django_qless.conf import routing
 from django_qless.enqueue import dispatch
 from django_qless.job_types import discovery
@@ -33,21 +34,21 @@ def check_outbox(**kwargs: Any) -> list[CheckMessage]:
     messages: list[CheckMessage] = []
     if dispatch.OUTBOX in settings.DATABASES:
         messages.append(
-            Error(
+            error(
+                "E063",
                 'DATABASES has a database "outbox": on_commit="outbox" means the outbox of '
                 "the default one.",
-                hint="Give the database another name, or write on_commit="
+                "Give the database another name, or write on_commit="
                 '"outbox:outbox" for its outbox.',
-                id="django_qless.E063",
             )
         )
     user = next(_users(), None)
     if user and not tables.is_installed():
         messages.append(
-            Error(
+            error(
+                "E060",
                 f"{user} uses the outbox, and {tables.APP} is not installed.",
-                hint=tables.REMEDY,
-                id="django_qless.E060",
+                tables.REMEDY,
             )
         )
     return messages

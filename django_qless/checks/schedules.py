@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.checks import CheckMessage, Error
 
+from django_qless.checks.messages import error
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types import discovery
 from django_qless.job_types.registry import JobType, registry
@@ -43,11 +44,11 @@ def check_schedules(**kwargs: Any) -> list[CheckMessage]:
 def _fit(job_type: JobType) -> Iterator[CheckMessage]:
     try:
         checked_schedule(job_type.schedule, job_type.binding, job_type.function)
-    except InvalidJob as error:
-        yield Error(
-            f"{error.detail.rstrip('.')}{at(job_type.function)}.",
-            hint="A worker leaves this schedule out.",
-            id="django_qless.E031",
+    except InvalidJob as wrong:
+        yield error(
+            "E031",
+            f"{wrong.detail.rstrip('.')}{at(job_type.function)}.",
+            "A worker leaves this schedule out.",
         )
 
 
@@ -87,19 +88,19 @@ def _rows(job_type: JobType) -> Iterator[CheckMessage]:
 def _name(job_type: JobType) -> Iterator[CheckMessage]:
     size = len(job_type.name.encode())
     if size > MAX_ID_BYTES:
-        yield Error(
+        yield error(
+            "E032",
             f"{job_type.name}{at(job_type.function)}: this name takes {size} bytes, and "
             f"that of a job that recurs at most {MAX_ID_BYTES}.",
-            hint="Give it a shorter name=.",
-            id="django_qless.E032",
+            "Give it a shorter name=.",
         )
 
 
 def _rows_error(job_type: JobType, text: str, hint: str) -> Error:
-    return Error(
+    return error(
+        "E030",
         f"{job_type.name}{at(job_type.function)}: rows: {text}.",
-        hint=hint or 'For example rows="all", or a function that takes the model.',
-        id="django_qless.E030",
+        hint or 'For example rows="all", or a function that takes the model.',
     )
 
 

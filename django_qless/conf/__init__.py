@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from django_qless.conf import in_tests, namespaces, schema
+from django_qless.conf import in_tests, namespaces, schema, validation
 from django_qless.conf.schema import Alias as Alias
 
 DEFAULT_ALIAS = "default"
@@ -43,7 +43,7 @@ def raw_setting() -> Mapping[str, Mapping[str, Any]]:
     value = getattr(settings, "QLESS", None)
     if value is None:
         return {DEFAULT_ALIAS: {}}
-    for problem in schema.validate_setting(value):
+    for problem in validation.validate_setting(value):
         raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
     return value  # type: ignore[no-any-return]
 
@@ -65,7 +65,7 @@ def alias(name: str = DEFAULT_ALIAS) -> Alias:
             )
         member = aliases[name]
         own = value[member.alias]
-        for problem in schema.validate_alias(member.alias, own, value):
+        for problem in validation.validate_alias(member.alias, own, value):
             raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
         found = _read[name] = _parsed(name, member.options)
     return found

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from django_qless import conf
 from django_qless.conf.connections import connections
 from django_qless.core.options import known
 
 MARKER = "declared"
+
+Origin = Literal["operator", "settings", "default"]
 
 #: What declares further options of an alias, beside QUEUES and CONFIG.
 sources: list[Callable[[str], Mapping[str, str]]] = []
@@ -86,15 +88,33 @@ def reset(options: Sequence[str], alias: str = conf.DEFAULT_ALIAS) -> None:
 
 def operator_overrides(alias: str = conf.DEFAULT_ALIAS) -> set[str]:
     """Return the names of the options that were set otherwise than declared."""
-    client = connections[alias]
-    ours: dict[str, str] = json.loads(client.config_get(MARKER) or "{}")
+    values = connections[alias].config_all()
+    applied = applied_options(values)
     return {
         option
-        for option, value in client.config_all().items()
-        if isinstance(value, str)
-        and option != MARKER
-        and value not in (ours.get(option), default_of(option))
+        for option in values.keys() - {MARKER}
+        if origin_of(option, values, applied) == "operator"
     }
+
+
+def applied_options(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that were applied last; `values` is the reply of config_all()."""
+    try:
+        applied = json.loads(values.get(MARKER) or "{}")
+    except ValueError:
+        return {}
+    return applied if isinstance(applied, dict) else {}
+
+
+def origin_of(
+    option: str, values: Mapping[str, Any], applied: Mapping[str, str]
+) -> Origin:
+    """Return what has set an option: an operator, the settings, or nothing."""
+    # Values that are set are texts; the core's defaults are numbers, except for one.
+    value = values.get(option)
+    if not isinstance(value, str) or value == default_of(option):
+        return "default"
+    return "settings" if value == applied.get(option) else "operator"
 
 
 def default_of(option: str) -> str | int | None:

@@ -18,9 +18,7 @@ from django.core.cache import InvalidCacheBackendError, caches
 from django.core.exceptions import ImproperlyConfigured
 from redis.asyncio.connection import ConnectionPool as AsyncConnectionPool
 from redis.asyncio.connection import SSLConnection as AsyncSSLConnection
-from redis.asyncio.connection import (
-    UnixDomainSocketConnection as AsyncUnixConnection,
-)
+from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnixConnection
 from redis.connection import (
     ConnectionPool,
     SSLConnection,

@@ -2,24 +2,23 @@
 
 A key is a field of `Alias` with its check (`setting_checks.py`), the number of its system
 check and a hint.
-System checks show all problems; `conf` refuses to connect at the first.
+`validation.py` applies the checks.
 """
 
 # ruff: noqa: RUF009  (`key` returns a field)
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from django_qless.conf import namespaces
+from django_qless.conf import connection_checks
 from django_qless.conf import setting_checks as checks
-from django_qless.conf.combinations import combination_problems
 from django_qless.conf.namespaces import CONNECTION_KEYS as CONNECTION_KEYS
-from django_qless.conf.setting_checks import Check, Problem, must_be
+from django_qless.conf.setting_checks import Check, must_be
 from django_qless.core.script import Engine
 
 _PATIENCE_HINT = (
@@ -54,16 +53,6 @@ def key(
     return field(default=default, metadata={"key": row})
 
 
-def _test(value: Any) -> Iterator[Problem]:
-    if value is None or value is False:
-        return
-    if not isinstance(value, Mapping) or "TEST" in value or "NAMESPACES" in value:
-        yield Problem(" must be False, or a dict of what the alias is in tests.")
-        return
-    for problem in _problems(value):
-        yield problem._replace(text=f": {problem.text}")
-
-
 def embedded_directory(value: bool | str | Path | None) -> Path | None:
     """Return the folder that EMBEDDED means, or None for no embedded server."""
     if value is True:
@@ -84,12 +73,12 @@ class Alias:
     location: str | None = key(
         "LOCATION",
         None,
-        checks.location,
+        connection_checks.location,
         "E005",
         "Write redis://host:6379/0, rediss://host:6379/0 or unix:///path?db=0.",
     )
     """The URL of the server: redis://, rediss:// (TLS) or unix://."""
-    cache: str | None = key("CACHE", None, checks.cache, "E006", "")
+    cache: str | None = key("CACHE", None, connection_checks.cache, "E006", "")
     """A cache of CACHES in Redis, whose server and connection options are used."""
     db: int | None = key(
         "DB",
@@ -107,7 +96,7 @@ class Alias:
     embedded: Path | None = key(
         "EMBEDDED",
         None,
-        checks.embedded,
+        connection_checks.embedded,
         "E007",
         "True keeps the data in BASE_DIR/.qless.",
         embedded_directory,
@@ -117,7 +106,7 @@ class Alias:
     sentinels: tuple[tuple[str, int], ...] = key(
         "SENTINELS",
         (),
-        checks.sentinels,
+        connection_checks.sentinels,
         "E042",
         'For example [("10.0.0.1", 26379), ("10.0.0.2", 26379), ("10.0.0.3", 26379)].',
         tuple,
@@ -133,13 +122,17 @@ class Alias:
     )
     """The name under which the Sentinels watch the server, such as "mymaster"."""
     sentinel_options: Mapping[str, Any] = key(
-        "SENTINEL_OPTIONS", {}, checks.sentinel_options, "E042", "They go to redis-py."
+        "SENTINEL_OPTIONS",
+        {},
+        connection_checks.sentinel_options,
+        "E042",
+        "They go to redis-py.",
     )
     """Options of redis-py's connections to the Sentinels: credentials, timeouts, TLS."""
     cluster: tuple[str, ...] = key(
         "CLUSTER",
         (),
-        checks.cluster,
+        connection_checks.cluster,
         "E045",
         'For example ["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"].',
         tuple,
@@ -165,7 +158,7 @@ class Alias:
     """Splits the alias: a dict from the name, or a glob, of queues to the PREFIX of their
     keys, or to a dict of PREFIX and a server. "" stands for all other queues."""
     options: Mapping[str, Any] = key(
-        "OPTIONS", {}, checks.options, "E010", "Its values go to redis-py."
+        "OPTIONS", {}, connection_checks.options, "E010", "Its values go to redis-py."
     )
     """Options of redis-py's connections and pools: timeouts, TLS, credentials. They are passed
     on as they are."""
@@ -364,12 +357,6 @@ ATTRIBUTES: dict[str, Key] = {
     each.name: each.metadata["key"] for each in fields(Alias) if each.metadata
 }
 
-KEYS = (
-    *ATTRIBUTES.values(),
-    Key("TEST", _test, "E040", 'For example {"LOCATION": "redis://localhost:6379/9"}.'),
-)
-KNOWN = frozenset(row.name for row in KEYS)
-
 
 def read_alias(name: str, options: Mapping[str, Any], **more: Any) -> Alias:
     """Return the settings of one alias, which have been validated."""
@@ -379,45 +366,3 @@ def read_alias(name: str, options: Mapping[str, Any], **more: Any) -> Alias:
         if row.name in options
     }
     return Alias(name, **values, **more)
-
-
-def validate_setting(value: Any) -> Iterator[Problem]:
-    """Yield the problems of QLESS itself; without any, its aliases can be validated."""
-    if not isinstance(value, Mapping) or not all(
-        isinstance(alias, str) and isinstance(options, Mapping)
-        for alias, options in value.items()
-    ):
-        text = "QLESS must be a dict of aliases, each a dict."
-        yield Problem(text, REMEDY, "E001")
-    elif "default" not in value:
-        yield Problem('QLESS has no alias "default".', REMEDY, "E001")
-
-
-def validate_alias(
-    alias: str, options: Mapping[str, Any], aliases: Collection[str] = ()
-) -> Iterator[Problem]:
-    """Yield the problems of one of these aliases, each once, and of its namespaces."""
-    for problem in namespaces.namespace_problems(options, alias, aliases):
-        yield problem._replace(text=f"QLESS[{alias!r}]: {problem.text}")
-    seen: set[Problem] = set()
-    for name, member in namespaces.members({alias: options}).items():
-        for problem in _problems(member.options):
-            if problem not in seen:
-                seen.add(problem)
-                yield problem._replace(text=f"QLESS[{name!r}]: {problem.text}")
-
-
-def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:
-    for name in options:
-        if name not in KNOWN:
-            hint = checks.near_miss(str(name).upper(), KNOWN) or checks.listed(
-                sorted(KNOWN)
-            )
-            yield Problem(f"there is no option {name!r}.", hint, "E002")
-    yield from combination_problems(options, CONNECTION_KEYS)
-    for row in KEYS:
-        if row.name in options:
-            for text, hint, number in row.check(options[row.name]):
-                yield Problem(
-                    f"{row.name}{text}", hint or row.hint, number or row.number
-                )

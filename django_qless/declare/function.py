@@ -239,30 +239,25 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
 
     def _key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return the unique key of a job with these arguments, by the option `unique`."""
-        # A function is called as the job's own function will be.
-        on: Any = self._instance
-        if self.job_type.binding is Binding.MODEL:  # type: ignore[union-attr]
-            on = self.job_type.owner  # type: ignore[union-attr]
         return unique_keys.key_of(
             self.name,
             self.options.unique,
             lambda: self._canonical(args, kwargs),
-            args if on is None else (on, *args),
+            self._called_with(args),
             kwargs,
         )
 
     def _limit_keys(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LimitKeys:
         """Return the keys under which a job with these arguments is limited."""
+        function, called_with = self.declaration.function, self._called_with(args)
+        return limit_keys(self.name, self.options, function, called_with, kwargs)
+
+    def _called_with(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what the function itself gets: the row or the model comes first."""
         on: Any = self._instance
         if self.job_type.binding is Binding.MODEL:  # type: ignore[union-attr]
             on = self.job_type.owner  # type: ignore[union-attr]
-        return limit_keys(
-            self.name,
-            self.options,
-            self.declaration.function,
-            args if on is None else (on, *args),
-            kwargs,
-        )
+        return args if on is None else (on, *args)
 
     def _canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Return data that are the same for all ways to write the same call."""

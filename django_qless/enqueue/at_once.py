@@ -13,7 +13,7 @@ from django_qless.core import NotReplicated, QlessError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from django_qless.enqueue.dispatch import Dispatchable
+    from django_qless.enqueue.dispatchable import Dispatchable
 
 
 def send_each(some: Sequence[Dispatchable], *, on_commit: bool = False) -> None:

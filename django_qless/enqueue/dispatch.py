@@ -8,10 +8,10 @@ another object in the place of `dispatcher`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
 from django.db import connections as databases
@@ -21,15 +21,10 @@ from django_qless import conf
 from django_qless.conf import in_tests
 from django_qless.core import NotReplicated
 from django_qless.enqueue import at_once, outage
+from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.exceptions import InvalidOption
 from django_qless.outbox import entries
 from django_qless.signals import job_enqueued
-
-if TYPE_CHECKING:
-    from django_qless.core import Put
-    from django_qless.core.request import Command
-    from django_qless.job_types.handle import JobHandle
-    from django_qless.outbox.delivery import Delivery
 
 logger = logging.getLogger("django_qless")
 
@@ -37,51 +32,6 @@ ONLY_DEFAULT = (DEFAULT_DB_ALIAS,)
 
 #: What the option `on_commit` says for the outbox.
 OUTBOX = "outbox"
-
-
-class Dispatchable(Protocol):
-    """Something that is sent as a whole: a batch of jobs, a workflow, a change of a schedule."""
-
-    #: The delivery that its calls are, if it comes out of an outbox.
-    through: Delivery | None
-
-    @property
-    def needs_server(self) -> bool:
-        """True if it can only be sent at once: it belongs to a run that goes on."""
-
-    @property
-    def outbox(self) -> bool:
-        """True if it waits for a commit in the outbox of its database."""
-
-    @property
-    def alias(self) -> str:
-        """The alias of QLESS that it goes to."""
-
-    @property
-    def title(self) -> str:
-        """What it is, for people."""
-
-    @property
-    def handles(self) -> Sequence[JobHandle[Any]]:
-        """The handles of its jobs, in their order; none for a schedule."""
-
-    def puts(self) -> list[Put]:
-        """Return its jobs as Puts, as of now, in the order of the handles."""
-
-    def commands(self) -> Iterable[Command[Any]]:
-        """Return the calls that send it, as of now."""
-
-    def send(self) -> None:
-        """Send it to the server; bring its handles up to date."""
-
-    async def asend(self) -> None:
-        """Send it from asynchronous code."""
-
-    def send_on_commit(self) -> None:
-        """Send it on commit: the caller can no longer handle a refusal."""
-
-    def mark_enqueued(self) -> None:
-        """Note that its jobs are enqueued, each under the jid of its handle."""
 
 
 class Dispatcher:
@@ -263,7 +213,8 @@ def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> N
     """
     then, database = dispatcher, names[-1]
     kept = [each for each in some if each.outbox]
-    for each in entries.keep(kept, database) if kept else ():
+    written: Sequence[Any] = entries.keep(kept, database) if kept else ()
+    for each in written:
         then.on_commit(database, partial(then.send_on_commit, each))
     others = [outage.guarded(each) for each in some if not each.outbox]
     if not others:

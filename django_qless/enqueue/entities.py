@@ -5,24 +5,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, Client, WrongState
 from django_qless.core.commands.entities import ENTITY_BYTES, Payload
 from django_qless.core.replication import LateReplicas
+from django_qless.core.request import Steps
+from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.enqueue.request import running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.entity import EntityHandle
 from django_qless.job_types.redaction import mark_of_entity
-from django_qless.outbox.delivery import parts_of, through
+from django_qless.outbox.delivery import through
 from django_qless.serialization import envelope
 
 if TYPE_CHECKING:
-    from django_qless.core.request import Command
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.options import Options
     from django_qless.outbox.delivery import Delivery
@@ -33,7 +33,7 @@ MOST_WHOLE = 2**53
 
 
 @dataclass(slots=True, eq=False)
-class PushBatch:
+class PushBatch(Dispatchable):
     """Payloads that are pushed together, in calls of a thousand."""
 
     plan: EnqueuePlan
@@ -44,51 +44,25 @@ class PushBatch:
     through: Delivery | None = None
     """The delivery that its calls are, if it comes out of an outbox."""
 
-    needs_server: ClassVar[bool] = False
-
     @property
     def outbox(self) -> bool:
         """True if it waits for a commit in the outbox."""
         return self.plan.outbox
-
-    def commands(self) -> Sequence[Command[Any]]:
-        """Return the calls that push the payloads."""
-        return parts_of(self._call())
 
     @property
     def title(self) -> str:
         """What it is, for people."""
         return f"{len(self.payloads)} × payload of {self.plan.job_type.name}"
 
-    @property
-    def handles(self) -> list[Any]:
-        """The handles of its jobs: there are none."""
-        return []
-
-    def puts(self) -> list[Any]:
-        """Return its jobs as Puts: there are none."""
-        return []
-
     def mark_enqueued(self) -> None:
         """Note that the payloads are pushed."""
-        self._pushed(0)
+        for handle in self.entities:
+            handle.pending = False
 
     @property
     def alias(self) -> str:
         """The alias of QLESS that it goes to."""
         return self.entities[0].alias
-
-    def send(self) -> None:
-        """Push the payloads. Raises what the server refuses."""
-        late = LateReplicas(through(self.through, connections[self.alias]))
-        self._pushed(late.run(self._call()))
-        late.check(self.entities)
-
-    async def asend(self) -> None:
-        """Push the payloads from asynchronous code."""
-        late = LateReplicas(through(self.through, connections.aclient(self.alias)))
-        self._pushed(await late.run(self._call()))
-        late.check(self.entities)
 
     def send_on_commit(self) -> None:
         """Push the payloads on commit. What is refused there is logged, not raised."""
@@ -102,7 +76,7 @@ class PushBatch:
                 error,
             )
 
-    def _call(self) -> Any:
+    def _request(self) -> Any:
         options, job_type = self.options, self.plan.job_type
         return Client.push.build(
             None,
@@ -118,9 +92,11 @@ class PushBatch:
             known=job_type.aliases,
         )
 
-    def _pushed(self, _new: int) -> None:
-        for handle in self.entities:
-            handle.pending = False
+    def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
+        late = LateReplicas(through(self.through, client))
+        yield late.run(self._request())
+        self.mark_enqueued()
+        late.check(self.entities)
 
 
 def batches_of(

@@ -28,7 +28,7 @@ from django_qless.outbox.delivery import Delivery, forget
 from django_qless.outbox.tables import usual_database
 
 if TYPE_CHECKING:
-    from django_qless.enqueue.dispatch import Dispatchable
+    from django_qless.enqueue.dispatchable import Dispatchable
     from django_qless.enqueue.request import EnqueueRequest
 
 logger = logging.getLogger("django_qless")

@@ -21,9 +21,10 @@ from django_qless.conf.connections import connections
 from django_qless.core import Client, DuplicateJob, PreparedPut, Put, QlessError
 from django_qless.core.exceptions import REFUSALS, JobNotFound
 from django_qless.core.replication import LateReplicas
-from django_qless.core.request import Steps, adrive, drive
+from django_qless.core.request import Steps, drive
 from django_qless.enqueue import elsewhere
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
+from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.enqueue.puts import MOST_DEPENDENCIES, put_of, puts_of
 from django_qless.job_types.current import running
@@ -128,7 +129,7 @@ class EnqueueRequest(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class EnqueueBatch:
+class EnqueueBatch(Dispatchable):
     """Jobs of one alias that are enqueued together, a thousand in each call."""
 
     requests: Sequence[EnqueueRequest]
@@ -136,7 +137,6 @@ class EnqueueBatch:
     through: Delivery | None = None
     """The delivery that its calls are, if it comes out of an outbox."""
 
-    needs_server: ClassVar[bool] = False
     #: Whether a single job may be put alone, by one call.
     puts_alone: ClassVar[bool] = True
 
@@ -168,49 +168,37 @@ class EnqueueBatch:
             elsewhere.send_again(self, error)
 
     def _send(self) -> None:
-        requests = self.requests
-        client: Any = connections.clients[requests[0].handle.alias]
-        if self.through is not None:
-            client = self.through(client)
-        if client.replication:
-            drive(self._replicated(client, job_enqueued.send))
-            return
-        request = requests[0]
-        is_single = self.puts_alone and len(requests) == 1
-        if is_single and not request.after and not request.plan.has_many:
+        request = self.requests[0]
+        handle = request.handle
+        client = connections.clients[handle.alias]
+        is_single = self.puts_alone and len(self.requests) == 1 and not request.after
+        if is_single and not (
+            request.plan.has_many or self.through or client.replication
+        ):
             # The usual case, without the machinery: one call.
-            handle = request.handle
             jid = client.run(request.call(running_worker())) or handle.jid
             handle.pending, handle.created, handle.jid = False, jid == handle.jid, jid
+            if job_enqueued.receivers:
+                drive(self.announcing(job_enqueued.send))
         else:
-            drive(self._steps(client))
-        if job_enqueued.receivers:
-            drive(self.announcing(job_enqueued.send))
+            drive(self._sending(client, job_enqueued.send))
 
     async def asend(self) -> None:
         """Enqueue the jobs from asynchronous code. Raises what the server refuses."""
         try:
-            await self._asend()
+            await Dispatchable.asend(self)
         except JobNotFound as error:
             await elsewhere.asend_again(self, error)
 
-    async def _asend(self) -> None:
-        client = connections.aclient(self.alias)
-        client = through(self.through, client)
-        if client.replication:
-            await adrive(self._replicated(client, job_enqueued.asend))
-            return
-        await adrive(self._steps(client))
-        if job_enqueued.receivers:
-            await adrive(self.announcing(job_enqueued.asend))
-
-    def _replicated(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
+    def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         """Enqueue the jobs; then raise NotReplicated if replicas were late."""
-        late = LateReplicas(client)
-        yield from self._steps(late)
+        client = through(self.through, client)
+        late = LateReplicas(client) if client.replication else None
+        yield from self._steps(late or client)
         if job_enqueued.receivers:
             yield from self.announcing(announce)
-        late.check(self.handles)
+        if late:
+            late.check(self.handles)
 
     def send_on_commit(self) -> None:
         """Enqueue the jobs on commit. What is refused there is logged, not raised.

@@ -15,11 +15,7 @@ from django_qless.core import BulkResult
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
 from django_qless.core.request import Steps, adrive, drive
-from django_qless.exceptions import (
-    JobFailed,
-    JobGone,
-    ResultGone,
-)
+from django_qless.exceptions import JobFailed, JobGone, ResultGone
 from django_qless.job_types.base_handle import Handle
 from django_qless.job_types.lookup import afollowed, followed
 from django_qless.serialization.json_values import revive, to_json
@@ -357,14 +353,11 @@ class JobHandle(Handle, Generic[R]):
         """Return the result that was found; raise ResultGone if it was dropped."""
         left = self._job.returned if self._job else None
         if found is None and left is not None:
-            raise ResultGone(
-                f"{self._label} is complete, but what it returned is gone: "
-                + (
-                    "more results than results-count or results-bytes allow came after it"
-                    if left > 0
-                    else f"its result_ttl passed {-left:.0f} s ago"
-                )
-            )
+            why = f"its result_ttl passed {-left:.0f} s ago"
+            if left > 0:
+                why = "more results than results-count or results-bytes allow came after it"
+            gone = f"{self._label} is complete, but what it returned is gone: {why}"
+            raise ResultGone(gone)
         return found
 
     def _has_not_failed(self) -> WrongState:
@@ -375,11 +368,9 @@ class JobHandle(Handle, Generic[R]):
         if target := routing.elsewhere(self.alias, queue, self.jid):
             return Commands.send_each.build(None, target, self.jid, queue, delay)
         context = getattr(self._job, "context", None)
-        return Commands.requeue.build(
-            None,
-            *("", queue, self.jid, self.name, self.data, delay),
-            context=to_json(context) if context else None,
-        )
+        text = to_json(context) if context else None
+        args = ("", queue, self.jid, self.name, self.data, delay)
+        return Commands.requeue.build(None, *args, context=text)
 
     def _here(self) -> JobHandle[R]:
         """Return the handle in the namespace where the job is: it may have been moved."""

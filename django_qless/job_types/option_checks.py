@@ -53,11 +53,20 @@ def flag(value: Any) -> bool:
     return value
 
 
-def hook(value: Any) -> Any:
-    """A function, or its dotted name; None for none."""
-    if value is None or callable(value) or (isinstance(value, str) and "." in value):
-        return value
-    raise Refused("a function, or its dotted name")
+def callable_or_name(what: str) -> Callable[[Any], Any]:
+    """Return the check of a function, or its dotted name; None for none."""
+
+    def check(value: Any) -> Any:
+        is_dotted = isinstance(value, str) and "." in value
+        if value is None or callable(value) or is_dotted:
+            return value
+        raise Refused(what)
+
+    return check
+
+
+hook = callable_or_name("a function, or its dotted name")
+should_run = callable_or_name("a function that takes the job, or its dotted name")
 
 
 def name(value: Any) -> str:
@@ -225,13 +234,6 @@ def key(value: Any) -> Any:
     raise Refused("the name of a parameter, or a function of the job's arguments")
 
 
-def boolean(value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
-        raise Refused("True or False")
-    return value
-
-
 def middleware(value: Any) -> tuple[Any, ...]:
     """Callables and dotted names."""
     refused = Refused("a list of callables and dotted names")
@@ -243,15 +245,6 @@ def middleware(value: Any) -> tuple[Any, ...]:
         if not dotted and not callable(each):
             raise refused
     return factories
-
-
-def should_run(value: Any) -> Any:
-    """A callable that takes the job, or its dotted name."""
-    if value is None or callable(value):
-        return value
-    if isinstance(value, str) and "." in value:
-        return value
-    raise Refused("a function that takes the job, or its dotted name")
 
 
 def encrypt(value: Any) -> bool | None:

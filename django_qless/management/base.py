@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -239,42 +242,28 @@ def integer(*, least: int = 1, most: int | None = None) -> Callable[[str], int]:
 
 def seconds(text: str) -> float:
     """Read a number of seconds from 0."""
-    number = _number(text)
-    if not 0 <= number < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is not a duration: give seconds, from 0")
-    return number
+    return _number(text, 0, "duration: give seconds, from 0")
 
 
 def positive_seconds(text: str) -> float:
     """Read a number of seconds above 0."""
-    number = _number(text)
-    if not 0 < number < float("inf"):
-        raise ArgumentTypeError(
-            f"{text!r} is not a duration: give seconds, more than 0"
-        )
-    return number
+    return _number(text, sys.float_info.min, "duration: give seconds, more than 0")
 
 
 def weight(text: str) -> float:
     """Read the weight of a queue, from 0."""
-    number = _number(text)
-    if not 0 <= number < float("inf"):
-        raise ArgumentTypeError(
-            f"{text!r} is not a weight: give a number from 0, such as 1.5"
-        )
-    return number
+    return _number(text, 0, "weight: give a number from 0, such as 1.5")
 
 
 def megabytes(text: str) -> int:
     """Read a size in megabytes, from 1; return it in bytes."""
-    number = _number(text)
-    if not 1 <= number < 2**40:
-        raise ArgumentTypeError(f"{text!r} is not a size: give megabytes, from 1")
+    number = _number(text, 1, "size: give megabytes, from 1", most=2**40)
     return int(number * 1024 * 1024)
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
+def _number(text: str, least: float, what: str, most: float = math.inf) -> float:
+    """Read a number from `least` to below `most`; else say that it is no such thing."""
+    with contextlib.suppress(ValueError):
+        if least <= (number := float(text)) < most:
+            return number
+    raise ArgumentTypeError(f"{text!r} is not a {what}")

@@ -9,17 +9,9 @@ from django.core import checks
 
 from django_qless.checks.outbox import outbox_problems
 from django_qless.conf.config_sync import operator_overrides
-from django_qless.core.exceptions import (
-    QlessError,
-    UnsupportedFormat,
-)
+from django_qless.core.exceptions import QlessError, UnsupportedFormat
 from django_qless.core.options import known as known_option
-from django_qless.core.permissions import (
-    AUDIT,
-    CLEANING,
-    INFO,
-    LIBRARIES,
-)
+from django_qless.core.permissions import AUDIT, CLEANING, INFO, LIBRARIES
 from django_qless.job_types import discovery
 from django_qless.management.output import counted
 from django_qless.management.server_findings import (

@@ -8,14 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django_qless.core.exceptions import (
-    NotPermitted,
-    ServerTooOld,
-)
-from django_qless.core.permissions import (
-    lacks,
-    needed_by_worker,
-)
+from django_qless.core.exceptions import NotPermitted, ServerTooOld
+from django_qless.core.permissions import lacks, needed_by_worker
 from django_qless.core.redis_pool import copy_pool
 from django_qless.management.output import counted
 from django_qless.operations.durations import duration_text

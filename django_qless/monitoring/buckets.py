@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django_qless.core.commands.queues import BELOW_SECOND
+from django_qless.core.commands.statistics import BELOW_SECOND
 
 if TYPE_CHECKING:
-    from django_qless.core.commands.queues import Distribution
+    from django_qless.core.commands.statistics import Distribution
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 

@@ -113,15 +113,11 @@ class AliasMetrics:
 
     def add(self) -> None:
         """Add all of them."""
-        self.queues()
-        self.totals()
-        self.failures()
-        self.workers()
-        self.today()
-        self.limits()
-        self.entities()
-        self.crossing()
-        self.server()
+        for add in (
+            *(self.queues, self.totals, self.failures, self.workers, self.today),
+            *(self.limits, self.entities, self.crossing, self.server),
+        ):
+            add()
 
     def gauge(self, name: str, text: str, value: float, **labels: str) -> None:
         """Add a sample of this alias."""
@@ -268,15 +264,10 @@ class AliasMetrics:
     def crossing(self) -> None:
         """Add what waits to be taken into other namespaces."""
         for found in self.status.crossing:
-            labels = {"target": found.target}
-            text = "Entries that wait for another namespace."
-            self.families.gauge(
-                "crossing_entries", text, self.alias, found.entries, labels
-            )
+            text, target = "Entries that wait for another namespace.", found.target
+            self.gauge("crossing_entries", text, found.entries, target=target)
             text = "Seconds since the oldest of them was written."
-            self.families.gauge(
-                "crossing_oldest_seconds", text, self.alias, found.oldest, labels
-            )
+            self.gauge("crossing_oldest_seconds", text, found.oldest, target=target)
 
     def entities(self) -> None:
         """Add the entities of queues that have them, by what is to happen to them."""

@@ -17,7 +17,7 @@ from django_qless.outbox.waiting import Waiting, waiting
 if TYPE_CHECKING:
     from django_qless.core import Client
     from django_qless.core.commands.entities import EntityCounts
-    from django_qless.core.commands.queues import DayStats
+    from django_qless.core.commands.statistics import DayStats
     from django_qless.core.listings import Throughput
 
 MAX_AGE = 1.0

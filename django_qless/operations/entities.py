@@ -22,19 +22,14 @@ from django_qless.core.commands.entities import (
     EntityList,
     EntityRows,
 )
-from django_qless.core.request import Request, Steps, adrive, drive
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.job_types.entity import EntityHandle
+from django_qless.operations.entity_run import changed
 from django_qless.operations.of_alias import OfAlias
 from django_qless.operations.partitioned import sum_of_entities
 
 if TYPE_CHECKING:
     from django_qless.operations.job_query import AnyClient
-
-#: Changes entities in one namespace: all, or those that are named.
-ChangeSteps = Callable[[Any, list[str]], Steps[int]]
-
-#: Rounds after which a change of all stops, though others may have come meanwhile.
-MOST_ROUNDS = 100_000
 
 
 class QueueEntities(OfAlias):
@@ -83,15 +78,19 @@ class QueueEntities(OfAlias):
             parts.setdefault(self._home(entity), []).append(str(entity))
         return parts
 
-    def _sum(self, steps: ChangeSteps, entities: Sequence[Any] = ()) -> int:
-        """Return how many a change has met, in all namespaces that it concerns."""
+    def _change(self, name: str, entities: Sequence[Any] = ()) -> int:
+        """Make a change in all namespaces that it concerns; return how many it has met."""
         parts = self._parts(entities).items()
-        return sum(drive(steps(connections[name], own)) for name, own in parts)
+        return sum(
+            drive(changed(connections[home], name, self.queue, own))
+            for home, own in parts
+        )
 
-    async def _asum(self, steps: ChangeSteps, entities: Sequence[Any] = ()) -> int:
+    async def _achange(self, name: str, entities: Sequence[Any] = ()) -> int:
         total = 0
-        for name, own in self._parts(entities).items():
-            total += await adrive(steps(connections.aclient(name), own))
+        for home, own in self._parts(entities).items():
+            client = connections.aclient(home)
+            total += await adrive(changed(client, name, self.queue, own))
         return total
 
     def counts(self) -> EntityCounts:
@@ -135,69 +134,67 @@ class QueueEntities(OfAlias):
 
     def bring_back(self, *entities: Any) -> int:
         """Bring these dead entities back, or all if none is named; return how many."""
-        return self._sum(self._bring_back, entities)
+        return self._change("revive", entities)
 
     async def abring_back(self, *entities: Any) -> int:
         """Asynchronous version of `bring_back`."""
-        return await self._asum(self._bring_back, entities)
+        return await self._achange("revive", entities)
 
     def delete_dead(self, *entities: Any) -> int:
         """Delete these dead entities, or all if none is named; return how many."""
-        return self._sum(self._delete_dead, entities)
+        return self._change("delete-dead", entities)
 
     async def adelete_dead(self, *entities: Any) -> int:
         """Asynchronous version of `delete_dead`."""
-        return await self._asum(self._delete_dead, entities)
+        return await self._achange("delete-dead", entities)
 
     def run_all_now(self) -> int:
         """Let all delayed entities run now; return how many."""
-        return self._sum(self._run_all)
+        return self._change("run")
 
     async def arun_all_now(self) -> int:
         """Asynchronous version of `run_all_now`."""
-        return await self._asum(self._run_all)
+        return await self._achange("run")
 
     def kill_all_failed(self) -> int:
         """Move all whose last run has failed to the dead; return how many there were."""
-        return self._sum(self._kill_all_failed)
+        return self._change("kill")
 
     async def akill_all_failed(self) -> int:
         """Asynchronous version of `kill_all_failed`."""
-        return await self._asum(self._kill_all_failed)
+        return await self._achange("kill")
 
     def delete_all_failed(self) -> int:
         """Delete all whose last run has failed, with their payloads; return how many."""
-        return self._sum(self._delete_all_failed)
+        return self._change("delete")
 
     async def adelete_all_failed(self) -> int:
         """Asynchronous version of `delete_all_failed`."""
-        return await self._asum(self._delete_all_failed)
+        return await self._achange("delete")
 
     def run_now(self, *entities: Any) -> int:
         """Let these run now; return how many were delayed."""
-        return self._sum(self._run_now, _named(entities))
+        return self._change("run", _named(entities))
 
     async def arun_now(self, *entities: Any) -> int:
         """Asynchronous version of `run_now`."""
-        return await self._asum(self._run_now, _named(entities))
+        return await self._achange("run", _named(entities))
 
     def kill(self, *entities: Any) -> int:
         """Move these to the dead, those in the hands of workers excepted."""
-        return self._sum(self._kill, _named(entities))
+        return self._change("kill", _named(entities))
 
     async def akill(self, *entities: Any) -> int:
         """Asynchronous version of `kill`."""
-        return await self._asum(self._kill, _named(entities))
+        return await self._achange("kill", _named(entities))
 
     def delete(self, *entities: Any) -> int:
         """Delete these with their payloads, those in the hands of workers excepted."""
-        return self._sum(self._delete, _named(entities))
+        return self._change("delete", _named(entities))
 
     async def adelete(self, *entities: Any) -> int:
         """Asynchronous version of `delete`."""
-        return await self._asum(self._delete, _named(entities))
-
-    # The steps of both forms.
+        return await self._achange("delete", _named(entities))
 
     def _rows(
         self,
@@ -217,82 +214,6 @@ class QueueEntities(OfAlias):
             rows += found.rows
             total += found.total
         return EntityRows(total, rows[:count])
-
-    def _bring_back(self, client: AnyClient, entities: Sequence[Any]) -> Steps[int]:
-        left = list(map(str, entities)) or (yield from self._dead_ids(client))
-        wanted = len(left)
-        before = -1
-        while left:
-            part = left[:MOST_ENTITIES]
-            bring_back = Commands.bring_back.build(None, self.queue, part)
-            done = set((yield from client.steps(bring_back)))
-            show = Commands.entity.build(None, self.queue, part[0], 0, 1)
-            dead = (yield from client.steps(show)).dead or {}
-            now = int(dead.get("payloads", 0))
-            left = [entity for entity in left if entity not in done]
-            if not done and now == before:
-                left = left[1:]  # another job is in the way of this one
-                wanted -= 1
-            before = now
-        return wanted
-
-    def _delete_dead(self, client: AnyClient, entities: Sequence[Any]) -> Steps[int]:
-        names = list(map(str, entities)) or (yield from self._dead_ids(client))
-        if not names:
-            return 0
-        call = Commands.delete_dead.build(None, self.queue, names)
-        return (yield from client.steps(call))
-
-    def _dead_ids(self, client: AnyClient) -> Steps[list[str]]:
-        found: list[str] = []
-        while True:
-            call = Commands.entities.build(
-                None, "dead-ids", self.queue, len(found), MOST_ENTITIES
-            )
-            rows = (yield from client.steps(call)).rows
-            if not rows:
-                return found
-            found += [row["entity"] for row in rows]
-
-    def _kill(self, client: AnyClient, names: list[str]) -> Steps[int]:
-        changed = 0
-        while True:
-            call = Commands.kill_entities.build(None, self.queue, names)
-            done = yield from client.steps(call)
-            if not done:
-                return changed
-            changed = max(changed, done)
-
-    def _run_now(self, client: AnyClient, names: list[str]) -> Steps[int]:
-        call = Commands.run_entities.build(None, self.queue, names)
-        return (yield from client.steps(call))
-
-    def _delete(self, client: AnyClient, names: list[str]) -> Steps[int]:
-        call = Commands.drop_entities.build(None, self.queue, names)
-        return (yield from client.steps(call))
-
-    def _run_all(self, client: AnyClient, _: list[str]) -> Steps[int]:
-        return self._repeated(client, Commands.run_entities.build)
-
-    def _delete_all_failed(self, client: AnyClient, _: list[str]) -> Steps[int]:
-        return self._repeated(client, Commands.drop_entities.build)
-
-    def _kill_all_failed(self, client: AnyClient, _: list[str]) -> Steps[int]:
-        call = Commands.entity_counts.build(None, [self.queue])
-        [counts] = yield from client.steps(call)
-        yield from self._repeated(client, Commands.kill_entities.build)
-        return int(counts.retries)
-
-    def _repeated(
-        self, client: AnyClient, build: Callable[..., Request[int]]
-    ) -> Steps[int]:
-        total = 0
-        for _ in range(MOST_ROUNDS):
-            done = yield from client.steps(build(None, self.queue))
-            if not done:
-                break
-            total += done
-        return total
 
 
 class AllEntities(OfAlias):

@@ -2,7 +2,7 @@
 
 An `EntityRun` is an immutable value: each `step` makes a few calls, each of which handles
 a bounded number of entities and payloads, and returns the next run. A caller can keep it
-between two steps (in a form), and stop.
+between two steps (in a form), and stop; `changed` goes on to the end.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.core import BadArgument, arguments
 from django_qless.core.commands.entities import MOST_ENTITIES, entity_jid, entity_name
+from django_qless.core.request import Steps, drive
 
 if TYPE_CHECKING:
     from django_qless.core import Client
+    from django_qless.core.commands.entities import EntityList
 
 WAITING = ("waiting", "scheduled", "stalled")
 """The states in which an entity is in no worker's hands."""
@@ -67,8 +69,7 @@ class EntityRun:
     @classmethod
     def on_all(cls, client: Client, change_name: str, queue: str) -> EntityRun:
         """Return the run on all entities of a queue that the change is for."""
-        number = _number(client, checked(change_name), queue)
-        return cls(change_name, queue, None, number, finished=not number)
+        return drive(_run_on_all(client, checked(change_name), queue))
 
     @property
     def total(self) -> int:
@@ -100,9 +101,13 @@ class EntityRun:
         A run on all ends when it has changed as many as there were at the beginning, so
         that entities which come back meanwhile are not changed for ever.
         """
+        return drive(self.steps(client))
+
+    def steps(self, client: Any) -> Steps[EntityRun]:
+        """Return the steps of `step`, with a Client or an AsyncClient."""
         if self.ended:
             return self
-        run = CHANGES[self.change_name](self, client)
+        run = yield from CHANGES[self.change_name](self, client)
         if run.entities is None and run.done + run.passed >= run.number:
             return replace(run, finished=True)
         return run
@@ -110,46 +115,57 @@ class EntityRun:
     def _with(self, done: int, *, finished: bool) -> EntityRun:
         return replace(self, done=self.done + done, finished=finished)
 
-    def _run_now(self, client: Client) -> EntityRun:
-        done = client.run_entities(self.queue, self.entities or ())
+    def _after(self, done: int) -> EntityRun:
+        """Return the run after a call that changes what it can of all at once."""
         return self._with(done, finished=self.entities is not None or not done)
 
-    def _delete(self, client: Client) -> EntityRun:
-        done = client.drop_entities(self.queue, self.entities or ())
-        return self._with(done, finished=self.entities is not None or not done)
+    def _run_now(self, client: Any) -> Steps[EntityRun]:
+        return self._after((yield client.run_entities(self.queue, self.entities or ())))
 
-    def _delete_dead(self, client: Client) -> EntityRun:
-        names = self._dead(client)
-        done = client.delete_dead(self.queue, names) if names else 0
-        return self._with(done, finished=self.entities is not None or not done)
+    def _delete(self, client: Any) -> Steps[EntityRun]:
+        done = yield client.drop_entities(self.queue, self.entities or ())
+        return self._after(done)
 
-    def _kill(self, client: Client) -> EntityRun:
+    def _delete_dead(self, client: Any) -> Steps[EntityRun]:
+        names = yield from self._listed(client, "dead-ids")
+        done = (yield client.delete_dead(self.queue, names)) if names else 0
+        return self._after(done)
+
+    def _kill(self, client: Any) -> Steps[EntityRun]:
         """Kill as many as one call can: one of many payloads takes several steps."""
-        before = _waiting(client, self.queue, self._retrying(client))
-        if not before or not client.kill_entities(self.queue, before):
-            return replace(self, finished=True)
-        after = _waiting(client, self.queue, before)
-        is_chosen = self.entities is not None
-        run = self._with(len(before) - len(after), finished=is_chosen and not after)
-        return replace(run, entities=after) if is_chosen else run
-
-    def _bring_back(self, client: Client) -> EntityRun:
-        names = self._dead(client)
-        if not names:
-            return replace(self, finished=True)
-        back = client.bring_back(self.queue, names)
-        run = self._with(len(back), finished=False)
-        left = [name for name in names if name not in set(back)]
+        names = yield from self._listed(client, "retrying")
+        part, left = names[:MOST_ENTITIES], names[MOST_ENTITIES:]
+        before = yield from _waiting(client, self.queue, part)
+        if before and (yield client.kill_entities(self.queue, before)):
+            after = yield from _waiting(client, self.queue, before)
+            left = after + left
+            run = self._with(len(before) - len(after), finished=False)
+        else:
+            run = self._with(0, finished=True)
         if self.entities is not None:
             run = replace(run, entities=left, finished=not left)
-        return run._unstuck(client, left) if left and not back else run
+        return run
 
-    def _unstuck(self, client: Client, left: list[str]) -> EntityRun:
+    def _bring_back(self, client: Any) -> Steps[EntityRun]:
+        names = yield from self._listed(client, "dead-ids")
+        if not names:
+            return replace(self, finished=True)
+        part, rest = names[:MOST_ENTITIES], names[MOST_ENTITIES:]
+        back = set((yield client.bring_back(self.queue, part)))
+        run = self._with(len(back), finished=False)
+        left = [name for name in part if name not in back] + rest
+        if self.entities is not None:
+            run = replace(run, entities=left, finished=not left)
+        if left and not back:
+            run = yield from run._unstuck(client, left)
+        return run
+
+    def _unstuck(self, client: Any, left: list[str]) -> Steps[EntityRun]:
         """Pass over the first entity if the last step has moved none of its payloads.
 
         Another job may be in its way. One with many payloads takes several steps.
         """
-        dead = client.entity(self.queue, left[0], 0, 1).dead or {}
+        dead = (yield client.entity(self.queue, left[0], 0, 1)).dead or {}
         now = [left[0], dead.get("payloads", 0)]
         if now != list(self.stuck):
             return replace(self, stuck=now)
@@ -157,20 +173,15 @@ class EntityRun:
             return replace(self, passed=self.passed + 1, stuck=())
         return replace(self, entities=left[1:], stuck=(), finished=not left[1:])
 
-    def _retrying(self, client: Client) -> list[str]:
+    def _listed(self, client: Any, which: EntityList) -> Steps[list[str]]:
+        """Return the chosen entities; without any the first ones of a list."""
         if self.entities is not None:
             return list(self.entities)
-        found = client.entities("retrying", self.queue, 0, MOST_ENTITIES)
-        return [row["entity"] for row in found.rows]
-
-    def _dead(self, client: Client) -> list[str]:
-        if self.entities is not None:
-            return list(self.entities)
-        found = client.entities("dead-ids", self.queue, self.passed, MOST_ENTITIES)
+        found = yield client.entities(which, self.queue, self.passed, MOST_ENTITIES)
         return [row["entity"] for row in found.rows]
 
 
-CHANGES: dict[str, Callable[[EntityRun, Client], EntityRun]] = {
+CHANGES: dict[str, Callable[[EntityRun, Any], Steps[EntityRun]]] = {
     "run": EntityRun._run_now,
     "kill": EntityRun._kill,
     "delete": EntityRun._delete,
@@ -179,6 +190,20 @@ CHANGES: dict[str, Callable[[EntityRun, Client], EntityRun]] = {
 }
 """By the names that `qless_entities` has for them. Without names `run` is for all that are
 delayed, `kill` and `delete` for all whose last run has failed, the others for the dead."""
+
+
+def changed(
+    client: Any, change_name: str, queue: str, entities: Sequence[str]
+) -> Steps[int]:
+    """Change these entities of a queue, any number, or all; return how many were changed."""
+    if entities:
+        names = list(dict.fromkeys(entities))
+        run = EntityRun(change_name, queue, names, len(names))
+    else:
+        run = yield from _run_on_all(client, change_name, queue)
+    while not run.ended:
+        run = yield from run.steps(client)
+    return run.done
 
 
 def checked(change_name: str) -> str:
@@ -191,18 +216,21 @@ def checked(change_name: str) -> str:
     return change_name
 
 
-def _number(client: Client, change_name: str, queue: str) -> int:
-    """Return how many entities of a queue a change is for."""
+def _run_on_all(client: Any, change_name: str, queue: str) -> Steps[EntityRun]:
+    """Return the run on all entities of a queue that a change is for."""
     if change_name == "run":
-        return client.queue_counts(queue).scheduled
-    counts = client.entity_counts([queue])[0]
-    return counts.retries if change_name in ("kill", "delete") else counts.dead
+        number = (yield client.queue_counts(queue)).scheduled
+    else:
+        [counts] = yield client.entity_counts([queue])
+        is_of_failed = change_name in ("kill", "delete")
+        number = counts.retries if is_of_failed else counts.dead
+    return EntityRun(change_name, queue, None, number, finished=not number)
 
 
-def _waiting(client: Client, queue: str, names: Sequence[str]) -> list[str]:
+def _waiting(client: Any, queue: str, names: Sequence[str]) -> Steps[list[str]]:
     """Return those of these entities that are in the queue, and in no worker's hands."""
     if not names:
         return []
-    briefs = client.brief([entity_jid(queue, name) for name in names])
+    briefs = yield client.brief([entity_jid(queue, name) for name in names])
     waiting = {each.jid for each in briefs if each.state in WAITING}
     return [name for name in names if entity_jid(queue, name) in waiting]

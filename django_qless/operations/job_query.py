@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from django_qless.core import AsyncClient, BadArgument, Brief, Client, ListKind, Part
 from django_qless.core.commands import Commands
 from django_qless.core.commands.queues import count_all
-from django_qless.core.request import Steps, adrive, drive
+from django_qless.core.request import Steps, drive
 from django_qless.core.states import HELD, IN_QUEUE
 
 ALL_STATES = (*IN_QUEUE, "failed", "complete")
@@ -91,17 +91,6 @@ class JobQuery:
     ) -> QueryPage:
         """Return up to `count` jobs from an offset on; examine at most `scan`."""
         return drive(self._page(client, offset, count, scan))
-
-    async def apage(
-        self,
-        client: AsyncClient,
-        *,
-        offset: int = 0,
-        count: int = 25,
-        scan: int = SCANNED,
-    ) -> QueryPage:
-        """Asynchronous version of `page`."""
-        return await adrive(self._page(client, offset, count, scan))
 
     def pages(
         self, clients: Sequence[AnyClient], offset: int, count: int, scan: int

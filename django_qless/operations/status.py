@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from django_qless.core.commands.crossing import Waiting
     from django_qless.core.commands.entities import EntityCounts
     from django_qless.core.commands.operations import WorkerCounts
-    from django_qless.core.commands.queues import DayCounters, QueueCounts
+    from django_qless.core.commands.queues import QueueCounts
+    from django_qless.core.commands.statistics import DayCounters
 
 
 class QueueStatus(NamedTuple):

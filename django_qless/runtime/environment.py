@@ -64,15 +64,10 @@ class JobCall(NamedTuple):
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     is_async: bool
-    class_job: ClassJob | None = None
-    attempt: tasks.TaskAttempt | None = None
-    """The attempt at a Task of Django's."""
-
-    def finish(self, result: Any) -> Any:
-        """Return the job's result for what its function returned."""
-        if self.class_job is not None:
-            return self.class_job.settle()
-        return result if self.attempt is None else self.attempt.finish(result)
+    finish: Callable[[Any], Any] | None = None
+    """Returns the job's result for what its function returned; None: that is the result."""
+    finish_blocks: bool = False
+    """True if `finish` asks the server, and must not be called in an event loop."""
 
 
 class DjangoEnvironment(Announcements):
@@ -243,9 +238,10 @@ class DjangoEnvironment(Announcements):
         if call.is_async:
             # In its own event loop; what it calls through sync_to_async runs in this
             # thread, with this thread's database connections.
-            return call.finish(async_to_sync(self._in_own_loop)(current, call))
-        result = call.function(*call.args, **call.kwargs)
-        return call.finish(result)
+            result = async_to_sync(self._in_own_loop)(current, call)
+        else:
+            result = call.function(*call.args, **call.kwargs)
+        return result if call.finish is None else call.finish(result)
 
     async def _in_own_loop(self, current: CurrentJob, call: JobCall) -> Any:
         reserved, job_type = current.reserved, current.job_type
@@ -273,7 +269,9 @@ class DjangoEnvironment(Announcements):
             if reason is None:
                 raise
             raise reason.with_traceback(error.__traceback__) from None
-        if call.class_job is not None:
+        if call.finish is None:
+            return result
+        if call.finish_blocks:
             return await sync_to_async(call.finish)(result)
         return call.finish(result)
 
@@ -364,12 +362,14 @@ def _prepared(current: CurrentJob) -> JobCall:
         running.set(class_job)
         method = method_of(function, class_job.queue)  # type: ignore[arg-type]
         is_async = inspect.iscoroutinefunction(method)
-        return JobCall(method, [class_job], {}, is_async, class_job)
+        return JobCall(
+            method, [class_job], {}, is_async, lambda _: class_job.settle(), True
+        )
     if binding is Binding.TASK:
         attempt = tasks.attempt_of(current)
         assert attempt is not None  # its type says so
         args, kwargs = attempt.arguments(), attempt.data.kwargs
-        return JobCall(function, args, kwargs, job_type.is_async, attempt=attempt)
+        return JobCall(function, args, kwargs, job_type.is_async, attempt.finish)
     if job_type.options.entity:
         return _prepared_entities(current)
     sensitive = bool(job_type.options.sensitive)

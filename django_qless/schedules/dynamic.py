@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -22,16 +22,16 @@ from asgiref.sync import sync_to_async
 from django.db.models import Model
 
 from django_qless.conf import routing
-from django_qless.conf.connections import connections
 from django_qless.core import Client
 from django_qless.core.exceptions import BadArgument
-from django_qless.core.request import Steps, adrive, drive
+from django_qless.core.request import Steps
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
+from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import ONLY_DECLARED, TRAVELLING, Options
 from django_qless.job_types.registry import Binding, JobType
-from django_qless.outbox.delivery import parts_of, through
+from django_qless.outbox.delivery import through
 from django_qless.schedules import per_row
 from django_qless.schedules.handle import RecurringHandle
 from django_qless.schedules.per_row import ids_of
@@ -41,16 +41,14 @@ from django_qless.serialization import envelope
 from django_qless.serialization.model_references import reference_key, write_database
 
 if TYPE_CHECKING:
-    from django_qless.core import Put
-    from django_qless.core.request import Command
     from django_qless.declare.declaration import Declaration
     from django_qless.enqueue.plan import EnqueuePlan
-    from django_qless.outbox.delivery import Delivery
 
 # Options of its jobs that a schedule can change; the latter only where the core itself
 # enqueues the jobs.
 _CHANGEABLE = ("queue", "priority", "tags", "on_commit", "alias")
 _CHANGEABLE_IN_CORE = ("retries", "expires", *TRAVELLING)
+_WHEN = ("every", "cron", "timezone", "offset", "missed")
 
 
 class ScheduleTarget(NamedTuple):
@@ -91,13 +89,10 @@ class ScheduleTarget(NamedTuple):
         return routing.schedule_namespace(options.alias, queue, own)
 
 
-class ScheduleChange:
+class ScheduleChange(Dispatchable):
     """A schedule to make or to end: what the dispatcher sends."""
 
-    __slots__ = ("_definition", "_ids", "handle", "outbox", "target", "through")
-
-    handles: Sequence[Any] = ()
-    needs_server = False
+    outbox: bool = False
 
     def __init__(
         self,
@@ -109,10 +104,7 @@ class ScheduleChange:
         outbox: bool = False,
     ) -> None:
         """A `definition` of None ends the schedule."""
-        #: True if it waits for a commit in the outbox.
         self.outbox = outbox
-        #: The delivery that its call is, if it comes out of an outbox.
-        self.through: Delivery | None = None
         self.target = target
         self._ids = target.ids()
         self._definition = definition
@@ -122,22 +114,6 @@ class ScheduleChange:
     def alias(self) -> str:
         """The alias of QLESS that it goes to."""
         return self.handle.alias
-
-    def puts(self) -> list[Put]:
-        """Return no jobs."""
-        return []
-
-    def send(self) -> None:
-        """Set the schedule, or remove it."""
-        drive(self._sending(connections[self.alias]))
-
-    async def asend(self) -> None:
-        """Set the schedule, or remove it, from asynchronous code."""
-        await adrive(self._sending(connections.aclient(self.alias)))
-
-    def send_on_commit(self) -> None:
-        """Set the schedule, or remove it, on commit."""
-        self.send()
 
     def mark_enqueued(self) -> None:
         """Note that it is sent."""
@@ -149,16 +125,12 @@ class ScheduleChange:
         what = "end of schedule" if self._definition is None else "schedule"
         return f"{what} {self._ids[0]}"
 
-    def commands(self) -> Sequence[Command[Any]]:
-        """Return the call that sends it."""
-        return parts_of(self._request())
-
     def _request(self) -> Any:
         if self._definition is None:
             return Client.schedule_remove.build(None, self._ids)
         return Client.schedule_set.build(None, self._ids[0], **self._definition)
 
-    def _sending(self, client: Any) -> Steps[None]:
+    def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         if self._definition is not None and self.target.row is not None:
             yield from per_row.remember(client, self.alias, self.target.job_type)
         yield through(self.through, client).run(self._request())
@@ -226,12 +198,7 @@ def setting(
             else None,
         }
     _check_sendable(target, definition)
-    transactions = _open_transactions(target, options)
-    return ScheduleChange(
-        *(target, home, definition),
-        pending=bool(transactions),
-        outbox=dispatch.uses_outbox(options.on_commit, options.alias),
-    ), transactions
+    return _change(target, options, definition)
 
 
 def removal(
@@ -239,23 +206,24 @@ def removal(
 ) -> tuple[ScheduleChange, Sequence[str]]:
     """Return the change that ends a schedule, and the databases whose commit it awaits."""
     _check_namespace(target.job_type, options)
-    transactions = _open_transactions(target, options)
-    return ScheduleChange(
-        *(target, target.home(options), None),
+    return _change(target, options, None)
+
+
+def _change(
+    target: ScheduleTarget, options: Options, definition: Mapping[str, Any] | None
+) -> tuple[ScheduleChange, Sequence[str]]:
+    """Return a change, and the databases whose commit it awaits."""
+    of_row = []
+    if target.row is not None:
+        of_row = [write_database(target.row, target.job_type.model)]
+    databases = dispatch.commit_databases(options.on_commit, *of_row)
+    transactions = dispatch.open_transactions(target.job_type.name, databases)
+    change = ScheduleChange(
+        *(target, target.home(options), definition),
         pending=bool(transactions),
         outbox=dispatch.uses_outbox(options.on_commit, options.alias),
-    ), transactions
-
-
-def _open_transactions(target: ScheduleTarget, options: Options) -> Sequence[str]:
-    databases = dispatch.commit_databases(options.on_commit)
-    if target.row is not None:
-        owner: type[Model] = target.job_type.model
-        database = write_database(target.row, owner)
-        databases = dispatch.commit_databases(options.on_commit, database)
-    if not databases:
-        return ()
-    return dispatch.open_transactions(target.job_type.name, databases)
+    )
+    return change, transactions
 
 
 def _check_sendable(target: ScheduleTarget, definition: Mapping[str, Any]) -> None:
@@ -334,13 +302,8 @@ class RecurMethods:
 
         Waits for a commit as `delay` does. Raises InvalidOption.
         """
-        given = {
-            "every": every,
-            "cron": cron,
-            "timezone": timezone,
-            "offset": offset,
-            "missed": missed,
-        }
+        when = (every, cron, timezone, offset, missed)
+        given = dict(zip(_WHEN, when, strict=True))
         return self._recur(args, kwargs, given, key)
 
     async def arecur(
@@ -355,13 +318,8 @@ class RecurMethods:
         **kwargs: Any,
     ) -> RecurringHandle:
         """Asynchronous version of `recur`."""
-        given = {
-            "every": every,
-            "cron": cron,
-            "timezone": timezone,
-            "offset": offset,
-            "missed": missed,
-        }
+        when = (every, cron, timezone, offset, missed)
+        given = dict(zip(_WHEN, when, strict=True))
         if dispatch.uses_outbox(self.options.on_commit, self.options.alias):
             # In the thread that may have the transaction.
             return await sync_to_async(self._recur)(args, kwargs, given, key)

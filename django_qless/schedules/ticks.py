@@ -19,12 +19,7 @@ from django_qless.enqueue.dependencies import (
     dependencies_of,
     key_and_conflict,
 )
-from django_qless.enqueue.limit_keys import (
-    NO_KEYS,
-    LimitKeys,
-    has_keys,
-    limit_keys,
-)
+from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, has_keys, limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
 from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import Fail, RowGone

@@ -77,12 +77,6 @@ def encode_value(value: Any, what: str) -> str:
         raise UnserialisableArgument(str(error)) from None
 
 
-def decode_value(text: str) -> Any:
-    """Return the value that `encode_value` wrote, model instances loaded again."""
-    value = from_json(text)
-    return revive(value) if '"$' in text else value
-
-
 def to_json_types(place: str, value: Any, depth: int = 0) -> Any:
     """Return the value in JSON types; the same object if nothing changes.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from django_qless.core import Job, Reserved
-    from django_qless.enqueue.dispatch import Dispatchable
+    from django_qless.enqueue.dispatchable import Dispatchable
     from django_qless.job_types.handle import JobHandle
 
 T = TypeVar("T", "CapturedJob", "Run")

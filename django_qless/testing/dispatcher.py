@@ -26,7 +26,7 @@ from django_qless.servers import throwaway
 from django_qless.testing.captured import CapturedJob, captured
 
 if TYPE_CHECKING:
-    from django_qless.enqueue.dispatch import Dispatchable
+    from django_qless.enqueue.dispatchable import Dispatchable
 
 # Jobs remembered at most: tests may neither look at them nor clear them.
 MAX_REMEMBERED = 10_000

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from django_qless.core import Reserved, Settlement
-    from django_qless.enqueue.dispatch import Dispatchable
+    from django_qless.enqueue.dispatchable import Dispatchable
     from django_qless.job_types.current import CurrentJob
     from django_qless.job_types.registry import JobType
 

@@ -31,7 +31,7 @@ from django_qless.testing.runner import MAX_RUNS, JobRunner
 
 if TYPE_CHECKING:
     from django_qless.core import Client, Job
-    from django_qless.enqueue.dispatch import Dispatchable
+    from django_qless.enqueue.dispatchable import Dispatchable
 
 T = TypeVar("T")
 AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])

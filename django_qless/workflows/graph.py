@@ -8,23 +8,21 @@ from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from django_qless.conf.connections import connections
 from django_qless.core import DependencyCycle, Put
 from django_qless.core.client import Client
 from django_qless.core.replication import LateReplicas
-from django_qless.core.request import Steps, adrive, drive
+from django_qless.core.request import Steps
+from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.enqueue.placement import stand_ins
 from django_qless.enqueue.request import REFUSED_ALONE, running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.handle import JobHandle
-from django_qless.outbox.delivery import parts_of, through
+from django_qless.outbox.delivery import through
 from django_qless.serialization.json_values import to_json
 from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
-    from django_qless.core.request import Command
     from django_qless.enqueue.request import EnqueueRequest
-    from django_qless.outbox.delivery import Delivery
     from django_qless.workflows.builder import Workflow
     from django_qless.workflows.handle import WorkflowHandle
 
@@ -140,22 +138,17 @@ def in_order(flow: Workflow, nodes: Sequence[Node]) -> list[Node]:
     return ordered
 
 
-class WorkflowRequest:
+class WorkflowRequest(Dispatchable):
     """A workflow to enqueue: what the dispatcher sends."""
 
-    __slots__ = ("handle", "nodes", "outbox", "through")
-
-    needs_server = False
+    outbox: bool = False
 
     def __init__(
         self, handle: WorkflowHandle, nodes: Sequence[Node], *, outbox: bool = False
     ) -> None:
         self.handle = handle
         self.nodes = nodes
-        #: True if it waits for a commit in the outbox.
         self.outbox = outbox
-        #: The delivery that its calls are, if it comes out of an outbox.
-        self.through: Delivery | None = None
 
     @property
     def alias(self) -> str:
@@ -170,16 +163,6 @@ class WorkflowRequest:
     def puts(self) -> list[Put]:
         """Return its jobs as Puts, as of now."""
         return [node.put() for node in self.nodes]
-
-    def send(self) -> None:
-        """Enqueue it. Raises what the server refuses."""
-        client = through(self.through, connections[self.alias])
-        drive(self._sending(client, job_enqueued.send))
-
-    async def asend(self) -> None:
-        """Enqueue it from asynchronous code. Raises what the server refuses."""
-        client = through(self.through, connections.aclient(self.alias))
-        await adrive(self._sending(client, job_enqueued.asend))
 
     def send_on_commit(self) -> None:
         """Enqueue it on commit. What is refused there is logged, not raised."""
@@ -204,10 +187,6 @@ class WorkflowRequest:
         """What it is, for people."""
         return f"workflow {self.handle.name or self.handle.id}"
 
-    def commands(self) -> Sequence[Command[Any]]:
-        """Return the calls that enqueue it."""
-        return parts_of(self._request())
-
     def _request(self) -> Any:
         handle = self.handle
         meta = to_json({"name": handle.name}) if handle.name else "{}"
@@ -215,7 +194,7 @@ class WorkflowRequest:
         return Client.put_workflow.build(None, *arguments)
 
     def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
-        late = LateReplicas(client)
+        late = LateReplicas(through(self.through, client))
         yield late.run(self._request())
         self.mark_enqueued()
         if job_enqueued.receivers:

@@ -22,7 +22,7 @@ from django_qless.admin.components.charts import (
     round_top,
 )
 from django_qless.core import Throughput
-from django_qless.core.commands.queues import BELOW_SECOND, Distribution
+from django_qless.core.commands.statistics import BELOW_SECOND, Distribution
 from tests.admin.reading import Page
 
 MINUTE = 29_000_000  # of the epoch

@@ -87,9 +87,9 @@ def test_propagators(names, words) -> None:
 
 @pytest.mark.parametrize("value", ["a.b", ["a"], [3], ["a..b"]])
 def test_what_context_may_be(value) -> None:
-    from django_qless.conf import schema
+    from django_qless.conf import validation
 
-    [problem] = schema.validate_alias("default", {"CONTEXT": value})
+    [problem] = validation.validate_alias("default", {"CONTEXT": value})
     assert problem.number == "E025"
 
 

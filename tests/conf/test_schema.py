@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_qless.conf.schema import validate_alias
+from django_qless.conf.validation import validate_alias
 from django_qless.core.options import OPTIONS
 
 CACHES = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_qless.core import Client, Put, TooBig, new_jid
-from django_qless.core.commands.queues import BELOW_SECOND
+from django_qless.core.commands.statistics import BELOW_SECOND
 from django_qless.core.states import QUEUE_STATES
 from tests.core.conftest import NOW
 from tests.core.jobs import Clock, pop, put

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from django_qless.conf.schema import KNOWN as SETTINGS
+from django_qless.conf.validation import KNOWN as SETTINGS
 from django_qless.job_types.options import KNOWN, ONLY_DECLARED
 from tests.docs.pages import DOCS, ROOT
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from django_qless import entities
-from django_qless.core.commands.entities import Payload
+from django_qless.core.commands.entities import MOST_ENTITIES, Payload
 from django_qless.operations.entities import QueueEntities
 
 Ask = Callable[..., Any]
@@ -90,6 +90,18 @@ def test_the_dead(qless: Any, ask: Ask, push: Any) -> None:
     assert ask("delete_dead") == 0
     handle = entities["orders"]["c"]
     assert (handle.state, handle.payload_count) == ("waiting", 1)
+
+
+def test_more_of_them_than_one_call_takes(qless: Any, ask: Ask, push: Any) -> None:
+    names = [f"e{n:04}" for n in range(MOST_ENTITIES + 20)]
+    push(*names)
+    fail_all(qless)
+    assert ask("kill", *names) == len(names)
+    assert ask("bring_back", *names) == len(names)
+    assert ask("counts").retries == len(names)
+    assert ask("kill_all_failed") == len(names)
+    assert ask("bring_back") == len(names)
+    assert ask("delete", *names) == len(names)
 
 
 def test_one_that_is_in_the_way_is_passed_over(qless: Any, ask: Ask, push: Any) -> None:

@@ -190,9 +190,9 @@ def test_briefs_are_chosen_like_jobs(crowd, qless) -> None:
         assert briefs[1:] == page[1:]
 
     async def look() -> list[str]:
-        page = await JobQuery(state="failed").apage(connections.aclient("default"))
+        page = await jobs.alist(state="failed")
         await connections.aclose()
-        return [job.jid for job in page.jobs]
+        return [handle.jid for handle in page.handles]
 
     assert asyncio.run(look()) == ["failed"]
 

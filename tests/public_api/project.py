@@ -16,7 +16,7 @@ from django.dispatch import Signal
 from django.urls import get_resolver
 
 import django_qless
-from django_qless.conf import schema, setting_checks
+from django_qless.conf import setting_checks, validation
 from django_qless.core.options import OF_A_QUEUE, OPTIONS
 from django_qless.core.retry import TABLE
 
@@ -44,7 +44,7 @@ def lines() -> Iterator[str]:
 
 def settings() -> Iterator[str]:
     """Return what may stand in QLESS."""
-    yield from (f"QLESS {name}" for name in sorted(schema.KNOWN))
+    yield from (f"QLESS {name}" for name in sorted(validation.KNOWN))
     yield from (f"QLESS QUEUES {name}" for name in sorted(setting_checks.QUEUE_OPTIONS))
     numbers = {option.name for option in OPTIONS} - {"application"}
     yield from (f"QLESS CONFIG {name}" for name in sorted(numbers))

@@ -52,7 +52,9 @@ def test_values_come_back_as_they_were(value) -> None:
     assert envelope.args == [value]
     assert envelope.kwargs == {"name": value}
     assert type(envelope.args[0]) is type(value)
-    assert json_values.decode_value(json_values.encode_value(value, "it")) == value
+    assert (
+        json_values.revive(json.loads(json_values.encode_value(value, "it"))) == value
+    )
 
 
 def test_values_survive_the_server(qless, work) -> None:

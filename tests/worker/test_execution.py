@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.core import Client, Reserved, Settlement
-from django_qless.core.settle import packed_settlements
+from django_qless.core.commands.settle import packed_settlements
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
 from django_qless.job_types.options import Options
 from django_qless.job_types.registry import JobType

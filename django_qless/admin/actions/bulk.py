@@ -32,7 +32,6 @@ from django_qless.admin.formatting import number
 from django_qless.admin.views import Crumb
 from django_qless.conf import routing
 from django_qless.core import BadArgument, QlessError, ServerError, arguments
-from django_qless.core.states import IN_QUEUE
 from django_qless.operations.bulk import (
     FILTERS,
     BulkRun,
@@ -339,48 +338,6 @@ class BulkAction(Action):
     @property
     def _wants_json(self) -> bool:
         return "application/json" in self.request.headers.get("Accept", "")
-
-
-class EmptyQueue(BulkAction):
-    """Cancels all jobs of a state in a queue. A queue's action."""
-
-    permission = permissions.QUEUES
-    verb = "empty"
-
-    def _parents(self) -> list[Crumb]:
-        queues = self.links.url("queue_changelist")
-        queue = self.links.url("queue_change", self.name)
-        return [Crumb(gettext("Queues"), queues), Crumb(self.name, queue)]
-
-    def ask_about(self, query: QueryDict) -> HttpResponseBase:
-        """Ask about the jobs of a state, by default the waiting ones."""
-        state = query.get("state") or "waiting"
-        if state not in IN_QUEUE:
-            raise BadArgument(
-                f"state must be one of {', '.join(IN_QUEUE)}, not "
-                f"{arguments.quoted(state)}"
-            )
-        self.change_name = "cancel"
-        run = self.run_on(JobQuery(queue=self.name, state=state))
-        return self.ask_with(run, self.texts.form_class())
-
-    def check_run(self, run: BulkRun) -> None:
-        """Raise BadArgument unless the run empties this queue."""
-        selection = run.selection or {}
-        is_ours = (
-            run.change_name == "cancel"
-            and selection.keys() == {"queue", "state"}
-            and selection["queue"] == self.name
-            and selection["state"] in IN_QUEUE
-        )
-        if not is_ours:
-            raise BadArgument(
-                gettext("This form belongs to another page: select the jobs again")
-            )
-
-    def usual_next(self) -> str:
-        """Return the queue's page."""
-        return self.links.url("queue_change", self.name)
 
 
 def _counts(count: int, value: Any = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django import forms
@@ -22,17 +23,17 @@ class EntityForm(forms.Form):
 
 NOTHING = _("There is no such entity now: there is nothing to do.")
 
+_texts = partial(Texts, form_class=EntityForm, nothing=NOTHING)
+
 TEXTS: dict[str, Texts] = {
-    "run": Texts(
+    "run": _texts(
         _("Run now"),
         ngettext_lazy("Run %(count)s entity now?", "Run %(count)s entities now?", "n"),
         ngettext_lazy("%(count)s entity runs now.", "%(count)s entities run now.", "n"),
         _("Those that wait for a later time are due at once; the retry count stays."),
         of_all=_("Run all now"),
-        form_class=EntityForm,
-        nothing=NOTHING,
     ),
-    "kill": Texts(
+    "kill": _texts(
         _("Kill"),
         ngettext_lazy("Kill %(count)s entity?", "Kill %(count)s entities?", "n"),
         ngettext_lazy("Killed %(count)s entity.", "Killed %(count)s entities.", "n"),
@@ -42,20 +43,16 @@ TEXTS: dict[str, Texts] = {
         ),
         of_all=_("Kill all failed"),
         danger=True,
-        form_class=EntityForm,
-        nothing=NOTHING,
     ),
-    "delete": Texts(
+    "delete": _texts(
         _("Delete"),
         ngettext_lazy("Delete %(count)s entity?", "Delete %(count)s entities?", "n"),
         ngettext_lazy("Deleted %(count)s entity.", "Deleted %(count)s entities.", "n"),
         _("Their payloads that wait are lost; dead ones stay. This cannot be undone."),
         of_all=_("Delete all failed"),
         danger=True,
-        form_class=EntityForm,
-        nothing=NOTHING,
     ),
-    "revive": Texts(
+    "revive": _texts(
         _("Bring back"),
         ngettext_lazy(
             "Bring back %(count)s dead entity?",
@@ -67,10 +64,8 @@ TEXTS: dict[str, Texts] = {
         ),
         _("They run now. Payloads join those that were pushed meanwhile."),
         of_all=_("Bring back all dead"),
-        form_class=EntityForm,
-        nothing=NOTHING,
     ),
-    "delete-dead": Texts(
+    "delete-dead": _texts(
         _("Delete the dead"),
         ngettext_lazy(
             "Delete the dead payloads of %(count)s entity?",
@@ -85,8 +80,6 @@ TEXTS: dict[str, Texts] = {
         _("Payloads that wait stay. This cannot be undone."),
         of_all=_("Delete all dead"),
         danger=True,
-        form_class=EntityForm,
-        nothing=NOTHING,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Actions on a queue: pause, resume, limit, forget. Emptying it: actions.bulk."""
+"""Actions on a queue: pause, resume, limit, forget. Emptying it: empty_queue."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ from django.utils.translation import ngettext
 
 from django_qless.admin import formatting
 from django_qless.admin.formatting import number
-from django_qless.core.commands.queues import BELOW_SECOND
+from django_qless.core.commands.statistics import BELOW_SECOND
 
 if TYPE_CHECKING:
     from django_qless.core import Client, Throughput
-    from django_qless.core.commands.queues import Distribution
+    from django_qless.core.commands.statistics import Distribution
 
 HEIGHT = 120.0
 STEP = 10.0

@@ -75,21 +75,6 @@ class EntityQueue:
         return [running, (self.counts.queued, ""), fresh, retrying, dead]
 
 
-def total_of(found: Sequence[EntityCounts]) -> EntityCounts:
-    """Return the figures of all these queues together; the lag is the greatest."""
-
-    def total(name: str) -> int:
-        return sum(getattr(each, name) for each in found)
-
-    summed = ("queued", "fresh", "retries", "busy", "dead", "processed", "failed")
-    return EntityCounts(
-        queue="",
-        klass="",
-        lag=max((each.lag for each in found), default=0.0),
-        **{name: total(name) for name in summed},
-    )
-
-
 @dataclass(frozen=True)
 class EntityRow:
     """An entity as a list shows it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import formatting
-from django_qless.conf.config_sync import MARKER
+from django_qless.conf.config_sync import MARKER, applied_options, origin_of
 from django_qless.core.options import OF_A_QUEUE, OF_A_TYPE, OPTIONS, Option, known
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def option_rows(
     """
     names = [option.name for option in OPTIONS]
     others = (set(values) | set(declared)) - {MARKER, *names}
-    ours = _applied(values)
+    ours = applied_options(values)
     for name in [*names, *sorted(others)]:
         yield _row(name, values, declared, ours)
 
@@ -130,7 +129,7 @@ def option_row(
     """Return an option, or None if it is unset and unknown to the core."""
     if name == MARKER or not (known(name) or name in values or name in declared):
         return None
-    return _row(name, values, declared, _applied(values))
+    return _row(name, values, declared, applied_options(values))
 
 
 def split_queue_option(name: str) -> tuple[str, Option] | None:
@@ -144,15 +143,6 @@ def split_queue_option(name: str) -> tuple[str, Option] | None:
     return None
 
 
-def _applied(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options and values that workers have written from the setting QLESS."""
-    try:
-        applied = json.loads(values.get(MARKER) or "{}")
-    except ValueError:
-        return {}
-    return applied if isinstance(applied, dict) else {}
-
-
 def _row(
     name: str,
     values: Mapping[str, Any],
@@ -161,9 +151,7 @@ def _row(
 ) -> OptionRow:
     option, of_queue = known(name), split_queue_option(name)
     default = "" if option is None else str(option.default)
-    # Values that are set are texts; the core's defaults are numbers, except for one.
     value = values.get(name)
-    is_set = isinstance(value, str) and (option is None or value != option.default)
     text = default if value is None else str(value)
     return OptionRow(
         name=name,
@@ -171,14 +159,10 @@ def _row(
         value=text,
         default=default,
         declared=declared.get(name),
-        by=_by(text, ours.get(name)) if is_set else "default",
+        by=origin_of(name, values, ours),
         queue=of_queue[0] if of_queue else None,
         span=_span(of_queue[1].name if of_queue else name, text),
     )
-
-
-def _by(value: str, ours: str | None) -> str:
-    return "settings" if value == ours else "operator"
 
 
 def _meaning(

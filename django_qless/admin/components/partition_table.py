@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django_qless.admin.error_texts import error_text
 from django_qless.admin.links import Links
@@ -54,20 +54,18 @@ def partition_table(view: View) -> PartitionTable | None:
     if view.alias not in names:
         return None
 
-    def ask(client: Client) -> tuple[QueueCounts, int, float]:
+    def ask(client: Client) -> dict[str, Any]:
         [failed], [lag] = client.failed_of([view.name]), client.lag([view.name])
-        return client.queue_counts(view.name), failed, lag
+        counts = client.queue_counts(view.name)
+        return {"counts": counts, "failed": failed, "lag": lag}
 
     rows = []
-    for name, found in zip(
-        names, ask_each(names, ask, connections.impatient), strict=True
-    ):
+    answers = ask_each(names, ask, connections.impatient)
+    for name, found in zip(names, answers, strict=True):
         url = Links(view.links.site, name).url("queue_change", view.name)
-        row = PartitionRow(name, url, name == view.alias)
         if isinstance(found, QlessError):
-            rows.append(PartitionRow(*_head(row), problem=error_text(found)))
-        else:
-            rows.append(PartitionRow(*_head(row), *found))
+            found = {"problem": error_text(found)}
+        rows.append(PartitionRow(name, url, name == view.alias, **found))
     known = [row.counts for row in rows if row.counts is not None]
     return PartitionTable(
         rows,
@@ -75,7 +73,3 @@ def partition_table(view: View) -> PartitionTable | None:
         sum(row.failed for row in rows),
         max(row.lag for row in rows),
     )
-
-
-def _head(row: PartitionRow) -> tuple[str, str, bool]:
-    return row.name, row.url, row.is_current

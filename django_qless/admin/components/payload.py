@@ -67,7 +67,7 @@ def arguments(job: Job, view: View) -> Arguments:
     )
 
 
-def result(job: Job, text: str | None, ttl: float | None, view: View) -> Result | None:
+def result(job: Job, text: str | None, ttl: float | None) -> Result | None:
     """Return the result of a job; None if none is kept."""
     if text is None:
         return None

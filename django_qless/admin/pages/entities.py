@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django_qless.admin.actions.entities import EntityBulk
-from django_qless.admin.components.entity_table import EntityQueue, total_of
+from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.listing import listing
 from django_qless.admin.pages.entity import EntityPage, EntityText
 from django_qless.admin.pages.entity_queue import EntityQueuePage
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
+from django_qless.operations.partitioned import sum_of_entities
 
 ROWS = 50
 
@@ -28,7 +29,7 @@ class Entities(Page):
         rows = [EntityQueue(each, self.links) for each in part]
         return {
             "listing": listing(self, rows, len(found)),
-            "total": total_of(found),
+            "total": sum_of_entities(found) if found else None,
             "queues": len(found),
         }
 

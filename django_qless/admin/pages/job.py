@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django_qless import models
 from django_qless.admin import elsewhere, formatting, permissions
 from django_qless.admin.actions import jobs as actions
+from django_qless.admin.actions.job_dependencies import CancelJob, UndependJob
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components import history, payload
 from django_qless.admin.components.audit_log import audit_entries
@@ -22,11 +23,7 @@ from django_qless.admin.views import Crumb, Missing, Page
 from django_qless.core import Job, JobView
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
-from django_qless.job_types.redaction import (
-    may_show_output,
-    may_show_result,
-    redact,
-)
+from django_qless.job_types.redaction import may_show_output, may_show_result, redact
 from django_qless.job_types.registry import options_of
 
 if TYPE_CHECKING:
@@ -40,9 +37,7 @@ ENTRIES = 100
 BY_STATE: dict[str, tuple[type[actions.JobAction], ...]] = {
     "waiting": (actions.MoveJob, actions.ChangePriority, EditJob),
     "scheduled": (actions.RunJob, actions.MoveJob, actions.ChangePriority, EditJob),
-    "depends": (
-        *(actions.UndependJob, actions.MoveJob, actions.ChangePriority, EditJob),
-    ),
+    "depends": (*(UndependJob, actions.MoveJob, actions.ChangePriority, EditJob),),
     "running": (actions.TimeOutJob, actions.MoveJob, EditJob),
     "stalled": (actions.TimeOutJob, actions.MoveJob, EditJob),
     "failed": (actions.RetryJob, EditJob, actions.MoveJob),
@@ -147,7 +142,7 @@ class JobPage(_JobPage):
         elif not self.may.data or (canceled and canceled.left_out):
             offered.remove(EditJob)
         if brief.state not in ("complete", "canceled"):
-            offered.append(actions.CancelJob)  # At the end, away from the rest.
+            offered.append(CancelJob)  # At the end, away from the rest.
         return [
             {
                 "label": action.label,
@@ -213,7 +208,7 @@ class JobPage(_JobPage):
             "context": head(payload.pretty_value(payload.readable_context(job.context)))
             if job.context
             else None,
-            "result": payload.result(job, found.result, found.result_ttl, self),
+            "result": payload.result(job, found.result, found.result_ttl),
         }
         if job.failure is not None:
             # The end of a traceback tells most.

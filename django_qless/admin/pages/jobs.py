@@ -12,6 +12,7 @@ from django_qless.admin import elsewhere, formatting
 from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.bulk import BulkAction
 from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
+from django_qless.admin.actions.job_dependencies import CancelJob, UndependJob
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components.job_table import selected_jobs
 from django_qless.admin.error_texts import detail_text
@@ -168,8 +169,8 @@ class JobAdmin(EntryAdmin):
                 actions.TrackJob,
                 actions.UntrackJob,
                 actions.TimeOutJob,
-                actions.UndependJob,
-                actions.CancelJob,
+                UndependJob,
+                CancelJob,
                 EditJob,
             ),
         ),

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from django_qless.admin.links import Links
     from django_qless.core import Client
-    from django_qless.core.commands.queues import DayStats, QueueCounts
+    from django_qless.core.commands.queues import QueueCounts
+    from django_qless.core.commands.statistics import DayStats
     from django_qless.core.states import ListKind
 
 ROWS = 50

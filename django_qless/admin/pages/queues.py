@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils.translation import gettext as _
 
 from django_qless.admin import formatting
-from django_qless.admin.actions.bulk import EmptyQueue
+from django_qless.admin.actions.empty_queue import EmptyQueue
 from django_qless.admin.actions.queues import Forget, Limits, Pause, Resume
 from django_qless.admin.components.queue_table import SORTS, queue_rows
 from django_qless.admin.links import quote

@@ -15,17 +15,21 @@ from .put import PutCommands
 from .queues import QueueCommands
 from .recurring import R, RecurringCommands
 from .schedules import ScheduleCommands
+from .settle import SettleCommands
+from .statistics import StatisticsCommands
 from .worker import WorkerCommands
 from .workflows import WorkflowCommands
 
 
 class Commands(
     PutCommands,
+    SettleCommands,
     WorkerCommands[J],
     JobCommands[J],
     BulkCommands,
     PageCommands[J],
     QueueCommands[J],
+    StatisticsCommands,
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,

@@ -11,13 +11,7 @@ from typing import Any, Literal, NamedTuple
 from .. import arguments
 from ..exceptions import BadArgument
 from ..protocol import Argument
-from ..request import (
-    Command,
-    CommandSequence,
-    command,
-    concatenate,
-    read_list,
-)
+from ..request import Command, CommandSequence, command, concatenate, read_list
 
 #: The most payloads, and about the most bytes, of one command.
 MOST_PAYLOADS, MOST_BYTES = 1000, 900_000

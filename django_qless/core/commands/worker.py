@@ -1,27 +1,16 @@
-"""Commands of workers: take jobs, keep their locks, finish them."""
+"""Commands about one held job, and the heartbeat of a worker; `settle` has its own file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from .. import arguments
 from ..exceptions import BadArgument
-from ..protocol import Argument, Packed, pack
+from ..protocol import Argument
 from ..request import Command, CommandSequence, J, JobReader, command, no_result
-from ..settle import (
-    NO_SETTLEMENTS,
-    Beat,
-    Settled,
-    Settlement,
-    add_beats,
-    add_settled,
-    held_text,
-    packed_settlements,
-    read_beat,
-    read_settled,
-)
+from ..settle import Beat
+from .settle import held_text, jobs_wanted
 
 
 class WorkerCommands(JobReader[J]):
@@ -34,54 +23,12 @@ class WorkerCommands(JobReader[J]):
     @command
     def pop(self, queue: str, worker: str, count: int = 1) -> Command[list[J]]:
         """Take up to `count` (at most 250) jobs of a queue, locked."""
-        args = (arguments.queue(queue), arguments.name("worker", worker), _count(count))
-        return Command("pop", args, "write", self._read_jobs)
-
-    @command
-    def settle(
-        self,
-        worker: str,
-        settlements: Iterable[Settlement],
-        count: int,
-        queues: Sequence[str],
-        exclude: Sequence[str] = (),
-        wait: int | float | None = None,
-        turns: bool = False,
-        exhausted: bool = False,
-    ) -> Command[Settled] | CommandSequence[Settled]:
-        """Settle finished jobs, and take up to `count` (at most 250) new ones.
-
-        The queues are asked in the order given; `*` and `?` stand for the known queues
-        that match, in order of name, except those that match `exclude`. The next is asked
-        when the one before is empty, or with `turns` when it has given its part of
-        `count`. With `wait`, a worker that gets nothing receives the keys on which to
-        block, for at most so many seconds. With `exhausted` it is told which jobs were
-        found to have failed because their last locks were lost. A settlement that is
-        refused (`Settled.refused`) does not stop the others. Works on a full server.
-        """
-        rest = wait, turns, exhausted
-        try:
-            names = _listed(queues), _listed(exclude)
-            template = _cached_template(worker, count, *names, *rest)
-        except TypeError:  # No list, or not hashable: refused here.
-            template = _template(worker, count, queues, exclude, *rest)
-        parts = packed_settlements(settlements)
-        if parts[-1][0] and parts[-1][0] + count > arguments.MOST_JOBS:
-            parts.append(NO_SETTLEMENTS)
-        packed_worker, reserve = template
-        last = Command(
-            "settle", (packed_worker, *parts[-1], reserve), "drain", read_settled
+        args = (
+            arguments.queue(queue),
+            arguments.name("worker", worker),
+            jobs_wanted(count),
         )
-        if len(parts) == 1:
-            return last
-        before = [
-            Command(
-                "settle", (packed_worker, *part, _NO_RESERVE), "drain", read_settled
-            )
-            for part in parts[:-1]
-        ]
-        sizes = tuple(size for size, _ in parts)
-        return CommandSequence((*before, last), sizes, add_settled)
+        return Command("pop", args, "write", self._read_jobs)
 
     @command
     def beat(
@@ -108,10 +55,10 @@ class WorkerCommands(JobReader[J]):
             jobs: Sequence[tuple[str, str] | tuple[str, str, float | None]],
         ) -> Command[Beat]:
             words = [word for job in jobs for word in _beaten(*job)]
-            return Command("beat", (*head, len(jobs), *words), "drain", read_beat)
+            return Command("beat", (*head, len(jobs), *words), "drain", _read_beat)
 
         sizes = tuple(map(len, parts))
-        return CommandSequence(tuple(map(beat, parts)), sizes, add_beats)
+        return CommandSequence(tuple(map(beat, parts)), sizes, _add_beats)
 
     @command
     def heartbeat(self, jid: str, token: str, data: str | None = None) -> Command[int]:
@@ -229,43 +176,18 @@ class WorkerCommands(JobReader[J]):
         return Command("progress", (*_held(jid, token), note), "drain", no_result)
 
 
-class _Template(NamedTuple):
-    """The common part of a worker's settle commands, checked and packed once."""
-
-    worker: Packed
-    reserve: Packed
-
-
-_NO_RESERVE = pack((0, 0))
+def _read_beat(reply: list[Any]) -> Beat:
+    """Read the reply to beat."""
+    lost, orders = reply
+    return Beat(lost, orders)
 
 
-def _template(
-    worker: str,
-    count: int,
-    queues: Sequence[str],
-    exclude: Sequence[str],
-    wait: int | float | None,
-    turns: bool,
-    exhausted: bool,
-) -> _Template:
-    names = arguments.existing_names("queues", queues)
-    reserve: list[Argument] = [_count(count), len(names), *names]
-    for pattern in arguments.existing_names("exclude", exclude):
-        reserve += "exclude", pattern
-    if wait is not None:
-        reserve += "wait", arguments.number("wait", wait)
-    if turns:
-        reserve += "turns", 1
-    if exhausted:
-        reserve += "exhausted", 1
-    return _Template(pack((arguments.name("worker", worker),)), pack(reserve))
-
-
-_cached_template = lru_cache(maxsize=1000, typed=True)(_template)
-
-
-def _listed(names: Sequence[str]) -> Sequence[str]:
-    return names if isinstance(names, str) else tuple(names)
+def _add_beats(answers: list[Beat]) -> Beat:
+    """Return one answer for the parts of a split beat."""
+    return Beat(
+        [jid for answer in answers for jid in answer.lost],
+        [order for answer in answers for order in answer.orders],
+    )
 
 
 def _beaten(jid: str, token: str, held: float | None = None) -> tuple[str, str, str]:
@@ -283,7 +205,3 @@ def _token(token: str) -> str:
             f"{arguments.quoted(token)}"
         )
     return token
-
-
-def _count(count: int) -> int:
-    return min(arguments.integer("count", count, 0), arguments.MOST_JOBS)

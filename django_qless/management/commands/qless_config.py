@@ -11,8 +11,9 @@ from django.core.management.base import CommandError
 from django_qless.conf import routing
 from django_qless.conf.config_sync import (
     MARKER,
-    declared_options,
+    applied_options,
     operator_overrides,
+    origin_of,
     reset,
 )
 from django_qless.core.options import OPTIONS, known
@@ -21,6 +22,9 @@ from django_qless.management.output import table
 
 #: The help of arguments that are options.
 OPTION = "such as jobs-history; that of a queue is mail-heartbeat"
+
+#: What has set an option, in words.
+SET_BY = {"operator": "operator", "settings": "QLESS", "default": ""}
 
 
 class Command(SubcommandsCommand):
@@ -50,23 +54,19 @@ class Command(SubcommandsCommand):
     def rows(self) -> Sequence[dict[str, Any]]:
         """Return each option that is known or set, as cells of a table by column."""
         values = self.client.config_all()
-        declared = declared_options(self.alias)
-        by_operators = operator_overrides(self.alias)
+        applied = applied_options(values)
         names = [option.name for option in OPTIONS]
         names += sorted(set(values) - set(names) - {MARKER})
         rows = []
         for name in names:
             option = known(name)
             default = option.default if option else ""
-            who = "operator" if name in by_operators else ""
-            if not who and name in declared and isinstance(values.get(name), str):
-                who = "QLESS"
             rows.append(
                 {
                     "option": name,
                     "value": values.get(name, default),
                     "default": default,
-                    "set by": who,
+                    "set by": SET_BY[origin_of(name, values, applied)],
                     "meaning": option.meaning if option else "",
                 }
             )

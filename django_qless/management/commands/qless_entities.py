@@ -7,11 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from django_qless.management.base import (
-    SubcommandsCommand,
-    add_no_input,
-    integer,
-)
+from django_qless.management.base import SubcommandsCommand, add_no_input, integer
 from django_qless.management.output import table
 from django_qless.operations.entities import QueueEntities
 

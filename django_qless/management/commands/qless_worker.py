@@ -21,23 +21,10 @@ from django.core.management.base import (
 from django_qless import conf
 from django_qless.checks import TAG
 from django_qless.conf.routing import alias_of, shares
-from django_qless.core.arguments import MOST_JOBS
 from django_qless.job_types.discovery import discover
-from django_qless.management.base import (
-    integer,
-    megabytes,
-    positive_seconds,
-    seconds,
-)
-from django_qless.management.partitions import (
-    add_partition_option,
-    served,
-)
-from django_qless.management.reload import (
-    TRIAL,
-    CodeWatcher,
-    wait_for_working_code,
-)
+from django_qless.management.partitions import served
+from django_qless.management.reload import CodeWatcher, wait_for_working_code
+from django_qless.management.worker_options import add_worker_options
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.servers.embedded import EmbeddedError
 from django_qless.worker.aliases import (
@@ -46,15 +33,9 @@ from django_qless.worker.aliases import (
     work_when_server_answers,
 )
 from django_qless.worker.log import configure_logging
-from django_qless.worker.options import (
-    BATCH,
-    BLOCK_LIMIT,
-    SHUTDOWN_TIMEOUT,
-    WorkerOptions,
-    new_name,
-)
+from django_qless.worker.options import WorkerOptions, new_name
 from django_qless.worker.pools import POOLS
-from django_qless.worker.reservers import FORMER_NAMES, RESERVERS
+from django_qless.worker.reservers import RESERVERS
 from django_qless.worker.restart import Program
 from django_qless.worker.server_checks import CannotStart
 from django_qless.worker.shutdown import signals_help
@@ -126,168 +107,7 @@ class Command(BaseCommand):
         return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        self.add_queue_options(parser.add_argument_group("which jobs"))
-        self.add_pool_options(parser.add_argument_group("how they are run"))
-        self.add_detached_options(parser.add_argument_group("detached jobs"))
-        self.add_recycling_options(
-            parser.add_argument_group(
-                "when a child is replaced, once it has finished its jobs"
-            )
-        )
-        self.add_lifetime_options(parser.add_argument_group("start and end"))
-
-    def add_queue_options(self, group: Any) -> None:
-        add = group.add_argument
-        add(
-            "queues",
-            nargs="*",
-            metavar="queue",
-            help="a name, or a glob with * and ?; the most urgent first (default: all)",
-        )
-        add(
-            "-x",
-            "--exclude",
-            action="append",
-            default=[],
-            metavar="QUEUE",
-            help="leave out this queue or glob (may be repeated)",
-        )
-        which = group.add_mutually_exclusive_group()
-        which.add_argument(
-            "--alias",
-            action="append",
-            help="which alias of the setting QLESS (default: default); may be repeated: "
-            "each alias has its own worker, and so has each of its NAMESPACES",
-        )
-        which.add_argument(
-            "--all-aliases", action="store_true", help="serve all aliases of QLESS"
-        )
-        add_partition_option(add)
-        add(
-            "--reserver",
-            choices=[*RESERVERS, *FORMER_NAMES],
-            default="ordered",
-            metavar="NAME",
-            help="how the next queue is chosen: see below (default: %(default)s)",
-        )
-        add(
-            "--batch",
-            type=integer(most=MOST_JOBS),
-            default=BATCH,
-            metavar="N",
-            help="how many jobs a child may be given at once while they are quick; "
-            "1: strictly one at a time (default: %(default)s)",
-        )
-
-    def add_pool_options(self, group: Any) -> None:
-        add = group.add_argument
-        add(
-            "--pool",
-            choices=list(POOLS),
-            default="prefork",
-            metavar="NAME",
-            help="where the jobs run: see below (default: %(default)s)",
-        )
-        add(
-            "--concurrency",
-            type=integer(),
-            default=1,
-            metavar="N",
-            help="how many jobs at once in each alias; its namespaces, and the partitions "
-            "of its queues, share it (default: %(default)s)",
-        )
-        add(
-            "--block-limit",
-            type=positive_seconds,
-            default=BLOCK_LIMIT,
-            metavar="SECONDS",
-            help="coroutines: how long a job may block the event loop before its stack "
-            "is dumped and the job is abandoned (default: %(default)g)",
-        )
-        add(
-            "--sandbox",
-            type=folder,
-            metavar="PATH",
-            help="the folder for the jobs' temporary files (default: the system's temporary "
-            "folder)",
-        )
-
-    def add_detached_options(self, group: Any) -> None:
-        add = group.add_argument
-        add(
-            "--detached-limit",
-            type=integer(),
-            metavar="N",
-            help="how many of a queue may run at once on this host (default: detached_limit "
-            "of the queue in QUEUES, or 1)",
-        )
-        add(
-            "--keep-detached",
-            action=argparse.BooleanOptionalAction,
-            help="let them run on when the worker is stopped, or hand them back as other "
-            "jobs (default: let them run on, except in a container and in a systemd unit "
-            "without KillMode=process)",
-        )
-
-    def add_recycling_options(self, group: Any) -> None:
-        add = group.add_argument
-        add(
-            "--max-jobs",
-            type=integer(),
-            metavar="N",
-            help="after about this many jobs (default: never)",
-        )
-        add(
-            "--max-memory",
-            type=megabytes,
-            metavar="MB",
-            help="when it uses more than this many megabytes (default: never)",
-        )
-        add(
-            "--max-age",
-            type=positive_seconds,
-            metavar="SECONDS",
-            help="when it is about this old (default: never)",
-        )
-
-    def add_lifetime_options(self, group: Any) -> None:
-        add = group.add_argument
-        add(
-            "--name",
-            help="a unique name (default: host, process id, random digits)",
-        )
-        add(
-            "--resume",
-            action="store_true",
-            help="take over the jobs that a worker of this --name still holds",
-        )
-        add("--burst", action="store_true", help="end when the queues are empty")
-        add(
-            "--max-idle",
-            type=positive_seconds,
-            metavar="SECONDS",
-            help="end when no job has run for this long (default: never)",
-        )
-        add(
-            "--shutdown-timeout",
-            type=seconds,
-            default=SHUTDOWN_TIMEOUT,
-            metavar="SECONDS",
-            help="how long running jobs may go on after a TERM (default: %(default)g)",
-        )
-        add(
-            "--reload",
-            action=argparse.BooleanOptionalAction,
-            help="restart when the code has changed and works; running jobs finish "
-            "first (default: the setting DEBUG)",
-        )
-        add(
-            "--health-file",
-            metavar="PATH",
-            help="write there that the worker is alive, for qless_health",
-        )
-        add("--pidfile", metavar="PATH", help="write the process id there")
-        add(TRIAL, action="store_true", dest="trial", help=argparse.SUPPRESS)
+        add_worker_options(parser)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
@@ -412,16 +232,6 @@ def by_alias(names: Iterable[str]) -> list[list[str]]:
     for name in names:
         found.setdefault(alias_of(name), []).append(name)
     return list(found.values())
-
-
-def folder(text: str) -> str:
-    """Return the absolute path of a writable folder."""
-    path = os.path.abspath(text)
-    if not os.path.isdir(path):
-        raise argparse.ArgumentTypeError(f"there is no folder {text}: create it first")
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise argparse.ArgumentTypeError(f"the folder {text} is not writable")
-    return path
 
 
 def listed(meanings: Mapping[str, str]) -> str:

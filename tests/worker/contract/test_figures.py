@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django_qless.core import Client
 
 if TYPE_CHECKING:
-    from django_qless.core.commands.queues import DayStats
+    from django_qless.core.commands.statistics import DayStats
     from tests.worker.stage import Stage
 
 JOBS, LONG = 200, 3
