@@ -317,8 +317,9 @@ def test_redis_py(monkeypatch) -> None:
 
 def test_django_runs_them() -> None:
     with override_settings(QLESS={"default": {"LOCATON": "redis://"}}):
+        # (Jobs that other tests have declared may be faulty, too.)
         messages = django_checks.run_checks(tags=["qless"])
-        assert [message.id for message in messages] == ["django_qless.E002"]
+        assert "django_qless.E002" in [message.id for message in messages]
     with override_settings(QLESS={"default": GOOD}):
         call_command("check", "--tag", "qless", "--deploy", "--fail-level", "WARNING")
 
