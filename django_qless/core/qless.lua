@@ -612,6 +612,11 @@ function Errors.value(value)
   return value == '' and 'an empty text' or Errors.name(value)
 end
 
+-- A job's state as people read it behind `is`.
+function Errors.state(state)
+  return state == 'depends' and 'waiting for other jobs' or state
+end
+
 -- Words as string.format takes them, if there is anything to be put in their places.
 function Errors.worded(words, ...)
   return select('#', ...) > 0 and string.format(words, ...) or words
@@ -1912,7 +1917,7 @@ function Job.timeout(args, i)
     records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
       local state = modules.Places.state_now(jid, records[n].queue, records[n].state)
-      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. state)
+      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. modules.Errors.state(state))
     end
   end
   for n, jid in ipairs(jids) do
@@ -16780,7 +16785,7 @@ Bulk.revive = each('revive.each', 0, function(jid)
   if elsewhere and not bound then
     modules.StandIns.refuse('revive.each', jid, elsewhere)
   elseif state ~= 'failed' then
-    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. modules.Errors.state(state))
   end
   modules.Revive.revive({ jid }, 1)
 end)
