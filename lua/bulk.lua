@@ -70,7 +70,7 @@ Bulk.revive = each('revive.each', 0, function(jid)
   if elsewhere and not bound then
     StandIns.refuse('revive.each', jid, elsewhere)
   elseif state ~= 'failed' then
-    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. state)
+    Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. Errors.state(state))
   end
   Revive.revive({ jid }, 1)
 end)

@@ -25,6 +25,11 @@ function Errors.value(value)
   return value == '' and 'an empty text' or Errors.name(value)
 end
 
+-- A job's state as people read it behind `is`.
+function Errors.state(state)
+  return state == 'depends' and 'waiting for other jobs' or state
+end
+
 -- Words as string.format takes them, if there is anything to be put in their places.
 function Errors.worded(words, ...)
   return select('#', ...) > 0 and string.format(words, ...) or words

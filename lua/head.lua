@@ -71,7 +71,8 @@ local PATTERNS = {
   -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
   -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
   -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
-  -- ahead by much last, or no call was made) and reply:<client> (its last request and the reply)
+  -- ahead by much last, or no call was made), looked (when the index of queues was compared
+  -- with them) and reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -82,6 +83,8 @@ local PATTERNS = {
   needs = 'needs:<>', --                list   what the job was ever made to depend on, in order
   workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
   result = 'result:<>', --              string what the job returned, JSON; expires by itself
+
+  nonempty = 'nonempty', --             zset   queue that may have something -> 0: see nonempty.lua
 
   -- Clients that wait for work.
   idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after

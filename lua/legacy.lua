@@ -109,6 +109,13 @@ function Legacy.Places()
       ready_since(jid, time)
     end
   end
+
+  function Places.register(queue)
+    if scope.live then
+      Nonempty.add(queue)
+    end
+    Places.make_known(queue)
+  end
 end
 
 function Legacy.Job()

@@ -91,8 +91,16 @@ function Places.leave(jid, queue)
 end
 
 -- A queue is known from its first job on.
-function Places.register(queue)
+function Places.make_known(queue)
   if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
     Wake.seen()
+  end
+end
+
+-- Something comes into the queue from outside. (One of which that is known already is mostly known itself; only a
+-- foreign script may have forgotten it.)
+function Places.register(queue)
+  if Nonempty.add(queue) or Clock.is_round() then
+    Places.make_known(queue)
   end
 end

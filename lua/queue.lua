@@ -198,9 +198,14 @@ end
 
 -- queue.forget queue...
 function Queue.forget(args, i)
+  local queues = {}
   Pause.each_queue('queue.forget', args, i, function(queue)
-    call('ZREM', key.queues(), queue)
+    queues[#queues + 1] = queue
   end)
+  SortedSet.remove(key.queues(), queues)
+  if scope.live then
+    Nonempty.remove(queues)
+  end
 end
 
 local PLACES = { 'work', 'locks', 'scheduled', 'depends' }

@@ -44,79 +44,14 @@ local function settle(args, starts, jids)
   return refused
 end
 
--- A glob with * and ? as a Lua pattern.
-local function pattern(glob)
-  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
-  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
-end
-
-local function is_excluded(queue, excluded)
-  for _, glob in ipairs(excluded) do
-    if string.find(queue, pattern(glob)) then
-      return true
-    end
-  end
-  return false
-end
-
--- The queues that a glob stands for.
-local function matching(known, glob)
-  if glob == '*' then
-    return known
-  end
-  local found, wanted = {}, pattern(glob)
-  for _, queue in ipairs(known) do
-    if string.find(queue, wanted) then
-      found[#found + 1] = queue
-    end
-  end
-  return found
-end
-
--- The queues that names and globs stand for, in the order given, those of a glob in order of name (InOrder.at).
--- -> queues, whether there are globs
-local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 then
-    if not string.find(names[1], '[*?]') then
-      return names, false
-    end
-    local found = matching(Queue.names(), names[1])
-    InOrder.begin(found)
-    return found, true
-  end
-  local queues, seen, globbing = {}, {}, false
-  local function add(queue)
-    if not seen[queue] and not is_excluded(queue, excluded) then
-      seen[queue] = true
-      queues[#queues + 1] = queue
-    end
-  end
-  local known
-  for _, name in ipairs(names) do
-    if string.find(name, '[*?]') then
-      globbing = true
-      if not known then
-        known = Queue.names()
-        table.sort(known)
-      end
-      for _, queue in ipairs(matching(known, name)) do
-        add(queue)
-      end
-    else
-      add(name)
-    end
-  end
-  return queues, globbing
-end
-
 -- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
 -- could be carried on
-local function look_around(jids, queues, wanted)
+local function look_around(jids, queues)
   local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  if wanted == 0 or #queues > ExistenceCache.many then
+  if not queues then
     return ExistenceCache.look_for(names, {})
   end
   local theirs = {}
@@ -128,55 +63,21 @@ local function look_around(jids, queues, wanted)
   return ExistenceCache.look_for(names, theirs)
 end
 
--- One queue after the other, until there are `count` jobs.
-local function one_by_one(queues, count, take)
-  for n = 1, #queues do
-    if count <= 0 then
-      return
-    end
-    count = count - take(queues.unsorted and InOrder.at(queues, n) or queues[n], count)
-  end
-end
-
--- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty.
-local function in_turns(queues, count, take)
-  if queues.unsorted then
-    InOrder.finish(queues)
-  end
-  while count > 0 and #queues > 0 do
-    local part, going_on = math.max(1, math.floor(count / #queues)), {}
-    for n = 1, #queues do
-      local taken = take(queues[n], part)
-      count = count - taken
-      if taken == part then
-        going_on[#going_on + 1] = queues[n]
-      end
-      if count == 0 then
-        return
-      end
-    end
-    queues = going_on
-  end
-end
-
 -- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
-local function reserve(queues, worker, wish)
+local function reserve(choice, worker, wish)
   local jobs, held = {}, {}
   local function visit(jid, token, told)
     jobs[#jobs + 1] = told
     held[#held + 1] = jid
     held[#held + 1] = token
   end
-  local many = #queues > ExistenceCache.many
   local function take(queue, count)
-    if (many and ExistenceCache.is_bare(queue)) or Pop.is_paused(queue) then
+    if (choice.many and Nonempty.is_bare(queue)) or Pop.is_paused(queue) then
       return 0
     end
     return Pop.take(queue, worker, count, visit, true)
   end
-  local serve = wish.turns and in_turns or one_by_one
-  serve(queues, wish.count, take)
+  QueueChoice.serve(choice, wish.count, wish.turns, take)
   -- Who brings a job back that it got in this second has been written down in this second.
   if #jobs > 0 and scope.seen ~= worker then
     call('ZADD', key.workers(), NumberFormat.now(), worker)
@@ -229,21 +130,21 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local queues, globbing = expand(wish.names, wish.excluded)
-  local quiet = look_around(jids, queues, wish.count)
+  local choice = wish.count > 0 and QueueChoice.of(wish.names, wish.excluded)
+  local quiet = look_around(jids, choice and choice.few)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
   goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
   local jobs, held, rest = {}, {}, {}
-  if wish.count > 0 then
+  if choice then
     scope.asks_exhausted = wish.exhausted
-    jobs, held = reserve(queues, worker, wish)
+    jobs, held = reserve(choice, worker, wish)
     held.now = NumberFormat.now()
     local client = scope.client or worker
-    Wake.busy(client, worker, queues, globbing, #jobs > 0)
+    Wake.busy(client, worker, choice, #jobs > 0)
     if #jobs == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = Wake.wait(client, worker, queues, seconds, globbing)
+      rest = Wake.wait(client, worker, choice, seconds)
     end
   end
 

@@ -219,12 +219,32 @@ local function named(client, worker)
   return client .. ' ' .. host_of(worker)
 end
 
+-- Queues whose idle clients are asked for at once, where many are served.
+local TOGETHER = 100
+
+-- Mostly nobody waits at any of very many queues.
+local function note_where_none_wait(queues)
+  for first = 1, #queues, TOGETHER do
+    local names = {}
+    for n = first, math.min(first + TOGETHER - 1, #queues) do
+      names[#names + 1] = key.idle_at(queues[n])
+    end
+    if call('EXISTS', unpack(names)) == 0 then
+      ExistenceCache.note(names)
+    end
+  end
+end
+
 -- The caller has asked and is idle no longer.
-function Wake.busy(client, worker, queues, globbing, working)
+function Wake.busy(client, worker, choice, working)
   local member = named(client, worker)
   -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
-  if globbing and call('ZREM', key.idle(), member) == 0 then
+  if choice.globbing and call('ZREM', key.idle(), member) == 0 then
     return
+  end
+  local queues = QueueChoice.all(choice)
+  if choice.indexed and not choice.globbing then
+    note_where_none_wait(queues)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
@@ -271,12 +291,12 @@ end
 -- Registers an idle client. -> the seconds it may block and the keys to block on.
 -- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
 -- sleep on.
-function Wake.wait(client, worker, queues, seconds, globbing)
+function Wake.wait(client, worker, choice, seconds)
   local member, rest, asked = named(client, worker), { seconds }, seconds
-  local many = #queues > ExistenceCache.many
+  local queues = QueueChoice.all(choice)
   for _, queue in ipairs(queues) do
     rest[#rest + 1] = key.wake_at(queue)
-    local time = not (many and ExistenceCache.is_bare(queue)) and next_due(queue)
+    local time = not (choice.indexed and Nonempty.is_bare(queue)) and next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
     if time and time > scope.now and time < scope.now + asked then
       seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
@@ -285,7 +305,7 @@ function Wake.wait(client, worker, queues, seconds, globbing)
   for _, queue in ipairs(queues) do
     register(key.idle_at(queue), member, seconds)
   end
-  if globbing or #queues == 0 then
+  if choice.globbing or #queues == 0 then
     register(key.idle(), member, seconds)
     rest[#rest + 1] = key.wake()
   end

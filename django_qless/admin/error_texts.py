@@ -303,6 +303,12 @@ def _in_use(text: str) -> str:
     return ", ".join(f"{number} {_states(words)}" for number, _, words in parts)
 
 
+def _state(text: str) -> str:
+    if text == "waiting for other jobs":
+        return gettext("waiting for other jobs")
+    return formatting.state(text)
+
+
 def _states(words: str) -> str:
     if words == "running or stalled":
         return gettext("running or stalled")
@@ -312,7 +318,7 @@ def _states(words: str) -> str:
 
 
 _VALUES: dict[str, Callable[[str], str]] = {
-    "state": formatting.state,
+    "state": _state,
     "found": _in_use,
     "what": _word,
     "field": _word,

@@ -74,7 +74,8 @@ local PATTERNS = {
   -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
   -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
   -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
-  -- ahead by much last, or no call was made) and reply:<client> (its last request and the reply)
+  -- ahead by much last, or no call was made), looked (when the index of queues was compared
+  -- with them) and reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -85,6 +86,8 @@ local PATTERNS = {
   needs = 'needs:<>', --                list   what the job was ever made to depend on, in order
   workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
   result = 'result:<>', --              string what the job returned, JSON; expires by itself
+
+  nonempty = 'nonempty', --             zset   queue that may have something -> 0: see nonempty.lua
 
   -- Clients that wait for work.
   idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
@@ -588,7 +591,7 @@ end
 elseif module_name == 'Errors' then
 return function()
 local Errors = {
-cut = 0, name = 0, value = 0, worded = 0, raise = 0, argument = 0, no_job = 0
+cut = 0, name = 0, value = 0, state = 0, worded = 0, raise = 0, argument = 0, no_job = 0
 }
 modules.Errors = Errors
 -- errors.lua
@@ -617,6 +620,11 @@ end
 -- The same of a value that is refused.
 function Errors.value(value)
   return value == '' and 'an empty text' or Errors.name(value)
+end
+
+-- A job's state as people read it behind `is`.
+function Errors.state(state)
+  return state == 'depends' and 'waiting for other jobs' or state
 end
 
 -- Words as string.format takes them, if there is anything to be put in their places.
@@ -979,8 +987,8 @@ elseif module_name == 'Places' then
 return function()
 local Places = {
 score = 0, work = 0, work_again = 0, scores = 0, work_many = 0, scheduled = 0, depends = 0,
-state_now = 0, count_due = 0, list_due = 0, count_aside = 0, ready_since = 0, leave = 0, register =
-0
+state_now = 0, count_due = 0, list_due = 0, count_aside = 0, ready_since = 0, leave = 0, make_known
+= 0, register = 0
 }
 modules.Places = Places
 -- places.lua
@@ -1077,9 +1085,17 @@ function Places.leave(jid, queue)
 end
 
 -- A queue is known from its first job on.
-function Places.register(queue)
+function Places.make_known(queue)
   if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
     modules.Wake.seen()
+  end
+end
+
+-- Something comes into the queue from outside. (One of which that is known already is mostly known itself; only a
+-- foreign script may have forgotten it.)
+function Places.register(queue)
+  if modules.Nonempty.add(queue) or modules.Clock.is_round() then
+    Places.make_known(queue)
   end
 end
 end
@@ -1941,7 +1957,10 @@ function Job.timeout(args, i)
     records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
       local state = modules.Places.state_now(jid, records[n].queue, records[n].state)
-      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. state)
+      modules.Errors.raise(
+        'STATE',
+        'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. modules.Errors.state(state)
+      )
     end
   end
   for n, jid in ipairs(jids) do
@@ -2585,12 +2604,32 @@ local function named(client, worker)
   return client .. ' ' .. host_of(worker)
 end
 
+-- Queues whose idle clients are asked for at once, where many are served.
+local TOGETHER = 100
+
+-- Mostly nobody waits at any of very many queues.
+local function note_where_none_wait(queues)
+  for first = 1, #queues, TOGETHER do
+    local names = {}
+    for n = first, math.min(first + TOGETHER - 1, #queues) do
+      names[#names + 1] = key.idle_at(queues[n])
+    end
+    if call('EXISTS', unpack(names)) == 0 then
+      modules.ExistenceCache.note(names)
+    end
+  end
+end
+
 -- The caller has asked and is idle no longer.
-function Wake.busy(client, worker, queues, globbing, working)
+function Wake.busy(client, worker, choice, working)
   local member = named(client, worker)
   -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
-  if globbing and call('ZREM', key.idle(), member) == 0 then
+  if choice.globbing and call('ZREM', key.idle(), member) == 0 then
     return
+  end
+  local queues = modules.QueueChoice.all(choice)
+  if choice.indexed and not choice.globbing then
+    note_where_none_wait(queues)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
@@ -2637,12 +2676,12 @@ end
 -- Registers an idle client. -> the seconds it may block and the keys to block on.
 -- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
 -- sleep on.
-function Wake.wait(client, worker, queues, seconds, globbing)
+function Wake.wait(client, worker, choice, seconds)
   local member, rest, asked = named(client, worker), { seconds }, seconds
-  local many = #queues > modules.ExistenceCache.many
+  local queues = modules.QueueChoice.all(choice)
   for _, queue in ipairs(queues) do
     rest[#rest + 1] = key.wake_at(queue)
-    local time = not (many and modules.ExistenceCache.is_bare(queue)) and next_due(queue)
+    local time = not (choice.indexed and modules.Nonempty.is_bare(queue)) and next_due(queue)
     -- What is due already could not be taken: the queue is paused, or full.
     if time and time > scope.now and time < scope.now + asked then
       seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
@@ -2651,7 +2690,7 @@ function Wake.wait(client, worker, queues, seconds, globbing)
   for _, queue in ipairs(queues) do
     register(key.idle_at(queue), member, seconds)
   end
-  if globbing or #queues == 0 then
+  if choice.globbing or #queues == 0 then
     register(key.idle(), member, seconds)
     rest[#rest + 1] = key.wake()
   end
@@ -4829,6 +4868,258 @@ function Workflow.finish()
   end
 end
 end
+elseif module_name == 'Clock' then
+return function()
+local Clock = {
+set = 0, is_skewed = 0, skew = 0, keep_shifts = 0, draw = 0, is_round = 0, keep = 0, show = 0
+}
+modules.Clock = Clock
+-- clock.lua
+-- The server's clock, and the record of the namespace that keeps it: meta.
+
+local format, rep, floor = string.format, string.rep, math.floor
+
+-- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
+local TOO_FAR = 60
+
+local EVERY = 64
+
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
+local OLDEST, NEWEST = 1, 1
+local WRITTEN = format('%d', NEWEST)
+
+-- Of a call, in scope.clock:
+--   kept, token  as meta has them
+--   drawn        how many tokens the call has drawn
+--   last         the last of them, as text
+--   known        the server on which this build drew last, as meta has it
+--   newcomer     this server, if it is another one
+--   older        meta does not say the format yet that this build writes
+--   server       the time is the server's
+--   ahead        by how much the kept time was ahead of it
+--   skewed       and that is no drift
+--   shifts       what skews have left to do, as meta has it
+
+-- Refuses a namespace that this build cannot work on.
+local function check_format(text)
+  local number = tonumber(text or 1)
+  if not (number and number <= NEWEST) then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'upgrade the workers and web processes that still run this build'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
+  elseif number < OLDEST then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'let workers of the build before drain it first'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
+  end
+end
+
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
+end
+
+local function take_server_time()
+  local time = call('TIME')
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
+end
+
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
+-- another field of meta
+function Clock.set(text, field)
+  field = field or 'clock'
+  local kept, token, written, shifts, known, value =
+    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
+  local clock = {
+    kept = tonumber(kept),
+    token = tonumber(token) or 0,
+    drawn = 0,
+    shifts = false,
+    known = known,
+  }
+  scope.clock = clock
+  if written ~= WRITTEN then
+    clock.older = true
+    check_format(written)
+  end
+  if text ~= '*' then
+    scope.now = modules.Arguments.number('now', 'now', text)
+    return value
+  end
+  clock.server, clock.shifts = true, shifts
+  take_server_time()
+  clock.ahead = clock.kept and clock.kept - scope.now or 0
+  if clock.ahead > TOO_FAR then
+    clock.skewed = true
+  elseif clock.ahead > 0 then
+    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
+  end
+  return value
+end
+
+-- Has the clock been set back, now or lately?
+function Clock.is_skewed()
+  return (scope.clock.shifts or scope.clock.skewed) and true or false
+end
+
+-- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
+-- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
+-- ahead by much
+function Clock.skew()
+  local clock = scope.clock
+  if clock.skewed then
+    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
+  end
+  return clock.shifts
+end
+
+function Clock.keep_shifts(text)
+  if text then
+    call('HSET', key.meta(), 'shifts', text)
+  elseif scope.clock.shifts then
+    call('HDEL', key.meta(), 'shifts')
+  end
+end
+
+-- Before the first token of a call: was the last one drawn here?
+local function look_who_draws(clock)
+  clock.newcomer = modules.Epoch.newcomer(clock.known)
+  if clock.newcomer then
+    clock.token = modules.Epoch.begin(clock.token)
+  end
+end
+
+-- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
+function Clock.draw()
+  local clock = scope.clock
+  if clock.drawn == 0 then
+    look_who_draws(clock)
+  end
+  clock.drawn = clock.drawn + 1
+  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
+  return clock.last
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
+end
+
+-- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
+-- their values may be given, which are written with it.
+function Clock.keep(...)
+  local name, clock = key.meta(), scope.clock
+  local server, last, kept = clock.server, clock.last, clock.kept
+  if not last and not kept then
+    last = modules.NumberFormat.whole(clock.token)
+  end
+  if server and last then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
+  elseif server then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
+  elseif last then
+    call('HSET', name, 'token', last, ...)
+  elseif ... then
+    call('HSET', name, ...)
+  end
+  if clock.newcomer then
+    call('HSET', name, modules.Epoch.field(), clock.newcomer)
+  end
+  if clock.older then
+    call('HSET', name, 'format', WRITTEN)
+  end
+  if clock.skewed then
+    call('HINCRBY', name, 'skews', 1)
+  elseif server and clock.ahead < -TOO_FAR then
+    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
+    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
+  end
+end
+
+-- meta
+function Clock.show()
+  local shown = { now = format('%.6f', scope.now) }
+  for field, value in pairs(modules.Hash.all(key.meta())) do
+    if not string.find(field, '^reply:') then
+      shown[field] = value
+    end
+  end
+  return cjson.encode(shown)
+end
+end
+elseif module_name == 'ExistenceCache' then
+return function()
+local ExistenceCache = {
+note = 0, look_for = 0, forget = 0, is_absent = 0, many = 0, is_bare = 0
+}
+modules.ExistenceCache = ExistenceCache
+-- existence_cache.lua
+-- An existence cache for optional keys: one question tells for many that they are absent.
+
+-- These keys do not exist.
+function ExistenceCache.note(names)
+  local absent = scope.absent or {}
+  for n = 1, #names do
+    absent[names[n]] = true
+  end
+  scope.absent = absent
+end
+
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
+-- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
+function ExistenceCache.look_for(names, others)
+  local all = { key.config(), unpack(names) }
+  for n = 1, #others do
+    all[#all + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(all))
+  if found == 0 then
+    modules.Config.note_none()
+  elseif modules.Config.is_set() then
+    found = found - 1
+  end
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    ExistenceCache.note(names)
+  end
+  if of_names == found then
+    ExistenceCache.note(others)
+  end
+  return of_names == 0
+end
+
+-- The call has made the key, or is about to.
+function ExistenceCache.forget(name)
+  if scope.absent then
+    scope.absent[name] = nil
+  end
+end
+
+-- Is the key known not to exist? (What makes one has to say so: forget.)
+function ExistenceCache.is_absent(name)
+  return scope.absent and scope.absent[name] or false
+end
+
+ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
+
+-- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
+function ExistenceCache.is_bare(queue)
+  local work, locks, scheduled =
+    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
+  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
+end
+end
 elseif module_name == 'Outcome' then
 return function()
 local Outcome = {
@@ -5604,195 +5895,6 @@ function Cascade.carry_on(jid)
   end
 end
 end
-elseif module_name == 'Clock' then
-return function()
-local Clock = {
-set = 0, is_skewed = 0, skew = 0, keep_shifts = 0, draw = 0, is_round = 0, keep = 0, show = 0
-}
-modules.Clock = Clock
--- clock.lua
--- The server's clock, and the record of the namespace that keeps it: meta.
-
-local format, rep, floor = string.format, string.rep, math.floor
-
--- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
-local TOO_FAR = 60
-
-local EVERY = 64
-
--- The number in meta says what a build must understand to work on what is stored. This build reads the
--- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
--- without a number has format 1.
--- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
--- stores: a field that means something else, a key of another type or name. Fields and keys that it
--- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
--- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
-local OLDEST, NEWEST = 1, 1
-local WRITTEN = format('%d', NEWEST)
-
--- Of a call, in scope.clock:
---   kept, token  as meta has them
---   drawn        how many tokens the call has drawn
---   last         the last of them, as text
---   known        the server on which this build drew last, as meta has it
---   newcomer     this server, if it is another one
---   older        meta does not say the format yet that this build writes
---   server       the time is the server's
---   ahead        by how much the kept time was ahead of it
---   skewed       and that is no drift
---   shifts       what skews have left to do, as meta has it
-
--- Refuses a namespace that this build cannot work on.
-local function check_format(text)
-  local number = tonumber(text or 1)
-  if not (number and number <= NEWEST) then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'upgrade the workers and web processes that still run this build'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
-  elseif number < OLDEST then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'let workers of the build before drain it first'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
-  end
-end
-
--- What stands before the microseconds, by how many digits they have.
-local BEFORE = {}
-for digits = 1, 6 do
-  BEFORE[digits] = '.' .. rep('0', 6 - digits)
-end
-
-local function take_server_time()
-  local time = call('TIME')
-  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
-  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
-end
-
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
--- another field of meta
-function Clock.set(text, field)
-  field = field or 'clock'
-  local kept, token, written, shifts, known, value =
-    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
-  local clock = {
-    kept = tonumber(kept),
-    token = tonumber(token) or 0,
-    drawn = 0,
-    shifts = false,
-    known = known,
-  }
-  scope.clock = clock
-  if written ~= WRITTEN then
-    clock.older = true
-    check_format(written)
-  end
-  if text ~= '*' then
-    scope.now = modules.Arguments.number('now', 'now', text)
-    return value
-  end
-  clock.server, clock.shifts = true, shifts
-  take_server_time()
-  clock.ahead = clock.kept and clock.kept - scope.now or 0
-  if clock.ahead > TOO_FAR then
-    clock.skewed = true
-  elseif clock.ahead > 0 then
-    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
-  end
-  return value
-end
-
--- Has the clock been set back, now or lately?
-function Clock.is_skewed()
-  return (scope.clock.shifts or scope.clock.skewed) and true or false
-end
-
--- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
--- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
--- ahead by much
-function Clock.skew()
-  local clock = scope.clock
-  if clock.skewed then
-    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
-  end
-  return clock.shifts
-end
-
-function Clock.keep_shifts(text)
-  if text then
-    call('HSET', key.meta(), 'shifts', text)
-  elseif scope.clock.shifts then
-    call('HDEL', key.meta(), 'shifts')
-  end
-end
-
--- Before the first token of a call: was the last one drawn here?
-local function look_who_draws(clock)
-  clock.newcomer = modules.Epoch.newcomer(clock.known)
-  if clock.newcomer then
-    clock.token = modules.Epoch.begin(clock.token)
-  end
-end
-
--- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
-function Clock.draw()
-  local clock = scope.clock
-  if clock.drawn == 0 then
-    look_who_draws(clock)
-  end
-  clock.drawn = clock.drawn + 1
-  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
-  return clock.last
-end
-
--- Is it time for what has to be looked after, but not at each call? So in the first call of a
--- second, and for one in EVERY tokens.
-function Clock.is_round()
-  local token, kept = scope.clock.token, scope.clock.kept
-  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
-end
-
--- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
--- their values may be given, which are written with it.
-function Clock.keep(...)
-  local name, clock = key.meta(), scope.clock
-  local server, last, kept = clock.server, clock.last, clock.kept
-  if not last and not kept then
-    last = modules.NumberFormat.whole(clock.token)
-  end
-  if server and last then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
-  elseif server then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
-  elseif last then
-    call('HSET', name, 'token', last, ...)
-  elseif ... then
-    call('HSET', name, ...)
-  end
-  if clock.newcomer then
-    call('HSET', name, modules.Epoch.field(), clock.newcomer)
-  end
-  if clock.older then
-    call('HSET', name, 'format', WRITTEN)
-  end
-  if clock.skewed then
-    call('HINCRBY', name, 'skews', 1)
-  elseif server and clock.ahead < -TOO_FAR then
-    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
-    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
-  end
-end
-
--- meta
-function Clock.show()
-  local shown = { now = format('%.6f', scope.now) }
-  for field, value in pairs(modules.Hash.all(key.meta())) do
-    if not string.find(field, '^reply:') then
-      shown[field] = value
-    end
-  end
-  return cjson.encode(shown)
-end
-end
 elseif module_name == 'DependencyResults' then
 return function()
 local DependencyResults = {
@@ -6244,9 +6346,14 @@ end
 
 -- queue.forget queue...
 function Queue.forget(args, i)
+  local queues = {}
   modules.Pause.each_queue('queue.forget', args, i, function(queue)
-    call('ZREM', key.queues(), queue)
+    queues[#queues + 1] = queue
   end)
+  modules.SortedSet.remove(key.queues(), queues)
+  if scope.live then
+    modules.Nonempty.remove(queues)
+  end
 end
 
 local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
@@ -6972,69 +7079,6 @@ function CycleDetection.harmless(jid, jids)
   return harmless, tired
 end
 end
-elseif module_name == 'ExistenceCache' then
-return function()
-local ExistenceCache = {
-note = 0, look_for = 0, forget = 0, is_absent = 0, many = 0, is_bare = 0
-}
-modules.ExistenceCache = ExistenceCache
--- existence_cache.lua
--- An existence cache for optional keys: one question tells for many that they are absent.
-
--- These keys do not exist.
-function ExistenceCache.note(names)
-  local absent = scope.absent or {}
-  for n = 1, #names do
-    absent[names[n]] = true
-  end
-  scope.absent = absent
-end
-
--- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
--- a list of which none exists that it does not. -> whether none of the first exists
--- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
-function ExistenceCache.look_for(names, others)
-  local all = { key.config(), unpack(names) }
-  for n = 1, #others do
-    all[#all + 1] = others[n]
-  end
-  local found = call('EXISTS', unpack(all))
-  if found == 0 then
-    modules.Config.note_none()
-  elseif modules.Config.is_set() then
-    found = found - 1
-  end
-  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
-  if of_names == 0 then
-    ExistenceCache.note(names)
-  end
-  if of_names == found then
-    ExistenceCache.note(others)
-  end
-  return of_names == 0
-end
-
--- The call has made the key, or is about to.
-function ExistenceCache.forget(name)
-  if scope.absent then
-    scope.absent[name] = nil
-  end
-end
-
--- Is the key known not to exist? (What makes one has to say so: forget.)
-function ExistenceCache.is_absent(name)
-  return scope.absent and scope.absent[name] or false
-end
-
-ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
-
--- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
-function ExistenceCache.is_bare(queue)
-  local work, locks, scheduled =
-    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
-  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
-end
-end
 elseif module_name == 'Lock' then
 return function()
 local Lock = {
@@ -7724,6 +7768,250 @@ function Failures.show(args, i)
     total = total,
     jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
   })
+end
+end
+elseif module_name == 'Nonempty' then
+return function()
+local Nonempty = {
+add = 0, remove = 0, is_stale = 0, begin = 0, at = 0, may_have = 0, is_bare = 0, look_at = 0
+}
+modules.Nonempty = Nonempty
+-- nonempty.lua
+-- Which queues may have something: an index, so that a call that serves very many need not ask each.
+--
+-- Each queue with something in one of its places (PLACES) is in it, and perhaps some that have nothing: a queue is
+-- added when something comes into it from outside (Places.register), and taken out by a call that serves many queues
+-- and finds it bare. A foreign script adds none. So all queues are looked at from time to time, and whenever a call
+-- has found nothing: the index never hides a job from a worker that has nothing else to do.
+
+local PLACES = { 'work', 'locks', 'scheduled', 'recur', 'openings', 'aside', 'depends' }
+
+-- Seconds from one look at all queues (of more than MOST, at the next part of them) to the next: so long may a job that
+-- a foreign script has put into a queue stand behind those of queues that are served after it.
+local EVERY = 5
+
+-- The field of meta that says when that was done last.
+local LOOKED = 'looked'
+
+-- Queues read at a time, at first and at most; queues asked for at once whether there is anything in them.
+local FEW, MOST, TOGETHER = 16, 1000, 64
+
+-- What the call knows of the index, in scope.nonempty:
+--   parts    by prefix: the queues in it whose names begin so, in order of name, as far as they are read; `from` is where
+--            the others begin, nil if there are none, `size` how many are read next
+--   size     how many names the next question is for
+--   has      by queue: is it to be asked? (nil: not known)
+--   unknown  by queue: nothing says that there is one of this name
+--   bare     by queue: the call has found it so
+--   stale    the call has added some that it may have passed over
+local function fresh()
+  return { parts = {}, size = FEW, has = {}, bare = {}, unknown = {} }
+end
+
+-- -> whether the queue was not in the index
+function Nonempty.add(queue)
+  local index, is_new = scope.nonempty, call('ZADD', key.nonempty(), 'NX', '0', queue) == 1
+  if index then
+    index.has[queue], index.bare[queue], index.stale = true, nil, index.stale or is_new
+  end
+  return is_new
+end
+
+function Nonempty.remove(queues)
+  modules.SortedSet.remove(key.nonempty(), queues)
+end
+
+-- Is there nothing in any place of these queues?
+local function are_bare(queues, first, last)
+  local names = {}
+  for n = first, last do
+    for _, place in ipairs(PLACES) do
+      names[#names + 1] = key.place(queues[n], place)
+    end
+  end
+  return call('EXISTS', unpack(names)) == 0
+end
+
+-- Those of the queues that have something, asked for together, as mostly none has; notes the others.
+local function with_something(queues, bare)
+  local found = {}
+  for first = 1, #queues, TOGETHER do
+    local last = math.min(first + TOGETHER - 1, #queues)
+    local none = are_bare(queues, first, last)
+    for n = first, last do
+      if none or are_bare(queues, n, n) then
+        bare[queues[n]] = true
+      else
+        found[#found + 1] = queues[n]
+      end
+    end
+  end
+  return found
+end
+
+-- Those of the members of a set that another one does not have; of very many, some of them, and others the next time.
+local function missing_in(other, name, first)
+  local missing, queues = {}, call('ZRANGE', name, first, first + MOST - 1)
+  local scores = #queues > 0 and call('ZMSCORE', other, unpack(queues)) or {}
+  for n, score in ipairs(scores) do
+    missing[#missing + 1] = not score and queues[n] or nil
+  end
+  return missing
+end
+
+-- In which parts the members of a set are looked at: the ranks where they begin. -> the first of them, the last
+local function parts_of(name, is_first)
+  local last = math.max(0, math.ceil(call('ZCARD', name) / MOST) - 1)
+  if is_first then
+    return 0, last * MOST
+  end
+  local part = math.floor(scope.now / EVERY) % (last + 1)
+  return part * MOST, part * MOST
+end
+
+-- Queues with something that are known, but not in the index.
+local function add_missing(index, is_first)
+  local first, last = parts_of(key.queues(), is_first)
+  for from = first, last, MOST do
+    local missing = missing_in(key.nonempty(), key.queues(), from)
+    modules.SortedSet.add(key.nonempty(), '0', with_something(missing, index.bare))
+  end
+end
+
+-- Queues in the index that a foreign script has forgotten: if there is anything in them, they are known again.
+local function know_again(index)
+  local queues = missing_in(key.queues(), key.nonempty(), (parts_of(key.nonempty())))
+  for _, queue in ipairs(with_something(queues, index.bare)) do
+    call('ZADD', key.queues(), 'NX', scope.now, queue)
+  end
+  local gone = {}
+  for _, queue in ipairs(queues) do
+    gone[#gone + 1] = index.bare[queue] and queue or nil
+  end
+  Nonempty.remove(gone)
+end
+
+-- Looks at all queues, or at some of very many; at all of them if it is the first look.
+local function look(is_first)
+  local index = fresh()
+  add_missing(index, is_first)
+  know_again(index)
+  call('HSET', key.meta(), LOOKED, modules.NumberFormat.now())
+  return index
+end
+
+function Nonempty.is_stale()
+  return scope.nonempty.stale or false
+end
+
+-- Are the queues to be looked at, by when that was done last?
+local function is_late(since)
+  return since < 0 or since >= EVERY
+end
+
+-- Begins to read the index.
+function Nonempty.begin()
+  local time = tonumber(call('HGET', key.meta(), LOOKED) or nil)
+  scope.nonempty = (not time or is_late(scope.now - time)) and look(not time) or fresh()
+end
+
+-- The part of the index with this prefix.
+local function part_of(prefix)
+  local parts = scope.nonempty.parts
+  if not parts[prefix] then
+    parts[prefix] = { from = '[' .. prefix, size = FEW }
+  end
+  return parts[prefix]
+end
+
+local function read_on(part, prefix)
+  local read = call('ZRANGE', key.nonempty(), part.from, '+', 'BYLEX', 'LIMIT', 0, part.size)
+  part.from = #read == part.size and '(' .. read[#read] or nil
+  part.size = math.min(4 * part.size, MOST)
+  for n = 1, #read do
+    if string.sub(read[n], 1, #prefix) ~= prefix then
+      part.from = nil
+      break
+    end
+    part[#part + 1] = read[n]
+  end
+end
+
+-- The n-th queue of the index whose name begins so, in order of name; nil behind the last one.
+function Nonempty.at(prefix, n)
+  local part = part_of(prefix)
+  if n > #part and part.from then
+    read_on(part, prefix)
+  end
+  return part[n]
+end
+
+-- Asks for some of the names from the i-th on, more each time. Who is not known may have been forgotten with all its
+-- jobs, and is to be asked as well.
+local function ask(names, i)
+  local index = scope.nonempty
+  local some = { unpack(names, i, math.min(i + index.size - 1, #names)) }
+  index.size = math.min(4 * index.size, MOST)
+  local missing = {}
+  for n, score in ipairs(call('ZMSCORE', key.nonempty(), unpack(some))) do
+    index.has[some[n]] = score and true or false
+    if not score then
+      missing[#missing + 1] = some[n]
+    end
+  end
+  local known = #missing > 0 and call('ZMSCORE', key.queues(), unpack(missing)) or {}
+  for n, score in ipairs(known) do
+    index.has[missing[n]], index.unknown[missing[n]] = not score, not score
+  end
+end
+
+-- Is the i-th of these names to be asked?
+function Nonempty.may_have(names, i)
+  local has = scope.nonempty.has
+  if has[names[i]] == nil then
+    ask(names, i)
+  end
+  return has[names[i]]
+end
+
+local function take_out(index, queue)
+  if call('EXISTS', key.place(queue, 'aside'), key.place(queue, 'depends')) == 0 then
+    index.bare[queue] = true
+    call('ZREM', key.nonempty(), queue)
+  end
+end
+
+-- Is there nothing in the queue that could be handed out, now or later? If there is nothing at all in one that the
+-- index has, it is taken out.
+function Nonempty.is_bare(queue)
+  local index = scope.nonempty
+  if index and index.bare[queue] then
+    return true
+  elseif not modules.ExistenceCache.is_bare(queue) then
+    return false
+  end
+  if index and not index.unknown[queue] then
+    take_out(index, queue)
+  end
+  return true
+end
+
+-- Looks at these queues, as the call has found nothing. (Those that are not known were asked.) -> whether some were
+-- added
+function Nonempty.look_at(queues)
+  local index, missing = scope.nonempty, {}
+  for first = 1, #queues, MOST do
+    local some = { unpack(queues, first, math.min(first + MOST - 1, #queues)) }
+    for n, score in ipairs(call('ZMSCORE', key.nonempty(), unpack(some))) do
+      missing[#missing + 1] = not score and not index.bare[some[n]] and some[n] or nil
+    end
+  end
+  local found = {}
+  for _, queue in ipairs(with_something(missing, index.bare)) do
+    found[#found + 1] = call('ZSCORE', key.queues(), queue) and queue or nil
+  end
+  modules.SortedSet.add(key.nonempty(), '0', found)
+  return #found > 0
 end
 end
 elseif module_name == 'Payloads' then
@@ -11149,6 +11437,9 @@ local function resume(record)
   call('HDEL', name, 'paused')
   call('ZREM', key.paused_schedules(), record.jid)
   put_in_place(record, due)
+  if not record.cron then
+    modules.Places.register(record.queue or '')
+  end
 end
 
 -- schedule.resume id... -> how many were paused
@@ -12203,7 +12494,7 @@ end
 -- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
 function Dead.back(args, i)
   local queue, entities = named('dead.back', args, i)
-  local done, left = {}, modules.Payloads.most
+  local done, left, moved = {}, modules.Payloads.most, false
   for _, entity in ipairs(entities) do
     local jid = modules.Entity.jid(queue, entity)
     local record = modules.Hash.all(key.dead_entity(jid))
@@ -12214,6 +12505,7 @@ function Dead.back(args, i)
       left = left - #flat / 2
       local is_all = modules.Payloads.move_all(key.dead_payloads(jid), key.payloads(jid), flat)
       local remaining = run_now(queue, entity, jid, record)
+      moved = true
       if is_all then
         forget(jid, queue, entity)
         done[#done + 1] = entity
@@ -12222,7 +12514,7 @@ function Dead.back(args, i)
       end
     end
   end
-  if done[1] then
+  if moved then
     modules.Places.register(queue)
   end
   return done
@@ -13180,6 +13472,271 @@ function Pop.pop(args, i)
   end)
   modules.Replies.shorten('pop', jids)
   return modules.Job.show_all(jids)
+end
+end
+elseif module_name == 'QueueChoice' then
+return function()
+local QueueChoice = {
+all = 0, of = 0, serve = 0
+}
+modules.QueueChoice = QueueChoice
+-- queue_choice.lua
+-- Which queues a call serves, in what order: those that the names and globs of a worker stand for.
+--
+-- They are served in the order given, those of a glob in order of name. Of globs, and of very many names, only queues
+-- are asked that may have something: see nonempty.lua.
+
+local find, gsub, match = string.find, string.gsub, string.match
+
+local function is_glob(name)
+  return find(name, '[*?]') ~= nil
+end
+
+-- A glob with * and ? as a Lua pattern.
+local function pattern(glob)
+  local escaped = gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
+  return '^' .. gsub(gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
+end
+
+local function matches_any(queue, patterns)
+  for n = 1, #patterns do
+    if find(queue, patterns[n]) then
+      return true
+    end
+  end
+  return false
+end
+
+local function patterns_of(globs)
+  local patterns = {}
+  for n, glob in ipairs(globs) do
+    patterns[n] = pattern(glob)
+  end
+  return patterns
+end
+
+-- Says once of each queue whether it is met for the first time and not excluded.
+local function filter(choice)
+  local seen, excluded = {}, choice.excluded
+  return function(queue)
+    if seen[queue] or matches_any(queue, excluded) then
+      return false
+    end
+    seen[queue] = true
+    return true
+  end
+end
+
+-- Queues that the glob stands for, one after the other: `at` gives the n-th of those that there are.
+-- -> whether to stop
+local function each_of_glob(glob, at, is_new, visit)
+  local wanted, n = glob ~= '*' and pattern(glob), 1
+  local queue = at(n)
+  while queue do
+    if (not wanted or find(queue, wanted)) and is_new(queue) and visit(queue) then
+      return true
+    end
+    n = n + 1
+    queue = at(n)
+  end
+  return false
+end
+
+-- All known queues, as the call has read them.
+local function known(choice)
+  choice.known = choice.known or modules.Queue.names()
+  return choice.known
+end
+
+-- The queues that a glob stands for, in order of name.
+local function gather_glob(choice, glob, is_new)
+  local found, names = {}, known(choice)
+  local function at(n)
+    return names[n]
+  end
+  each_of_glob(glob, at, is_new, function(queue)
+    found[#found + 1] = queue
+  end)
+  table.sort(found)
+  return found
+end
+
+-- All queues that the names and globs stand for, whether there is anything in them or not.
+function QueueChoice.all(choice)
+  if choice.gathered then
+    return choice.gathered
+  end
+  local queues, is_new = {}, filter(choice)
+  for _, name in ipairs(choice.names) do
+    if not is_glob(name) then
+      queues[#queues + 1] = is_new(name) and name or nil
+    else
+      for _, queue in ipairs(gather_glob(choice, name, is_new)) do
+        queues[#queues + 1] = queue
+      end
+    end
+  end
+  choice.gathered = queues
+  return queues
+end
+
+-- How many they are.
+local function count(choice)
+  if not choice.gathered and #choice.names == 1 and choice.names[1] == '*' and #choice.excluded == 0 then
+    return call('ZCARD', key.queues())
+  end
+  return #QueueChoice.all(choice)
+end
+
+-- Calls `visit` with each queue that may have something, until that returns true.
+local function each(choice, visit)
+  local is_new, prefix = filter(choice), nil
+  local function at(n)
+    return modules.Nonempty.at(prefix, n)
+  end
+  for n, name in ipairs(choice.names) do
+    prefix = is_glob(name) and match(name, '^[^*?]*')
+    if prefix then
+      if each_of_glob(name, at, is_new, visit) then
+        return
+      end
+    elseif (not choice.many or modules.Nonempty.may_have(choice.names, n)) and is_new(name) and visit(name) then
+      return
+    end
+  end
+end
+
+-- The queues to be asked if they are few, so that what is absent can be asked for at once; else there are `many`.
+local function find_few(choice)
+  local few = {}
+  choice.many = #choice.names > modules.ExistenceCache.many
+  if not choice.many then
+    each(choice, function(queue)
+      few[#few + 1] = queue
+      choice.many = #few > modules.ExistenceCache.many
+      return choice.many
+    end)
+  end
+  choice.few = not choice.many and few or nil
+end
+
+local function begin(choice)
+  modules.Nonempty.begin()
+  find_few(choice)
+end
+
+-- The queues of a worker; `excluded` are globs. The choice has
+--   few        the queues to be asked, if they are few
+--   gathered   all queues that it stands for, when they are known; mostly they need not be
+--   globbing   whether there are globs
+--   indexed    whether only those are asked that may have something
+function QueueChoice.of(names, excluded)
+  if #names == 1 and #excluded == 0 and not is_glob(names[1]) then
+    return { few = names, gathered = names, globbing = false }
+  end
+  local choice = { names = names, excluded = patterns_of(excluded), globbing = false }
+  for n = 1, #names do
+    choice.globbing = choice.globbing or is_glob(names[n])
+  end
+  choice.indexed = choice.globbing or #names > modules.ExistenceCache.many
+  if choice.indexed then
+    begin(choice)
+  else
+    choice.few = QueueChoice.all(choice)
+  end
+  return choice
+end
+
+-- One queue after the other, until there are `wanted` jobs.
+local function one_by_one(visit_each, wanted, take)
+  visit_each(function(queue)
+    wanted = wanted - take(queue, wanted)
+    return wanted <= 0
+  end)
+end
+
+-- The part of each queue in the first round. Those have one, too, that are known to be empty; but who has more queues
+-- than half of the jobs wanted need not count them.
+local function first_part(choice, visit_each, wanted)
+  local met = 0
+  visit_each(function()
+    met = met + 1
+    return 2 * met > wanted
+  end)
+  return 2 * met > wanted and 1 or math.max(1, math.floor(wanted / math.max(1, count(choice))))
+end
+
+-- As if single jobs were taken from each queue in turn: in each round an equal part from each
+-- that has not shown to be empty.
+local function in_turns(choice, visit_each, wanted, take)
+  local part, going_on = first_part(choice, visit_each, wanted), {}
+  local function take_part(queue)
+    local taken = take(queue, part)
+    wanted = wanted - taken
+    if taken == part then
+      going_on[#going_on + 1] = queue
+    end
+    return wanted == 0
+  end
+  visit_each(take_part)
+  while wanted > 0 and #going_on > 0 do
+    local queues = going_on
+    part, going_on = math.max(1, math.floor(wanted / #queues)), {}
+    for n = 1, #queues do
+      if take_part(queues[n]) then
+        return
+      end
+    end
+  end
+end
+
+local function serve(choice, wanted, turns, take)
+  local function visit_each(visit)
+    if not choice.few then
+      each(choice, visit)
+      return
+    end
+    for n = 1, #choice.few do
+      if visit(choice.few[n]) then
+        return
+      end
+    end
+  end
+  if turns then
+    in_turns(choice, visit_each, wanted, take)
+  else
+    one_by_one(visit_each, wanted, take)
+  end
+end
+
+-- Has a call that has found nothing to take again?
+local function may_have_missed(choice)
+  if not modules.Nonempty.is_stale() and not modules.Nonempty.look_at(QueueChoice.all(choice)) then
+    return false
+  end
+  begin(choice)
+  return true
+end
+
+-- Takes up to `wanted` jobs, in turns or not: `take` is given a queue and a number, and returns how many it has taken.
+function QueueChoice.serve(choice, wanted, turns, take)
+  if not choice.indexed then
+    serve(choice, wanted, turns, take)
+    return
+  end
+  local found = 0
+  local function take_and_count(queue, number)
+    local taken = take(queue, number)
+    found = found + taken
+    return taken
+  end
+  if modules.Nonempty.is_stale() then
+    begin(choice)
+  end
+  serve(choice, wanted, turns, take_and_count)
+  if found == 0 and may_have_missed(choice) then
+    serve(choice, wanted, turns, take)
+  end
 end
 end
 elseif module_name == 'ScheduleView' then
@@ -14457,60 +15014,6 @@ function FailedQueue.move(job, to, group, message, when, failing)
   modules.Outcome.back(job, to, 0, failure)
 end
 end
-elseif module_name == 'InOrder' then
-return function()
-local InOrder = {
-begin = 0, finish = 0, at = 0
-}
-modules.InOrder = InOrder
--- in_order.lua
--- Names in their order, sorted only as far as they are looked at: mostly a worker of ten thousand queues finds a
--- job in one of the first.
-
-local FIRST = 16 -- names that are picked out before all are sorted
-local FEW = 64 -- of so few all are sorted at once
-
-local function insert(names, last, name)
-  while last > 1 and name < names[last - 1] do
-    names[last] = names[last - 1]
-    last = last - 1
-  end
-  names[last] = name
-end
-
--- Puts the first ones to the front, in place; `unsorted` says that there are others.
-function InOrder.begin(names)
-  if #names <= FEW then
-    table.sort(names)
-    return
-  end
-  for n = 2, FIRST do
-    insert(names, n, names[n])
-  end
-  for n = FIRST + 1, #names do
-    local name = names[n]
-    if name < names[FIRST] then
-      names[n] = names[FIRST]
-      insert(names, FIRST, name)
-    end
-  end
-  names.unsorted = true
-end
-
--- Sorts them all.
-function InOrder.finish(names)
-  names.unsorted = nil
-  table.sort(names)
-end
-
--- The n-th name of those that are unsorted.
-function InOrder.at(names, n)
-  if n > FIRST then
-    InOrder.finish(names)
-  end
-  return names[n]
-end
-end
 elseif module_name == 'LimitView' then
 return function()
 local LimitView = {
@@ -15533,79 +16036,14 @@ local function settle(args, starts, jids)
   return refused
 end
 
--- A glob with * and ? as a Lua pattern.
-local function pattern(glob)
-  local escaped = string.gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
-  return '^' .. string.gsub(string.gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
-end
-
-local function is_excluded(queue, excluded)
-  for _, glob in ipairs(excluded) do
-    if string.find(queue, pattern(glob)) then
-      return true
-    end
-  end
-  return false
-end
-
--- The queues that a glob stands for.
-local function matching(known, glob)
-  if glob == '*' then
-    return known
-  end
-  local found, wanted = {}, pattern(glob)
-  for _, queue in ipairs(known) do
-    if string.find(queue, wanted) then
-      found[#found + 1] = queue
-    end
-  end
-  return found
-end
-
--- The queues that names and globs stand for, in the order given, those of a glob in order of name (InOrder.at).
--- -> queues, whether there are globs
-local function expand(names, excluded)
-  if #names == 1 and #excluded == 0 then
-    if not string.find(names[1], '[*?]') then
-      return names, false
-    end
-    local found = matching(modules.Queue.names(), names[1])
-    modules.InOrder.begin(found)
-    return found, true
-  end
-  local queues, seen, globbing = {}, {}, false
-  local function add(queue)
-    if not seen[queue] and not is_excluded(queue, excluded) then
-      seen[queue] = true
-      queues[#queues + 1] = queue
-    end
-  end
-  local known
-  for _, name in ipairs(names) do
-    if string.find(name, '[*?]') then
-      globbing = true
-      if not known then
-        known = modules.Queue.names()
-        table.sort(known)
-      end
-      for _, queue in ipairs(matching(known, name)) do
-        add(queue)
-      end
-    else
-      add(name)
-    end
-  end
-  return queues, globbing
-end
-
 -- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
 -- could be carried on
-local function look_around(jids, queues, wanted)
+local function look_around(jids, queues)
   local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
-  if wanted == 0 or #queues > modules.ExistenceCache.many then
+  if not queues then
     return modules.ExistenceCache.look_for(names, {})
   end
   local theirs = {}
@@ -15617,55 +16055,21 @@ local function look_around(jids, queues, wanted)
   return modules.ExistenceCache.look_for(names, theirs)
 end
 
--- One queue after the other, until there are `count` jobs.
-local function one_by_one(queues, count, take)
-  for n = 1, #queues do
-    if count <= 0 then
-      return
-    end
-    count = count - take(queues.unsorted and modules.InOrder.at(queues, n) or queues[n], count)
-  end
-end
-
--- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty.
-local function in_turns(queues, count, take)
-  if queues.unsorted then
-    modules.InOrder.finish(queues)
-  end
-  while count > 0 and #queues > 0 do
-    local part, going_on = math.max(1, math.floor(count / #queues)), {}
-    for n = 1, #queues do
-      local taken = take(queues[n], part)
-      count = count - taken
-      if taken == part then
-        going_on[#going_on + 1] = queues[n]
-      end
-      if count == 0 then
-        return
-      end
-    end
-    queues = going_on
-  end
-end
-
 -- -> what is told of each job; and what a repeat of the request needs: jid, token, jid, token …
-local function reserve(queues, worker, wish)
+local function reserve(choice, worker, wish)
   local jobs, held = {}, {}
   local function visit(jid, token, told)
     jobs[#jobs + 1] = told
     held[#held + 1] = jid
     held[#held + 1] = token
   end
-  local many = #queues > modules.ExistenceCache.many
   local function take(queue, count)
-    if (many and modules.ExistenceCache.is_bare(queue)) or modules.Pop.is_paused(queue) then
+    if (choice.many and modules.Nonempty.is_bare(queue)) or modules.Pop.is_paused(queue) then
       return 0
     end
     return modules.Pop.take(queue, worker, count, visit, true)
   end
-  local serve = wish.turns and in_turns or one_by_one
-  serve(queues, wish.count, take)
+  modules.QueueChoice.serve(choice, wish.count, wish.turns, take)
   -- Who brings a job back that it got in this second has been written down in this second.
   if #jobs > 0 and scope.seen ~= worker then
     call('ZADD', key.workers(), modules.NumberFormat.now(), worker)
@@ -15718,21 +16122,21 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local queues, globbing = expand(wish.names, wish.excluded)
-  local quiet = look_around(jids, queues, wish.count)
+  local choice = wish.count > 0 and modules.QueueChoice.of(wish.names, wish.excluded)
+  local quiet = look_around(jids, choice and choice.few)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
   goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
   local jobs, held, rest = {}, {}, {}
-  if wish.count > 0 then
+  if choice then
     scope.asks_exhausted = wish.exhausted
-    jobs, held = reserve(queues, worker, wish)
+    jobs, held = reserve(choice, worker, wish)
     held.now = modules.NumberFormat.now()
     local client = scope.client or worker
-    modules.Wake.busy(client, worker, queues, globbing, #jobs > 0)
+    modules.Wake.busy(client, worker, choice, #jobs > 0)
     if #jobs == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = modules.Wake.wait(client, worker, queues, seconds, globbing)
+      rest = modules.Wake.wait(client, worker, choice, seconds)
     end
   end
 
@@ -16377,6 +16781,7 @@ for _, name in ipairs({
   'workflows',
   'results_until',
   'canceled',
+  'nonempty',
   'paused_reasons',
   'schedules',
   'paused_schedules',
@@ -16732,7 +17137,7 @@ Bulk.revive = each('revive.each', 0, function(jid)
   if elsewhere and not bound then
     modules.StandIns.refuse('revive.each', jid, elsewhere)
   elseif state ~= 'failed' then
-    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. state)
+    modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. modules.Errors.state(state))
   end
   modules.Revive.revive({ jid }, 1)
 end)
@@ -17585,6 +17990,13 @@ function Legacy.Places()
     if entity then
       ready_since(jid, time)
     end
+  end
+
+  function modules.Places.register(queue)
+    if scope.live then
+      modules.Nonempty.add(queue)
+    end
+    modules.Places.make_known(queue)
   end
 end
 

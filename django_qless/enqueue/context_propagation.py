@@ -242,7 +242,7 @@ def _check_size(whose: str, name: str, value: Any) -> None:
     if size > MOST_BYTES:
         raise TooBig(
             f"{whose}: what {name!r} of CONTEXT captured takes {size:,} bytes as JSON, "
-            f"and at most {MOST_BYTES:,} travel: capture a reference"
+            f"and at most {MOST_BYTES:,} travel"
         )
 
 

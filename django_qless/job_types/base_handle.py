@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf.connections import connections
+from django_qless.core.exceptions import ServerBusy
 from django_qless.core.states import ENDED
 from django_qless.core.waiting import time_left
 from django_qless.exceptions import NotPut, ResultNotReady
@@ -73,12 +74,20 @@ class Handle:
 
     def _waiting(self, client: Any, timeout: float | None) -> Steps[Self]:
         """Wait until it has ended; return a handle with its final state."""
+        busy: ServerBusy | None = None
         for left in time_left(timeout):
-            if left != 0:
-                yield client.await_ended([self._id], left, self._kind)
-            now: Self = yield from self._reading(client)
+            try:
+                if left != 0:
+                    yield client.await_ended([self._id], left, self._kind)
+                now: Self = yield from self._reading(client)
+            except ServerBusy as error:
+                busy = error  # it will be back: a slot moves, or a replica takes over
+                continue
             if now.state in ENDED:
                 return now
+            busy = None
+        if busy is not None:
+            raise busy
         waited = f" after {timeout:g} s" if timeout else ""
         raise ResultNotReady(now._going_on(waited))
 

@@ -16,6 +16,8 @@ logger = logging.getLogger("django_qless.worker")
 LOOK = 60.0
 #: Seconds between two tries while its own namespace does not answer.
 AGAIN = 1.0
+#: Seconds for which a worker that ends by itself goes on delivering; between two tries.
+REST, SHORTEST = 30.0, 0.05
 
 
 def keep_carrying(name: str) -> NoReturn:
@@ -32,6 +34,26 @@ def keep_carrying(name: str) -> NoReturn:
             logger.exception("the outbox is not delivered: namespace=%s", name)
         failing = True
         time.sleep(AGAIN)
+
+
+def carry_rest(name: str, seconds: float = REST) -> None:
+    """Deliver what waits in the outbox of a namespace now, for so many seconds at most.
+
+    Logs what is left then. Raises nothing.
+    """
+    carrier, deadline = Carrier(name), time.monotonic() + seconds
+    try:
+        while targets := connections[name].crossing_due().targets:
+            if carrier.carry(targets):
+                continue
+            pause = max(carrier.pause(targets), SHORTEST)
+            if time.monotonic() + pause > deadline:
+                left = ",".join(f"{each.name}:{each.entries}" for each in targets)
+                logger.warning("the outbox is not empty: left=%s", left)
+                return
+            time.sleep(pause)
+    except QlessError as error:
+        logger.warning("the outbox is not delivered: error=%s", error)
 
 
 def _carry(carrier: Carrier) -> NoReturn:

@@ -34,7 +34,7 @@ from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.outbox import tables as outbox_tables
 from django_qless.runtime import connection_cleanup, hooks
 from django_qless.runtime.announcements import SIGNALS, Announcements
-from django_qless.runtime.crossing import keep_carrying
+from django_qless.runtime.crossing import carry_rest, keep_carrying
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
@@ -99,6 +99,11 @@ class DjangoEnvironment(Announcements):
         if routing.is_routed(self.alias):
             Thread(target=keep_carrying, args=(self.alias,), daemon=True).start()
         keep_sweeping(self.alias)
+
+    def deliver_outbox(self) -> None:
+        """Deliver what waits in the outbox of this namespace, as the worker ends."""
+        if routing.is_routed(self.alias):
+            carry_rest(self.alias)
 
     def restore_lost_config(self) -> None:
         """Apply config and schedules again if the server has lost its data."""

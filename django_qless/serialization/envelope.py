@@ -185,7 +185,7 @@ def payload_text(whose: str, payload: Any) -> str:
     if (size := len(text.encode())) > PAYLOAD_BYTES:
         raise TooBig(
             f"{whose}: the payload takes {size:,} bytes as JSON, and may have "
-            f"{PAYLOAD_BYTES:,}: keep large data elsewhere, and push a reference"
+            f"{PAYLOAD_BYTES:,}"
         )
     return text
 

@@ -79,6 +79,20 @@ def uses_up(settlement: Settlement, job: Job) -> bool:
     )
 
 
+def was_moved_by(report: CrashReport, job: Job) -> bool:
+    """Return whether the job failed for good by this, and waits in its `failed_queue`.
+
+    There it has all of its retries again, and keeps its failure.
+    """
+    failure = job.failure
+    return (
+        job.failed_from is not None
+        and failure is not None
+        and (failure.group, failure.message) == (report.group, report.message)
+        and (job.remaining, job.crashes) == (job.retries, 0)
+    )
+
+
 def as_reserved(job: Job, token: str, data: str) -> Reserved:
     """Return a job as it was handed out with this token."""
     return Reserved(
@@ -138,6 +152,9 @@ def announce_crash(execution: Execution, report: CrashReport) -> None:
                 return
             event = events[-1] if job.state != "failed" else events[0]
             reserved = as_reserved(job, report.token, job.data)
+            if event == "retried" and was_moved_by(report, job):
+                event = "failed"
+                reserved = reserved._replace(queue=str(job.failed_from))
         except Exception:
             logger.exception("the outcome of job %s is not announced", report.jid)
             return

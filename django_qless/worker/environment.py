@@ -41,6 +41,9 @@ class Environment(Protocol):
     def sweep_outboxes(self) -> None:
         """Sweep up outboxes forever, in a separate process."""
 
+    def deliver_outbox(self) -> None:
+        """Deliver what waits for other namespaces, as a burst ends. Raises nothing."""
+
     def restore_lost_config(self) -> None:
         """Prepare the namespace again if the server has lost its data.
 

@@ -40,6 +40,9 @@ OUTCOMES = {
     "unknown": (logging.WARNING, "unknown job name"),
 }
 
+# Verbs whose outcomes end with group and message.
+FAILURES = ("retry", "fail")
+
 #: Fields of every event of this process.
 _common: dict[str, object] = {}
 
@@ -129,7 +132,7 @@ def log_outcome(
     """
     level, action, fields = describe_outcome(reserved, outcome)
     fields["seconds"] = f"{seconds:.6f}"
-    if error is None or "group" not in fields:
+    if error is None or outcome.verb not in FAILURES:
         _log(level, action, fields)
         return
     fields["error"] = failure_report.summary_of(error)
@@ -158,9 +161,9 @@ def describe_outcome(
             verb = "fail"
         else:
             fields["delay"] = outcome.args[0]
-    if verb in ("retry", "fail"):
-        # Both verbs end with group and message.
-        fields["group"] = outcome.args[-2]
+    # (A retry that the job has asked for may have no group.)
+    if outcome.verb in FAILURES and (group := outcome.args[-2]):
+        fields["group"] = group
     level, action = OUTCOMES[verb]
     return level, action, fields
 

@@ -149,6 +149,8 @@ class Worker:
 
     def end(self, client: Client) -> None:
         """Clean up after the last job."""
+        if self.options.burst:
+            self.environment.deliver_outbox()
         with contextlib.suppress(QlessError):
             client.deregister(self.name)
         client.close()

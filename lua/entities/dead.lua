@@ -72,7 +72,7 @@ end
 -- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
 function Dead.back(args, i)
   local queue, entities = named('dead.back', args, i)
-  local done, left = {}, Payloads.most
+  local done, left, moved = {}, Payloads.most, false
   for _, entity in ipairs(entities) do
     local jid = Entity.jid(queue, entity)
     local record = Hash.all(key.dead_entity(jid))
@@ -83,6 +83,7 @@ function Dead.back(args, i)
       left = left - #flat / 2
       local is_all = Payloads.move_all(key.dead_payloads(jid), key.payloads(jid), flat)
       local remaining = run_now(queue, entity, jid, record)
+      moved = true
       if is_all then
         forget(jid, queue, entity)
         done[#done + 1] = entity
@@ -91,7 +92,7 @@ function Dead.back(args, i)
       end
     end
   end
-  if done[1] then
+  if moved then
     Places.register(queue)
   end
   return done

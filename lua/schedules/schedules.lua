@@ -295,6 +295,9 @@ local function resume(record)
   call('HDEL', name, 'paused')
   call('ZREM', key.paused_schedules(), record.jid)
   put_in_place(record, due)
+  if not record.cron then
+    Places.register(record.queue or '')
+  end
 end
 
 -- schedule.resume id... -> how many were paused

@@ -142,6 +142,7 @@ for _, name in ipairs({
   'workflows',
   'results_until',
   'canceled',
+  'nonempty',
   'paused_reasons',
   'schedules',
   'paused_schedules',

@@ -189,7 +189,11 @@ def test_who_cannot_be_restored_is_not_run_as_somebody_else(
     ("value", "error", "words"),
     [
         ({1, 2}, UnserialisableArgument, "'trace' of CONTEXT captured is not JSON"),
-        ("x" * 20_000, TooBig, "'trace' .* 20,002 bytes as JSON, and at most 16,384"),
+        (
+            "x" * 20_000,
+            TooBig,
+            r"'trace' .* 20,002 bytes as JSON, and at most 16,384 travel\. Nothing was ",
+        ),
     ],
 )
 def test_what_cannot_travel_is_refused_at_the_call(

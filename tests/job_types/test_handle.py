@@ -12,7 +12,8 @@ from django.db import transaction
 from django.db.models.signals import post_init
 
 from django_qless import JobHandle, await_all, wait_all
-from django_qless.core import HasDependents, JobNotFound, WrongState
+from django_qless.conf.connections import connections
+from django_qless.core import HasDependents, JobNotFound, ServerBusy, WrongState
 from django_qless.exceptions import JobFailed, JobGone, NoResult, NotPut, ResultNotReady
 from django_qless.operations import objects
 from tests.jobs_app import jobs
@@ -181,6 +182,35 @@ def test_wait_sees_the_end(qless, work) -> None:
     work()
     thread.join(20)
     assert results == [7]
+
+
+def test_a_wait_goes_on_while_the_server_is_busy(qless, work, monkeypatch) -> None:
+    """As while a slot of a cluster moves: longer than a call is repeated."""
+    handle = jobs.add.delay(7)
+    client = connections["default"]
+    await_ended, refused = client.await_ended, []
+
+    def busy_at_first(*args):
+        if refused:
+            return await_ended(*args)
+        refused.append(ServerBusy("TRYAGAIN Multiple keys request during rehashing"))
+        work()
+        raise refused[0]
+
+    monkeypatch.setattr(client, "await_ended", busy_at_first)
+    assert handle.wait(60).state == "complete"
+    assert refused
+
+
+def test_a_wait_without_an_answer_says_so(qless, monkeypatch) -> None:
+    handle = jobs.add.delay(7)
+
+    def busy(*args):
+        raise ServerBusy("BUSY")
+
+    monkeypatch.setattr(connections["default"], "await_ended", busy)
+    with pytest.raises(ServerBusy):
+        handle.wait(0.01)
 
 
 def test_await_sees_the_end(qless, work) -> None:

@@ -114,6 +114,7 @@ NARROW = {
     "history": {"PIECE": 2},
     "job_view": {"MOST_LINKS": 2, "HISTORY_BYTES": 120},
     "minutes": {"LONGEST": 9},
+    "nonempty": {"FEW": 1, "MOST": 3, "TOGETHER": 2},
     "pop": {"LOOKED": 2, "MOST_LATE": 2},
     "queue_schedules": {"QUEUES": 2},
     "queue_stats": {"LEVELS": 2},

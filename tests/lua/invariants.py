@@ -50,7 +50,7 @@ OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
     r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings)|"
-    r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|claim|claim_lost|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
+    r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|claim|claim_lost|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
 DAY = 86400
@@ -396,6 +396,16 @@ def completed(space: Namespace) -> Iterator[str]:
         job = space.job(jid)
         if (job["queue"], job["worker"], job["expires"]) != ("", "", "0"):
             yield f"{jid} is complete and still somewhere"
+
+
+def filled(keys: Snapshot, prefix: str = "ql:") -> set[str]:
+    """Return the known queues that have something in one of their places."""
+    space = Namespace(keys, prefix)
+    return {
+        queue
+        for place in {*PLACES.values(), "aside", "recur", "openings"}
+        for queue, _ in space.family("q:", f"-{place}")
+    } & set(space.scores("queues"))
 
 
 def templates(space: Namespace) -> Iterator[str]:

@@ -10,7 +10,7 @@ import redis
 
 from tests.lua.caller import READS, Core
 from tests.lua.delivery_operations import Deliveries
-from tests.lua.invariants import violations
+from tests.lua.invariants import filled, violations
 from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import difference, digest, snapshot
 from tests.lua.operations import (
@@ -70,6 +70,8 @@ class RandomRun:
         self.made: list[Operation] = []
         self.last_token = 0
         self.deliveries = Deliveries()
+        #: Queues that had something before the first call with KEYS: none was listed.
+        self.unlisted: set[str] = set()
 
     def run(self, count: int) -> None:
         """Make `count` operations, then drain; a failure tells how to repeat it."""
@@ -106,6 +108,8 @@ class RandomRun:
     def perform(self, operation: Operation, *, curious: bool = False) -> None:
         """Make one operation; sometimes look whether a refusal has changed something."""
         command, args = operation.command, [self.resolve(p) for p in operation.args]
+        if operation.keyed and not self.server.exists("ql:meta"):
+            self.unlisted = filled(snapshot(self.server))
         before = digest(self.server) if curious else ""
         try:
             reply = self.call(operation, args)
@@ -180,8 +184,13 @@ class RandomRun:
 
     def second_opinion(self) -> None:
         """Judge the keys without the core's help."""
-        if found := violations(snapshot(self.server)):
+        keys = snapshot(self.server)
+        if found := violations(keys):
             raise Violation("invariants: " + "; ".join(found[:5]))
+        index = set(self.server.zrange("ql:nonempty", 0, -1))
+        missing = filled(keys) - index - self.unlisted
+        if missing and "ql:meta" in keys:
+            raise Violation(f"not in the index: {missing}")
 
     # At the end: everything is brought to its end, and nothing may be left.
 

@@ -93,10 +93,12 @@ def test_a_running_job_is_canceled_and_its_worker_told(keyed: Keyed) -> None:
 def test_revive(keyed: Keyed) -> None:
     failed(keyed, "a", "b", queue="mail")
     keyed.put("c", 5)
-    done, refused = each(keyed, "revive", "b", "c", "gone", "a")
+    keyed.put("d", 5, depends='["c"]')
+    done, refused = each(keyed, "revive", "b", "c", "gone", "a", "d")
     assert done == ["b", "a"]
     assert refused == {
         "c": "Job c has not failed: it is waiting",
+        "d": "Job d has not failed: it is waiting for other jobs",
         "gone": "Job gone does not exist",
     }
     assert {keyed.job(jid, 10)["queue"] for jid in "ab"} == {"mail"}

@@ -14,6 +14,8 @@ from django_qless.exceptions import JobGone
 from django_qless.monitoring.collector import QlessCollector
 from django_qless.operations.crossing import Carrier, carry_all
 from django_qless.operations.objects import jobs
+from django_qless.runtime.crossing import carry_rest
+from django_qless.runtime.environment import DjangoEnvironment
 from tests.jobs_app.jobs import add
 from tests.management.commands import data, doctor_words, run
 from tests.routing.conftest import DEFAULT, MAIL, REPORTS
@@ -44,6 +46,28 @@ def test_a_job_moves_to_another_server_and_is_found_there(places: Places) -> Non
     handle.cancel()
     assert jobs[handle.jid].canceled is not None
     assert places[DEFAULT].crossing_waiting() == []
+
+
+def test_a_burst_ends_when_its_outbox_is_empty(places: Places) -> None:
+    """Also of what is delivered to several namespaces, and in several rounds."""
+    handles = [add.using(queue="q").delay(n, 2) for n in range(300)]
+    for n, handle in enumerate(handles):
+        handle.move("mail" if n % 2 else "report.x")
+    DjangoEnvironment(DEFAULT).deliver_outbox()
+    assert places[DEFAULT].crossing_waiting() == []
+    assert {handle.refresh().alias for handle in handles} == {MAIL, REPORTS}
+
+
+def test_what_a_burst_cannot_deliver_is_told(
+    places: Places, caplog: pytest.LogCaptureFixture
+) -> None:
+    add.using(queue="q").delay(1, 2).move("report.x")
+    mail = add.using(queue="q").delay(1, 2)
+    mail.move("mail")
+    places.there.kill()
+    carry_rest(DEFAULT, 0.1)
+    assert mail.refresh().alias == MAIL
+    assert f"the outbox is not empty: left={REPORTS}:1" in caplog.text
 
 
 def test_it_is_found_though_a_namespace_is_away_that_does_not_have_it(

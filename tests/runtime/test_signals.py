@@ -295,6 +295,25 @@ class TestWhatAProcessCouldNotSay:
         assert details["group"] == "timeout"
         assert "delay" not in details
 
+    @pytest.mark.parametrize("attempts", [1, 2])
+    def test_a_job_whose_failed_queue_has_it_now(
+        self, qless, execution, heard, attempts: int
+    ) -> None:
+        """It has failed there, once; in the other queue it is tried again."""
+        qless.config_set("default-failed-queue", "sick")
+        job = self.reserved(qless, jobs.add, 1)
+        for attempt in range(attempts):
+            limit = 3 if attempt else 0
+            crash = (job.jid, job.token, "crash", (limit, "worker-crash", "m"))
+            qless.settle("w", [crash], 0, ())
+            heard.clear()
+            report = CrashReport(job.jid, job.token, "worker-crash", "m")
+            announce_crashes(execution, [report])
+            [(what, details)] = heard
+            assert what == ("retried" if attempt else "failed")
+            assert details["job"].queue == ("sick" if attempt else "default")
+            [job] = qless.settle("w", [], 1, ["sick"]).jobs
+
     def test_entities_whose_retries_a_crash_has_used_up(
         self, qless, execution, heard
     ) -> None:

@@ -12,6 +12,7 @@ import ctypes
 import dataclasses
 import inspect
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -37,6 +38,7 @@ from django_qless.worker.interrupt import (
     ThreadScope,
     await_in_context,
 )
+from django_qless.worker.log import log_event
 from tests.worker.ledger import note, wait_at
 
 if TYPE_CHECKING:
@@ -78,6 +80,9 @@ class PlainEnvironment:
 
     def sweep_outboxes(self) -> None:
         raise NotImplementedError
+
+    def deliver_outbox(self) -> None:
+        log_event(logging.INFO, "outbox delivered")
 
     def on_start(self) -> None:
         pass

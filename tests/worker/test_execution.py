@@ -212,6 +212,11 @@ class TestTelling:
                 {"group": "g", "delay": 5},
             ),
             ("retry", (5, "g", "m"), 0, "ERROR", "failed", {"group": "g"}),
+            # A job may ask for it without a group.
+            (
+                *("retry", (5, "", "m"), 1, "WARNING", "failed, to be tried again"),
+                {"delay": 5},
+            ),
             ("fail", ("g", "m"), 3, "ERROR", "failed", {"group": "g"}),
             ("release", (0,), 3, "INFO", "handed back", {}),
             ("unknown", (600,), 3, "WARNING", "unknown job name", {}),
@@ -268,6 +273,14 @@ class TestTelling:
         assert record.getMessage().startswith("failed, to be tried again ")
         assert r'error="ValueError: two\nlines"' in record.getMessage()
         assert record.fields["delay"] == 5
+
+    def test_a_retry_that_the_job_asks_for_has_no_group(
+        self, outcome_of: Any, caplog: Any
+    ) -> None:
+        outcome_of(raising(Retry(5, message="not yet")))
+        [record] = caplog.records
+        assert "group" not in record.fields
+        assert "not yet" in record.fields["error"]
 
     @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
     def test_a_job_that_is_done_is_told_in_debug(

@@ -26,6 +26,7 @@ from django_qless.worker.reservers import (
     new_reserver,
     rename_warning,
 )
+from tests.lua.serving import expanded, served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,6 +87,55 @@ def taker(
 
 
 BATCHES = (1, 2, 3, 4, 7, 100)
+
+
+class ComparingTaker(Taker):
+    """Asks for what a model says that the server takes, whatever else is empty."""
+
+    def __init__(
+        self, client: Client, reserver: Reserver, known: Sequence[str]
+    ) -> None:
+        super().__init__(client, reserver)
+        self.known = known
+
+    def take(self, count: int = 1) -> list[str]:
+        asked: list[str] = []
+        order = self.reserver.order
+        waiting = {each.name: each.waiting for each in self.client.queues()}
+
+        def remembered() -> Sequence[str]:
+            asked.extend(order())
+            return asked
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.reserver, "order", remembered)
+            patch.setattr(self.reserver, "arrange", lambda jobs: jobs)
+            taken = super().take(count)
+        queues = expanded(asked, self.reserver.exclude, self.known)
+        assert taken == served(queues, waiting, count, turns=self.reserver.turns)
+        return taken
+
+
+class TestAmongManyEmptyQueues:
+    @pytest.mark.parametrize("asked", [("*",), ("e*", "q??"), None])
+    @pytest.mark.parametrize("batch", [1, 120])
+    @pytest.mark.parametrize("name", EVERY)
+    def test_each_is_served_in_the_order_that_it_wants(
+        self, client: Client, name: str, batch: int, asked: Sequence[str] | None
+    ) -> None:
+        empty = [f"e{n:02}" for n in range(40)]
+        full = [f"q{n:02}" for n in range(12)]
+        fill(client, **dict.fromkeys(empty, 1))
+        while jobs := client.settle("w", [], 40, ["e*"]).jobs:
+            ends = [Settlement(each.jid, each.token, "complete", ()) for each in jobs]
+            client.settle("w", ends, 0, ())
+        fill(client, **dict.fromkeys(full, 3), e20=2)
+        known = [*empty, *full]
+        reserver = new_reserver(name, asked or known[::-1], ["q07"], client)
+        taken = ComparingTaker(client, reserver, known).take_all(batch)
+        wanted = {"e20": 2, **dict.fromkeys(full, 3)}
+        del wanted["q07"]
+        assert Counter(taken) == wanted
 
 
 class TestOrdered:
