@@ -289,7 +289,10 @@ function Job.timeout(args, i)
     records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
       local state = Places.state_now(jid, records[n].queue, records[n].state)
-      Errors.raise('STATE', 'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. Errors.state(state))
+      Errors.raise(
+        'STATE',
+        'timeout(): Job ' .. Errors.name(jid) .. ' not running but ' .. Errors.state(state)
+      )
     end
   end
   for n, jid in ipairs(jids) do

@@ -1917,7 +1917,10 @@ function Job.timeout(args, i)
     records[n] = must_look('timeout', jid)
     if records[n].state ~= 'running' then
       local state = modules.Places.state_now(jid, records[n].queue, records[n].state)
-      modules.Errors.raise('STATE', 'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. modules.Errors.state(state))
+      modules.Errors.raise(
+        'STATE',
+        'timeout(): Job ' .. modules.Errors.name(jid) .. ' not running but ' .. modules.Errors.state(state)
+      )
     end
   end
   for n, jid in ipairs(jids) do
