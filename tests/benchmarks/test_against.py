@@ -124,11 +124,11 @@ def test_instructions_of_the_server_are_counted(
         monkeypatch.setenv("BENCH_URL", server.url)
         monkeypatch.setenv(OUTPUT, str(server.counts))
         work = WORK["batches of 50"]()
-        work(1000)
-        once, twice = measured(work, 500), measured(work, 1000)
+        work(100)
+        once, twice = measured(work, 100), measured(work, 200)
     assert "server µs" not in once
     assert once["instructions"] > 50_000
-    assert twice["instructions"] == pytest.approx(once["instructions"], rel=0.1)
+    assert twice["instructions"] == pytest.approx(once["instructions"], rel=0.3)
 
 
 @pytest.mark.parametrize(
