@@ -91,7 +91,7 @@ end, function(args, i)
 end)
 
 local send = each('send.each', 3, function(jid, args)
-  Moving.send_one(jid, args.parcel)
+  Moving.send_one(jid, args.batch)
 end)
 
 -- send.each target queue delay jid...: moves them into another namespace. (A delay of '' leaves them what they are.)
@@ -101,9 +101,9 @@ function Bulk.send(args, i)
   if args[i + 2] ~= '' then
     Arguments.number('send.each', 'delay', args[i + 2])
   end
-  args.parcel = Moving.parcel(target, args[i + 1], args[i + 2])
+  args.batch = Moving.batch(target, args[i + 1], args[i + 2])
   local reply = send(args, i)
-  Moving.close(args.parcel)
+  Moving.close(args.batch)
   return reply
 end
 

@@ -107,8 +107,8 @@ local function refuse_move(job, given)
     return Entity.no_move('settle', job.jid)
   elseif given.target then
     local why
-    given.parcel = Moving.parcel(given.target, given.queue, string.format('%.17g', given.delay))
-    given.record, why = Moving.after_run(job.jid, given.parcel)
+    given.batch = Moving.batch(given.target, given.queue, string.format('%.17g', given.delay))
+    given.record, why = Moving.after_run(job.jid, given.batch)
     if why then
       local words = 'settle(): Job %s %s. It could end here, and enqueue what comes next with .delay()'
       return 'BADARG', string.format(words, Errors.name(job.jid), why)
@@ -140,7 +140,7 @@ RARE.move = {
   act = function(job, given, tracked)
     ends_well(job, given.queue, tracked)
     if given.target then
-      Moving.go_on(job.jid, given.record, given.parcel)
+      Moving.go_on(job.jid, given.record, given.batch)
       return
     end
     Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)

@@ -222,7 +222,7 @@ end
 -- Queues whose idle clients are asked for at once, where many are served.
 local TOGETHER = 100
 
--- Mostly nobody waits at any of very many queues.
+-- Mostly no client waits at any of very many queues.
 local function note_where_none_wait(queues)
   for first = 1, #queues, TOGETHER do
     local names = {}

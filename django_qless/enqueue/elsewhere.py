@@ -1,7 +1,7 @@
 """Dependencies that are given as ids, and are in another namespace than the job.
 
 The server of the job does not know them, and refuses it. Only then they are looked for: so
-the usual job asks nobody. What is found is a dependency as if its handle had been given.
+the usual job costs no search. What is found is a dependency as if its handle had been given.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ local function add_unique(add, jid, field, target)
 end
 
 -- The options of the put there.
-local function options_of(jid, record, parcel)
+local function options_of(jid, record, batch)
   local options = {}
   local function add(name, value)
     if value then
@@ -84,7 +84,7 @@ local function options_of(jid, record, parcel)
     end
   end
   local place = key.place(record.queue, 'scheduled')
-  local due = tonumber(parcel.delay) == 0
+  local due = tonumber(batch.delay) == 0
     and (record.scheduled or record.state == 'scheduled' and call('ZSCORE', place, jid))
   add('at', due)
   add('priority', Record.text('priority', record.priority))
@@ -95,8 +95,8 @@ local function options_of(jid, record, parcel)
   if record.state ~= 'failed' and record.state ~= 'complete' then
     add('expires_at', Record.text('deadline', record.deadline))
   end
-  if not (parcel.as_it_is and record.state == 'failed') then
-    add_unique(add, jid, record.unique, parcel.target)
+  if not (batch.as_it_is and record.state == 'failed') then
+    add_unique(add, jid, record.unique, batch.target)
   end
   add('limit_key', record.limit_key)
   add('ordered', record.ordered)
@@ -105,7 +105,7 @@ local function options_of(jid, record, parcel)
 end
 
 -- What goes with it beyond that.
-local function more_of(jid, record, parcel)
+local function more_of(jid, record, batch)
   if record.history then
     History.modernise(jid, record.history)
   end
@@ -120,8 +120,8 @@ local function more_of(jid, record, parcel)
     more.remaining, more.crashes =
       Record.read('remaining', record.remaining), Record.read('crashes', record.crashes)
   end
-  if parcel.as_it_is then
-    Rerouted.add(more, jid, record, parcel.target)
+  if batch.as_it_is then
+    Rerouted.add(more, jid, record, batch.target)
   end
   return more
 end
@@ -158,9 +158,9 @@ local function tidy(made)
 end
 
 -- The arguments of the put there.
-local function put_of(jid, record, parcel)
-  local put = { parcel.queue, jid, record.klass or '', record.data or '', parcel.delay }
-  local options = options_of(jid, record, parcel)
+local function put_of(jid, record, batch)
+  local put = { batch.queue, jid, record.klass or '', record.data or '', batch.delay }
+  local options = options_of(jid, record, batch)
   put[6] = NumberFormat.whole(#options / 2)
   for n = 1, #options do
     put[#put + 1] = options[n]
@@ -169,43 +169,43 @@ local function put_of(jid, record, parcel)
 end
 
 -- The same, if it will not be refused there; raises what would be said.
-local function check(jid, record, parcel)
-  local put = put_of(jid, record, parcel)
+local function check(jid, record, batch)
+  local put = put_of(jid, record, batch)
   PutOptions.parse('send.each', put, 1, 7, #put)
   return put
 end
 
--- Adds to the parcel for the entry what makes a job: the put there, and what is said beyond that.
-function Moving.add(parcel, jid, record, more)
-  local put = parcel.checked and check(jid, record, parcel) or put_of(jid, record, parcel)
-  put[1], put[2] = jid, parcel.queue
-  parcel.more[#parcel.more + 1] = cjson.encode(more)
-  parcel.bytes = parcel.bytes + #parcel.more[#parcel.more]
+-- Adds to the batch for the entry what makes a job: the put there, and what is said beyond that.
+function Moving.add(batch, jid, record, more)
+  local put = batch.checked and check(jid, record, batch) or put_of(jid, record, batch)
+  put[1], put[2] = jid, batch.queue
+  batch.more[#batch.more + 1] = cjson.encode(more)
+  batch.bytes = batch.bytes + #batch.more[#batch.more]
   for n = 1, #put do
-    parcel.puts[#parcel.puts + 1] = put[n]
-    parcel.bytes = parcel.bytes + #put[n]
+    batch.puts[#batch.puts + 1] = put[n]
+    batch.bytes = batch.bytes + #put[n]
   end
 end
 
--- Takes it out, for the parcel.
-local function send(jid, record, parcel)
-  Moving.add(parcel, jid, record, more_of(jid, record, parcel))
+-- Takes it out, for the batch.
+local function send(jid, record, batch)
+  Moving.add(batch, jid, record, more_of(jid, record, batch))
   take_out(jid, record)
-  call('SET', key.moved_to(jid), parcel.target, 'EX', KEPT)
+  call('SET', key.moved_to(jid), batch.target, 'EX', KEPT)
   call('ZADD', key.moved(), NumberFormat.now(), jid)
-  if parcel.bytes > ENTRY_BYTES then
-    Moving.close(parcel)
+  if batch.bytes > ENTRY_BYTES then
+    Moving.close(batch)
   end
 end
 
--- Takes a job out, for the parcel.
-function Moving.send_one(jid, parcel)
-  send(jid, leaving(jid), parcel)
+-- Takes a job out, for the batch.
+function Moving.send_one(jid, batch)
+  send(jid, leaving(jid), batch)
 end
 
 -- A job whose run ends well is to go on there, with all of its retries, as it would here. -> its record; or nil, and why
 -- it cannot. Writes nothing.
-function Moving.after_run(jid, parcel)
+function Moving.after_run(jid, batch)
   local record = Job.read(jid, true)
   record.state = 'waiting'
   record.remaining, record.failure, record.deadline, record.scheduled = nil, nil, nil, nil
@@ -213,7 +213,7 @@ function Moving.after_run(jid, parcel)
   if why then
     return nil, why
   end
-  local fine, problem = pcall(check, jid, record, parcel)
+  local fine, problem = pcall(check, jid, record, batch)
   if fine then
     return record
   elseif type(problem) == 'table' and problem.code then
@@ -222,38 +222,38 @@ function Moving.after_run(jid, parcel)
   error(problem, 0)
 end
 
--- Its run has ended, and it is in nobody's hands: takes it out.
-function Moving.go_on(jid, record, parcel)
-  parcel.checked = false -- It is, by after_run.
-  send(jid, record, parcel)
-  Moving.close(parcel)
+-- Its run has ended, and no worker holds it: takes it out.
+function Moving.go_on(jid, record, batch)
+  batch.checked = false -- It is, by after_run.
+  send(jid, record, batch)
+  Moving.close(batch)
 end
 
 -- With a delay of '' the jobs stay what they are: see Rerouted.
-function Moving.parcel(target, queue, delay)
-  local parcel =
+function Moving.batch(target, queue, delay)
+  local batch =
     { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
   if delay == '' then
-    parcel.as_it_is, parcel.delay = true, '0'
+    batch.as_it_is, batch.delay = true, '0'
   end
-  return parcel
+  return batch
 end
 
 -- Writes the entry.
-function Moving.close(parcel)
-  local number = #parcel.more
+function Moving.close(batch)
+  local number = #batch.more
   if number > 0 then
     local args = { NumberFormat.whole(number) }
-    for _, list in ipairs({ parcel.more, parcel.puts }) do
+    for _, list in ipairs({ batch.more, batch.puts }) do
       for n = 1, #list do
         args[#args + 1] = list[n]
       end
     end
-    Crossing.write(parcel.target, 'receive', args)
+    Crossing.write(batch.target, 'receive', args)
     if call('EXISTS', key.moved()) == 1 then
       tidy(number)
     end
-    parcel.more, parcel.puts, parcel.bytes = {}, {}, 0
+    batch.more, batch.puts, batch.bytes = {}, {}, 0
   end
 end
 

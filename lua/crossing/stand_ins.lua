@@ -108,13 +108,13 @@ end
 function StandIns.send(jid, text)
   local record, bound = Job.read(jid), cjson.decode(text)
   local needs, results = results_of(jid)
-  local parcel = Moving.parcel(bound.namespace, record.queue, '0')
-  parcel.checked = false
-  Moving.add(parcel, jid, record, { home = bound.home, needs = needs, results = results })
+  local batch = Moving.batch(bound.namespace, record.queue, '0')
+  batch.checked = false
+  Moving.add(batch, jid, record, { home = bound.home, needs = needs, results = results })
   call('HSET', key.job(jid), 'elsewhere', bound.namespace, 'open', '1')
   call('HDEL', key.job(jid), 'scheduled')
   Workflow.moved(record.workflow, 'depends', 'waiting')
-  Moving.close(parcel)
+  Moving.close(batch)
 end
 
 -- The state in which its workflow counts it: what was sent does not wait for others.

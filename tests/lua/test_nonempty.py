@@ -99,7 +99,7 @@ def test_empty_queues_cost_nothing(keyed: Keyed, asked: str) -> None:
     queues = ("*",) if asked == "glob" else (*names, "z")
     settle(keyed, queues, now=2)  # takes them out
     assert listed(keyed) <= {"z"}
-    # Whether somebody waits at one of the names is asked for a hundred at once.
+    # Whether a client waits at one of the names is asked for a hundred at once.
     assert cost(keyed, *queues) <= few + (0 if asked == "glob" else 8)
 
 
