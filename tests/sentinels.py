@@ -152,7 +152,7 @@ class Watched:
         with self.primary.client() as probe:
             # An answer that is an error is none to a sentinel.
             probe.execute_command("ACL", "SETUSER", "default", "-ping", "-info")
-        return self._promoted()
+        return self.promoted()
 
     def heal(self) -> None:
         """Join what was parted: the former primary becomes a replica."""
@@ -165,13 +165,18 @@ class Watched:
 
     def fail_over(self, with_signal: str = "KILL") -> Server:
         """Stop the primary; return the replica that has been promoted."""
+        self.fail(with_signal)
+        return self.promoted()
+
+    def fail(self, with_signal: str = "KILL") -> None:
+        """Stop the primary."""
         if with_signal == "STOP":
             os.kill(self.primary.pid, signal.SIGSTOP)
         else:
             self.primary.stop(with_signal)
-        return self._promoted()
 
-    def _promoted(self) -> Server:
+    def promoted(self) -> Server:
+        """Return the replica that has been promoted."""
         return poll(
             lambda: next(
                 (each for each in self.replicas if role(each) == "master"), None

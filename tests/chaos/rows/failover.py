@@ -26,5 +26,5 @@ def failover(stage: Stage, tally: Tally, times: int) -> None:
         late = max(late, *outcome.waits)
     tally.note("acknowledged jobs, all of which ran", acknowledged)
     tally.at_most("longest time until a worker consumes, seconds", late, WITHIN)
-    # Those whose end was on its way.
-    tally.at_most("jobs that ran twice", repeated, 4 * times)
+    # Those that ran while the primary failed count as runs with the second.
+    tally.at_most("jobs that ran twice with one primary", repeated, 4 * times)
