@@ -130,7 +130,9 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local choice = wish.count > 0 and QueueChoice.of(wish.names, wish.excluded)
+  -- Who names queues and wants no job declines what it was woken for.
+  local declining = wish.count == 0 and #wish.names > 0
+  local choice = (wish.count > 0 or declining) and QueueChoice.of(wish.names, wish.excluded)
   local quiet = look_around(jids, choice and choice.few)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
@@ -138,11 +140,13 @@ function Settle.settle(args, i)
   local jobs, held, rest = {}, {}, {}
   if choice then
     scope.asks_exhausted = wish.exhausted
-    jobs, held = reserve(choice, worker, wish)
-    held.now = NumberFormat.now()
+    if not declining then
+      jobs, held = reserve(choice, worker, wish)
+      held.now = NumberFormat.now()
+    end
     local client = scope.client or worker
-    Wake.busy(client, worker, choice, #jobs > 0)
-    if #jobs == 0 and wish.wait then
+    Wake.busy(client, worker, choice, #jobs > 0, declining)
+    if #jobs == 0 and wish.wait and not declining then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = Wake.wait(client, worker, choice, seconds)
     end

@@ -2620,8 +2620,17 @@ local function note_where_none_wait(queues)
   end
 end
 
--- The caller has asked and is idle no longer.
-function Wake.busy(client, worker, choice, working)
+-- The caller takes none of the queue's jobs, for which it may have been woken: others are woken in its place.
+local function hand_on_ready(queue)
+  local ready = call('ZCARD', key.place(queue, 'work'))
+  if ready > 0 then
+    local tell = modules.Config.concurrency(queue) > 0 and Wake.freed or Wake.ready
+    tell(queue, ready)
+  end
+end
+
+-- The caller has asked and is idle no longer. `working`: it has got jobs; `declining`: it takes none.
+function Wake.busy(client, worker, choice, working, declining)
   local member = named(client, worker)
   -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
   if choice.globbing and call('ZREM', key.idle(), member) == 0 then
@@ -2633,8 +2642,11 @@ function Wake.busy(client, worker, choice, working)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
+    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and (working or declining) then
       hand_on(client, queues[n])
+      if declining then
+        hand_on_ready(queues[n])
+      end
     end
   end
 end
@@ -16122,7 +16134,9 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local choice = wish.count > 0 and modules.QueueChoice.of(wish.names, wish.excluded)
+  -- Who names queues and wants no job declines what it was woken for.
+  local declining = wish.count == 0 and #wish.names > 0
+  local choice = (wish.count > 0 or declining) and modules.QueueChoice.of(wish.names, wish.excluded)
   local quiet = look_around(jids, choice and choice.few)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
@@ -16130,11 +16144,13 @@ function Settle.settle(args, i)
   local jobs, held, rest = {}, {}, {}
   if choice then
     scope.asks_exhausted = wish.exhausted
-    jobs, held = reserve(choice, worker, wish)
-    held.now = modules.NumberFormat.now()
+    if not declining then
+      jobs, held = reserve(choice, worker, wish)
+      held.now = modules.NumberFormat.now()
+    end
     local client = scope.client or worker
-    modules.Wake.busy(client, worker, choice, #jobs > 0)
-    if #jobs == 0 and wish.wait then
+    modules.Wake.busy(client, worker, choice, #jobs > 0, declining)
+    if #jobs == 0 and wish.wait and not declining then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = modules.Wake.wait(client, worker, choice, seconds)
     end

@@ -407,6 +407,75 @@ def test_the_timer_goes_to_another_when_its_holder_works(keyed: Keyed) -> None:
     assert wait(keyed, "other", now=1)[0] == pytest.approx(49, abs=0.01)
 
 
+def decline(keyed: Keyed, worker: str, now: float = 0, queue: str = "queue") -> None:
+    """Have a worker take nothing after it was woken."""
+    settled = keyed.settle([], 0, (queue,), worker=worker, now=now, wait=60)
+    assert (settled.jobs, settled.rest) == ([], [])
+
+
+@pytest.mark.parametrize("queue", ["queue", "*"])
+def test_when_a_woken_worker_declines_others_are_woken(
+    keyed: Keyed, queue: str
+) -> None:
+    keyed.put("before")
+    keyed.call("cancel", "before")
+    wait(keyed, "full", queues=(queue,))
+    _, names = wait(keyed, "idle")
+    keyed.put("jid")
+    assert is_woken(keyed, names)  # full, that is
+    assert all_tokens(keyed) == 0
+    decline(keyed, "full", queue=queue)
+    assert all_tokens(keyed) == 1
+    assert is_woken(keyed, names)
+    # Nobody is left.
+    decline(keyed, "idle")
+    assert all_tokens(keyed) == 0
+
+
+def test_who_declines_wakes_one_for_each_job(keyed: Keyed) -> None:
+    for worker in ("full", "a", "b", "c"):
+        _, names = wait(keyed, worker)
+    keyed.put("one")
+    keyed.put("two")
+    keyed.server.delete(*names)
+    decline(keyed, "full")
+    assert all_tokens(keyed) == 2
+
+
+def test_who_declines_wakes_nobody_without_a_job_or_without_having_been_idle(
+    keyed: Keyed,
+) -> None:
+    for worker in ("full", "idle"):
+        _, names = wait(keyed, worker)
+    decline(keyed, "full")
+    assert all_tokens(keyed) == 0
+    keyed.put("jid")
+    keyed.server.delete(*names)
+    decline(keyed, "full")
+    assert all_tokens(keyed) == 0
+
+
+def test_who_declines_wakes_nobody_for_a_full_queue(keyed: Keyed) -> None:
+    keyed.call("config.set", "queue-max-concurrency", 1)
+    keyed.put("running")
+    keyed.take(1, worker="busy")
+    for worker in ("full", "idle"):
+        _, names = wait(keyed, worker)
+    keyed.put("jid")
+    keyed.server.delete(*names)
+    decline(keyed, "full")
+    assert all_tokens(keyed) == 0
+
+
+def test_the_timer_goes_to_another_when_its_holder_declines(keyed: Keyed) -> None:
+    keyed.put("later", 0, delay=50)
+    assert wait(keyed, "holder")[0] == pytest.approx(50, abs=0.01)
+    _, names = wait(keyed, "other")
+    decline(keyed, "holder", now=1)
+    assert is_woken(keyed, names)
+    assert wait(keyed, "other", now=1)[0] == pytest.approx(49, abs=0.01)
+
+
 def test_several_that_fall_due_at_once_wake_as_many(keyed: Keyed) -> None:
     for number in range(3):
         keyed.put(f"j{number}", delay=10)

@@ -422,6 +422,28 @@ def test_idle_workers_hold_no_slot_and_a_job_is_taken(
     stop(process, project)
 
 
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_job_that_wakes_a_host_without_a_slot_wakes_another_host(
+    project: Project, server: Server, ledger: Ledger, gate: Gate, pool: str
+) -> None:
+    klass = "stay_awake" if pool == "coroutines" else "stay"
+    process = project.start("--pool", pool, "--concurrency", "1", "--name", "w")
+    mail, redis = project.clients[MAIL], server.client()
+    project.complete(MAIL, *project.put_in(MAIL, "a"))
+    poll(
+        lambda: redis.exists("mail:idle:mail"),
+        what=f"it is idle at mail: {project.output}",
+    )
+    project.put_in(DEFAULT, "b", klass=klass)
+    ledger.wait_until(2)
+    known = mail.settle("elsewhere", [], count=1, queues=["mail"], wait=60)
+    assert not known.jobs
+    project.put_in(MAIL, "c")
+    assert redis.blpop(known.wait_keys, 30), "it was not woken"
+    gate.open()
+    stop(process, project)
+
+
 def seconds_used(pid: int) -> float:
     """Return the processor time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -36,8 +36,9 @@ class SettleCommands:
         when the one before is empty, or with `turns` when it has given its part of
         `count`. With `wait`, a worker that gets nothing receives the keys on which to
         block, for at most so many seconds. With `exhausted` it is told which jobs were
-        found to have failed because their last locks were lost. A settlement that is
-        refused (`Settled.refused`) does not stop the others. Works on a full server.
+        found to have failed because their last locks were lost. With `queues` and a `count`
+        of 0 it declines what it was woken for: others are woken in its place. A settlement
+        that is refused (`Settled.refused`) does not stop the others. Works on a full server.
         """
         rest = wait, turns, exhausted
         try:

@@ -101,6 +101,8 @@ class AsyncChild(Child):
         self.interrupted: dict[str, type[Interrupted]] = {}
         self.waiting_for_jobs: asyncio.Task[None] | None = None
         self._stopped_waiting: asyncio.Task[None] | None = None
+        #: True if its server still counts it as idle, after a wait.
+        self.was_idle = False
         self.failure: BaseException | None = None
 
     async def work(self) -> None:
@@ -255,6 +257,7 @@ class AsyncChild(Child):
     def waited(self, task: asyncio.Task[None]) -> None:
         """Note that a wait is over, and its error."""
         self.waiting_for_jobs = None
+        self.was_idle = self.slots is not None
         if not task.cancelled():
             self.failure = task.exception()
         self.wakeup.set()
@@ -282,8 +285,12 @@ class AsyncChild(Child):
             slots.pass_on(self.buffer.runs, ints[shared_state.CAPACITY])
             return
         waited = slots.is_waiting
+        asked: tuple[str, ...] = ()
         if not (slots.want(ints[shared_state.CAPACITY]) or waited):
-            await self.channel.order()  # what it knew of its queues may be old
+            asked = await self.channel.order()  # what it knew of them may be old
+        if self.was_idle and not self.has_free_slots:
+            await self.channel.decline(asked or await self.channel.order())
+        self.was_idle = False
 
     def give_up_free_slots(self) -> None:
         """Hold no more slots than are used, and wait for none."""

@@ -165,6 +165,10 @@ class Channel(ABC):
             else:
                 self.free([outcome], settled)
 
+    def declining(self, asked: tuple[str, ...]) -> Steps[None]:
+        """Have other clients woken for what this one was woken for and cannot run."""
+        yield self.client.run(self.request(asked, (), 0))
+
     def wait_for_announcement(self, known: Settled) -> Steps[None]:
         """Block where the server said that jobs are announced."""
         seconds, began = known.wait_seconds or 0.0, time.monotonic()
@@ -207,7 +211,7 @@ class Channel(ABC):
             [outcome.settlement for outcome in outcomes],
             count=count,
             queues=asked,
-            exclude=(*self.worker.options.exclude, *full) if count else (),
+            exclude=(*self.worker.options.exclude, *full) if asked else (),
             wait=self.longest_wait if count else None,
             turns=self.reserver.turns and count > 1,
             exhausted=count > 0,

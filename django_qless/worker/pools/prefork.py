@@ -247,7 +247,9 @@ class PreforkChild(Child):
                 while self.buffer.outcomes:
                     self.channel.settle()
                 if not waited:
-                    self.channel.order()  # what it knew of its queues may be old
+                    asked = self.channel.order()  # what it knew of them may be old
+                    if self.was_idle:
+                        self.channel.decline(asked)
                 title("waiting for a slot")
                 if not self.sleep(self.wait_for_slot):
                     return None
