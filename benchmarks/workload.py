@@ -72,10 +72,11 @@ def of_server(
     }
 
 
-def calls(engine: str, batch: int, *, joined: bool) -> Work:
+def calls(engine: str, batch: int, *, joined: bool, served: str = QUEUE) -> Work:
     """Put, reserve and complete, `batch` jobs to a call.
 
-    `joined`: jobs are finished in the call that reserves the next.
+    `joined`: jobs are finished in the call that reserves the next; `served` are the
+    queues from which they are reserved.
     """
     from django_qless.core import Client, Settlement, new_jid
 
@@ -93,7 +94,7 @@ def calls(engine: str, batch: int, *, joined: bool) -> Work:
         done: list[Any] = []
         while count > 0 or done:
             wanted = 0 if done and not joined else min(batch, count)
-            settled = client.settle("worker", done, wanted, [QUEUE])
+            settled = client.settle("worker", done, wanted, [served])
             assert not settled.refused
             done = [
                 Settlement(job.jid, job.token, "complete", ("", 0))
@@ -168,6 +169,9 @@ def _set_up() -> None:
 WORK: dict[str, Callable[[], Work]] = {
     "one call each": partial(calls, "function", 1, joined=False),
     "one at a time, joined": partial(calls, "function", 1, joined=True),
+    "one at a time, joined, all queues": partial(
+        calls, "function", 1, joined=True, served="*"
+    ),
     "batches of 50": partial(calls, "function", BATCH, joined=True),
     "script, one at a time": partial(calls, "script", 1, joined=True),
     "script, batches of 50": partial(calls, "script", BATCH, joined=True),

@@ -23,6 +23,7 @@ local WRITTEN = format('%d', NEWEST)
 --   last         the last of them, as text
 --   known        the server on which this build drew last, as meta has it
 --   newcomer     this server, if it is another one
+--   looked       when all queues were looked at last, see nonempty.lua
 --   older        meta does not say the format yet that this build writes
 --   server       the time is the server's
 --   ahead        by how much the kept time was ahead of it
@@ -59,14 +60,15 @@ end
 -- another field of meta
 function Clock.set(text, field)
   field = field or 'clock'
-  local kept, token, written, shifts, known, value =
-    Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field(), field)
+  local kept, token, written, shifts, known, looked, value =
+    Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field(), Nonempty.looked, field)
   local clock = {
     kept = tonumber(kept),
     token = tonumber(token) or 0,
     drawn = 0,
     shifts = false,
     known = known,
+    looked = looked,
   }
   scope.clock = clock
   if written ~= WRITTEN then

@@ -12,10 +12,16 @@ local PLACES = { 'work', 'locks', 'scheduled', 'recur', 'openings', 'aside', 'de
 local EVERY = 5
 
 -- The field of meta that says when that was done last.
-local LOOKED = 'looked'
+Nonempty.looked = 'looked'
 
 -- Queues read at a time, at first and at most; queues asked for at once whether there is anything in them.
 local FEW, MOST, TOGETHER = 16, 1000, 64
+
+-- As texts: a number costs more.
+local AT_ONCE = {}
+for _, size in ipairs({ 16, 64, 256, 1000 }) do
+  AT_ONCE[size] = NumberFormat.whole(size)
+end
 
 -- What the call knows of the index, in scope.nonempty:
 --   parts    by prefix: the queues in it whose names begin so, in order of name, as far as they are read; `from` is where
@@ -25,15 +31,27 @@ local FEW, MOST, TOGETHER = 16, 1000, 64
 --   unknown  by queue: nothing says that there is one of this name
 --   bare     by queue: the call has found it so
 --   stale    the call has added some that it may have passed over
+-- (Mostly few of these tables are ever needed, so they are made when something comes into them.)
+local NOTHING = {}
+
 local function fresh()
-  return { parts = {}, size = FEW, has = {}, bare = {}, unknown = {} }
+  return { parts = NOTHING, size = FEW, has = NOTHING, bare = NOTHING, unknown = NOTHING, stale = false }
+end
+
+local function note(index, table, name, value)
+  if index[table] == NOTHING then
+    index[table] = {}
+  end
+  index[table][name] = value
 end
 
 -- -> whether the queue was not in the index
 function Nonempty.add(queue)
   local index, is_new = scope.nonempty, call('ZADD', key.nonempty(), 'NX', '0', queue) == 1
   if index then
-    index.has[queue], index.bare[queue], index.stale = true, nil, index.stale or is_new
+    note(index, 'has', queue, true)
+    note(index, 'bare', queue, nil)
+    index.stale = index.stale or is_new
   end
   return is_new
 end
@@ -54,14 +72,14 @@ local function are_bare(queues, first, last)
 end
 
 -- Those of the queues that have something, asked for together, as mostly none has; notes the others.
-local function with_something(queues, bare)
+local function with_something(queues, index)
   local found = {}
   for first = 1, #queues, TOGETHER do
     local last = math.min(first + TOGETHER - 1, #queues)
     local none = are_bare(queues, first, last)
     for n = first, last do
       if none or are_bare(queues, n, n) then
-        bare[queues[n]] = true
+        note(index, 'bare', queues[n], true)
       else
         found[#found + 1] = queues[n]
       end
@@ -95,14 +113,14 @@ local function add_missing(index, is_first)
   local first, last = parts_of(key.queues(), is_first)
   for from = first, last, MOST do
     local missing = missing_in(key.nonempty(), key.queues(), from)
-    SortedSet.add(key.nonempty(), '0', with_something(missing, index.bare))
+    SortedSet.add(key.nonempty(), '0', with_something(missing, index))
   end
 end
 
 -- Queues in the index that a foreign script has forgotten: if there is anything in them, they are known again.
 local function know_again(index)
   local queues = missing_in(key.queues(), key.nonempty(), (parts_of(key.nonempty())))
-  for _, queue in ipairs(with_something(queues, index.bare)) do
+  for _, queue in ipairs(with_something(queues, index)) do
     call('ZADD', key.queues(), 'NX', scope.now, queue)
   end
   local gone = {}
@@ -117,7 +135,8 @@ local function look(is_first)
   local index = fresh()
   add_missing(index, is_first)
   know_again(index)
-  call('HSET', key.meta(), LOOKED, NumberFormat.now())
+  scope.clock.looked = NumberFormat.second()
+  call('HSET', key.meta(), Nonempty.looked, NumberFormat.second())
   return index
 end
 
@@ -132,21 +151,23 @@ end
 
 -- Begins to read the index.
 function Nonempty.begin()
-  local time = tonumber(call('HGET', key.meta(), LOOKED) or nil)
+  local time = tonumber(scope.clock.looked or nil)
   scope.nonempty = (not time or is_late(scope.now - time)) and look(not time) or fresh()
 end
 
 -- The part of the index with this prefix.
 local function part_of(prefix)
-  local parts = scope.nonempty.parts
-  if not parts[prefix] then
-    parts[prefix] = { from = '[' .. prefix, size = FEW }
+  local index = scope.nonempty
+  local part = index.parts[prefix]
+  if not part then
+    part = { from = '[' .. prefix, size = FEW }
+    note(index, 'parts', prefix, part)
   end
-  return parts[prefix]
+  return part
 end
 
 local function read_on(part, prefix)
-  local read = call('ZRANGE', key.nonempty(), part.from, '+', 'BYLEX', 'LIMIT', 0, part.size)
+  local read = call('ZRANGE', key.nonempty(), part.from, '+', 'BYLEX', 'LIMIT', '0', AT_ONCE[part.size])
   part.from = #read == part.size and '(' .. read[#read] or nil
   part.size = math.min(4 * part.size, MOST)
   for n = 1, #read do
@@ -167,6 +188,15 @@ function Nonempty.at(prefix, n)
   return part[n]
 end
 
+-- All queues of the index if they are not more than so many, or nil.
+function Nonempty.all(most)
+  local part = part_of('')
+  while #part <= most and part.from do
+    read_on(part, '')
+  end
+  return #part <= most and part or nil
+end
+
 -- Asks for some of the names from the i-th on, more each time. Who is not known may have been forgotten with all its
 -- jobs, and is to be asked as well.
 local function ask(names, i)
@@ -175,29 +205,30 @@ local function ask(names, i)
   index.size = math.min(4 * index.size, MOST)
   local missing = {}
   for n, score in ipairs(call('ZMSCORE', key.nonempty(), unpack(some))) do
-    index.has[some[n]] = score and true or false
+    note(index, 'has', some[n], score and true or false)
     if not score then
       missing[#missing + 1] = some[n]
     end
   end
   local known = #missing > 0 and call('ZMSCORE', key.queues(), unpack(missing)) or {}
   for n, score in ipairs(known) do
-    index.has[missing[n]], index.unknown[missing[n]] = not score, not score
+    note(index, 'has', missing[n], not score)
+    note(index, 'unknown', missing[n], not score)
   end
 end
 
 -- Is the i-th of these names to be asked?
 function Nonempty.may_have(names, i)
-  local has = scope.nonempty.has
-  if has[names[i]] == nil then
+  local index = scope.nonempty
+  if index.has[names[i]] == nil then
     ask(names, i)
   end
-  return has[names[i]]
+  return index.has[names[i]]
 end
 
 local function take_out(index, queue)
   if call('EXISTS', key.place(queue, 'aside'), key.place(queue, 'depends')) == 0 then
-    index.bare[queue] = true
+    note(index, 'bare', queue, true)
     call('ZREM', key.nonempty(), queue)
   end
 end
@@ -228,7 +259,7 @@ function Nonempty.look_at(queues)
     end
   end
   local found = {}
-  for _, queue in ipairs(with_something(missing, index.bare)) do
+  for _, queue in ipairs(with_something(missing, index)) do
     found[#found + 1] = call('ZSCORE', key.queues(), queue) and queue or nil
   end
   SortedSet.add(key.nonempty(), '0', found)

@@ -99,7 +99,7 @@ end
 
 -- How many they are.
 local function count(choice)
-  if not choice.gathered and #choice.names == 1 and choice.names[1] == '*' and #choice.excluded == 0 then
+  if not choice.gathered and choice.is_all then
     return call('ZCARD', key.queues())
   end
   return #QueueChoice.all(choice)
@@ -126,6 +126,11 @@ end
 -- The queues to be asked if they are few, so that what is absent can be asked for at once; else there are `many`.
 local function find_few(choice)
   local few = {}
+  if choice.is_all then
+    choice.few = Nonempty.all(ExistenceCache.many)
+    choice.many = not choice.few
+    return
+  end
   choice.many = #choice.names > ExistenceCache.many
   if not choice.many then
     each(choice, function(queue)
@@ -146,16 +151,26 @@ end
 --   few        the queues to be asked, if they are few
 --   gathered   all queues that it stands for, when they are known; mostly they need not be
 --   globbing   whether there are globs
+--   is_all     whether it is just `*`
 --   indexed    whether only those are asked that may have something
 function QueueChoice.of(names, excluded)
-  if #names == 1 and #excluded == 0 and not is_glob(names[1]) then
+  local is_single, globbing = #names == 1 and #excluded == 0, false
+  local is_all = is_single and names[1] == '*'
+  for n = 1, #names do
+    globbing = globbing or is_all or is_glob(names[n])
+  end
+  if is_single and not globbing then
     return { few = names, gathered = names, globbing = false }
   end
-  local choice = { names = names, excluded = patterns_of(excluded), globbing = false }
-  for n = 1, #names do
-    choice.globbing = choice.globbing or is_glob(names[n])
-  end
-  choice.indexed = choice.globbing or #names > ExistenceCache.many
+  local choice = {
+    names = names,
+    excluded = is_all and excluded or patterns_of(excluded),
+    globbing = globbing,
+    indexed = globbing or #names > ExistenceCache.many,
+    is_all = is_all,
+    few = false,
+    many = false,
+  }
   if choice.indexed then
     begin(choice)
   else
@@ -164,12 +179,20 @@ function QueueChoice.of(names, excluded)
   return choice
 end
 
--- One queue after the other, until there are `wanted` jobs.
-local function one_by_one(visit_each, wanted, take)
-  visit_each(function(queue)
+-- One queue after the other, until there are `wanted` jobs. -> how many are missing
+local function one_by_one(choice, wanted, take)
+  local few = choice.few
+  if few then
+    for n = 1, #few do
+      wanted = wanted > 0 and wanted - take(few[n], wanted) or 0
+    end
+    return wanted
+  end
+  each(choice, function(queue)
     wanted = wanted - take(queue, wanted)
     return wanted <= 0
   end)
+  return wanted
 end
 
 -- The part of each queue in the first round. Those have one, too, that are known to be empty; but who has more queues
@@ -184,8 +207,19 @@ local function first_part(choice, visit_each, wanted)
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty.
-local function in_turns(choice, visit_each, wanted, take)
+-- that has not shown to be empty. -> how many are missing
+local function in_turns(choice, wanted, take)
+  local function visit_each(visit)
+    if not choice.few then
+      each(choice, visit)
+      return
+    end
+    for n = 1, #choice.few do
+      if visit(choice.few[n]) then
+        return
+      end
+    end
+  end
   local part, going_on = first_part(choice, visit_each, wanted), {}
   local function take_part(queue)
     local taken = take(queue, part)
@@ -201,29 +235,11 @@ local function in_turns(choice, visit_each, wanted, take)
     part, going_on = math.max(1, math.floor(wanted / #queues)), {}
     for n = 1, #queues do
       if take_part(queues[n]) then
-        return
+        return 0
       end
     end
   end
-end
-
-local function serve(choice, wanted, turns, take)
-  local function visit_each(visit)
-    if not choice.few then
-      each(choice, visit)
-      return
-    end
-    for n = 1, #choice.few do
-      if visit(choice.few[n]) then
-        return
-      end
-    end
-  end
-  if turns then
-    in_turns(choice, visit_each, wanted, take)
-  else
-    one_by_one(visit_each, wanted, take)
-  end
+  return wanted
 end
 
 -- Has a call that has found nothing to take again?
@@ -237,21 +253,12 @@ end
 
 -- Takes up to `wanted` jobs, in turns or not: `take` is given a queue and a number, and returns how many it has taken.
 function QueueChoice.serve(choice, wanted, turns, take)
-  if not choice.indexed then
-    serve(choice, wanted, turns, take)
-    return
-  end
-  local found = 0
-  local function take_and_count(queue, number)
-    local taken = take(queue, number)
-    found = found + taken
-    return taken
-  end
-  if Nonempty.is_stale() then
+  local serve = turns and in_turns or one_by_one
+  if choice.indexed and Nonempty.is_stale() then
     begin(choice)
   end
-  serve(choice, wanted, turns, take_and_count)
-  if found == 0 and may_have_missed(choice) then
-    serve(choice, wanted, turns, take)
+  local missing = serve(choice, wanted, take)
+  if choice.indexed and missing == wanted and may_have_missed(choice) then
+    serve(choice, wanted, take)
   end
 end

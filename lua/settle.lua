@@ -46,11 +46,12 @@ end
 
 -- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
 -- could be carried on
-local function look_around(jids, queues)
+local function look_around(jids, choice)
   local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
+  local queues = choice and choice.few
   if not queues then
     return ExistenceCache.look_for(names, {})
   end
@@ -60,6 +61,7 @@ local function look_around(jids, queues)
     theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
     theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
   end
+  theirs[#theirs + 1] = choice.globbing and key.idle() or nil
   return ExistenceCache.look_for(names, theirs)
 end
 
@@ -133,7 +135,7 @@ function Settle.settle(args, i)
   -- Who names queues and wants no job declines what it was woken for.
   local declining = wish.count == 0 and #wish.names > 0
   local choice = (wish.count > 0 or declining) and QueueChoice.of(wish.names, wish.excluded)
-  local quiet = look_around(jids, choice and choice.few)
+  local quiet = look_around(jids, choice)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
   goes_on = goes_on or Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken

@@ -248,7 +248,8 @@ end
 function Wake.busy(client, worker, choice, working, declining)
   local member = named(client, worker)
   -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
-  if choice.globbing and call('ZREM', key.idle(), member) == 0 then
+  local everywhere = choice.globbing and key.idle()
+  if everywhere and (ExistenceCache.is_absent(everywhere) or call('ZREM', everywhere, member) == 0) then
     return
   end
   local queues = QueueChoice.all(choice)

@@ -2633,7 +2633,8 @@ end
 function Wake.busy(client, worker, choice, working, declining)
   local member = named(client, worker)
   -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
-  if choice.globbing and call('ZREM', key.idle(), member) == 0 then
+  local everywhere = choice.globbing and key.idle()
+  if everywhere and (modules.ExistenceCache.is_absent(everywhere) or call('ZREM', everywhere, member) == 0) then
     return
   end
   local queues = modules.QueueChoice.all(choice)
@@ -4912,6 +4913,7 @@ local WRITTEN = format('%d', NEWEST)
 --   last         the last of them, as text
 --   known        the server on which this build drew last, as meta has it
 --   newcomer     this server, if it is another one
+--   looked       when all queues were looked at last, see nonempty.lua
 --   older        meta does not say the format yet that this build writes
 --   server       the time is the server's
 --   ahead        by how much the kept time was ahead of it
@@ -4948,14 +4950,15 @@ end
 -- another field of meta
 function Clock.set(text, field)
   field = field or 'clock'
-  local kept, token, written, shifts, known, value =
-    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), field)
+  local kept, token, written, shifts, known, looked, value =
+    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), modules.Nonempty.looked, field)
   local clock = {
     kept = tonumber(kept),
     token = tonumber(token) or 0,
     drawn = 0,
     shifts = false,
     known = known,
+    looked = looked,
   }
   scope.clock = clock
   if written ~= WRITTEN then
@@ -7236,6 +7239,282 @@ function Lock.extend(job, expires)
   call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
 end
 end
+elseif module_name == 'Nonempty' then
+return function()
+local Nonempty = {
+looked = 0, add = 0, remove = 0, is_stale = 0, begin = 0, at = 0, all = 0, may_have = 0, is_bare =
+0, look_at = 0
+}
+modules.Nonempty = Nonempty
+-- nonempty.lua
+-- Which queues may have something: an index, so that a call that serves very many need not ask each.
+--
+-- Each queue with something in one of its places (PLACES) is in it, and perhaps some that have nothing: a queue is
+-- added when something comes into it from outside (Places.register), and taken out by a call that serves many queues
+-- and finds it bare. A foreign script adds none. So all queues are looked at from time to time, and whenever a call
+-- has found nothing: the index never hides a job from a worker that has nothing else to do.
+
+local PLACES = { 'work', 'locks', 'scheduled', 'recur', 'openings', 'aside', 'depends' }
+
+-- Seconds from one look at all queues (of more than MOST, at the next part of them) to the next: so long may a job that
+-- a foreign script has put into a queue stand behind those of queues that are served after it.
+local EVERY = 5
+
+-- The field of meta that says when that was done last.
+Nonempty.looked = 'looked'
+
+-- Queues read at a time, at first and at most; queues asked for at once whether there is anything in them.
+local FEW, MOST, TOGETHER = 16, 1000, 64
+
+-- As texts: a number costs more.
+local AT_ONCE = {}
+for _, size in ipairs({ 16, 64, 256, 1000 }) do
+  AT_ONCE[size] = modules.NumberFormat.whole(size)
+end
+
+-- What the call knows of the index, in scope.nonempty:
+--   parts    by prefix: the queues in it whose names begin so, in order of name, as far as they are read; `from` is where
+--            the others begin, nil if there are none, `size` how many are read next
+--   size     how many names the next question is for
+--   has      by queue: is it to be asked? (nil: not known)
+--   unknown  by queue: nothing says that there is one of this name
+--   bare     by queue: the call has found it so
+--   stale    the call has added some that it may have passed over
+-- (Mostly few of these tables are ever needed, so they are made when something comes into them.)
+local NOTHING = {}
+
+local function fresh()
+  return { parts = NOTHING, size = FEW, has = NOTHING, bare = NOTHING, unknown = NOTHING, stale = false }
+end
+
+local function note(index, table, name, value)
+  if index[table] == NOTHING then
+    index[table] = {}
+  end
+  index[table][name] = value
+end
+
+-- -> whether the queue was not in the index
+function Nonempty.add(queue)
+  local index, is_new = scope.nonempty, call('ZADD', key.nonempty(), 'NX', '0', queue) == 1
+  if index then
+    note(index, 'has', queue, true)
+    note(index, 'bare', queue, nil)
+    index.stale = index.stale or is_new
+  end
+  return is_new
+end
+
+function Nonempty.remove(queues)
+  modules.SortedSet.remove(key.nonempty(), queues)
+end
+
+-- Is there nothing in any place of these queues?
+local function are_bare(queues, first, last)
+  local names = {}
+  for n = first, last do
+    for _, place in ipairs(PLACES) do
+      names[#names + 1] = key.place(queues[n], place)
+    end
+  end
+  return call('EXISTS', unpack(names)) == 0
+end
+
+-- Those of the queues that have something, asked for together, as mostly none has; notes the others.
+local function with_something(queues, index)
+  local found = {}
+  for first = 1, #queues, TOGETHER do
+    local last = math.min(first + TOGETHER - 1, #queues)
+    local none = are_bare(queues, first, last)
+    for n = first, last do
+      if none or are_bare(queues, n, n) then
+        note(index, 'bare', queues[n], true)
+      else
+        found[#found + 1] = queues[n]
+      end
+    end
+  end
+  return found
+end
+
+-- Those of the members of a set that another one does not have; of very many, some of them, and others the next time.
+local function missing_in(other, name, first)
+  local missing, queues = {}, call('ZRANGE', name, first, first + MOST - 1)
+  local scores = #queues > 0 and call('ZMSCORE', other, unpack(queues)) or {}
+  for n, score in ipairs(scores) do
+    missing[#missing + 1] = not score and queues[n] or nil
+  end
+  return missing
+end
+
+-- In which parts the members of a set are looked at: the ranks where they begin. -> the first of them, the last
+local function parts_of(name, is_first)
+  local last = math.max(0, math.ceil(call('ZCARD', name) / MOST) - 1)
+  if is_first then
+    return 0, last * MOST
+  end
+  local part = math.floor(scope.now / EVERY) % (last + 1)
+  return part * MOST, part * MOST
+end
+
+-- Queues with something that are known, but not in the index.
+local function add_missing(index, is_first)
+  local first, last = parts_of(key.queues(), is_first)
+  for from = first, last, MOST do
+    local missing = missing_in(key.nonempty(), key.queues(), from)
+    modules.SortedSet.add(key.nonempty(), '0', with_something(missing, index))
+  end
+end
+
+-- Queues in the index that a foreign script has forgotten: if there is anything in them, they are known again.
+local function know_again(index)
+  local queues = missing_in(key.queues(), key.nonempty(), (parts_of(key.nonempty())))
+  for _, queue in ipairs(with_something(queues, index)) do
+    call('ZADD', key.queues(), 'NX', scope.now, queue)
+  end
+  local gone = {}
+  for _, queue in ipairs(queues) do
+    gone[#gone + 1] = index.bare[queue] and queue or nil
+  end
+  Nonempty.remove(gone)
+end
+
+-- Looks at all queues, or at some of very many; at all of them if it is the first look.
+local function look(is_first)
+  local index = fresh()
+  add_missing(index, is_first)
+  know_again(index)
+  scope.clock.looked = modules.NumberFormat.second()
+  call('HSET', key.meta(), Nonempty.looked, modules.NumberFormat.second())
+  return index
+end
+
+function Nonempty.is_stale()
+  return scope.nonempty.stale or false
+end
+
+-- Are the queues to be looked at, by when that was done last?
+local function is_late(since)
+  return since < 0 or since >= EVERY
+end
+
+-- Begins to read the index.
+function Nonempty.begin()
+  local time = tonumber(scope.clock.looked or nil)
+  scope.nonempty = (not time or is_late(scope.now - time)) and look(not time) or fresh()
+end
+
+-- The part of the index with this prefix.
+local function part_of(prefix)
+  local index = scope.nonempty
+  local part = index.parts[prefix]
+  if not part then
+    part = { from = '[' .. prefix, size = FEW }
+    note(index, 'parts', prefix, part)
+  end
+  return part
+end
+
+local function read_on(part, prefix)
+  local read = call('ZRANGE', key.nonempty(), part.from, '+', 'BYLEX', 'LIMIT', '0', AT_ONCE[part.size])
+  part.from = #read == part.size and '(' .. read[#read] or nil
+  part.size = math.min(4 * part.size, MOST)
+  for n = 1, #read do
+    if string.sub(read[n], 1, #prefix) ~= prefix then
+      part.from = nil
+      break
+    end
+    part[#part + 1] = read[n]
+  end
+end
+
+-- The n-th queue of the index whose name begins so, in order of name; nil behind the last one.
+function Nonempty.at(prefix, n)
+  local part = part_of(prefix)
+  if n > #part and part.from then
+    read_on(part, prefix)
+  end
+  return part[n]
+end
+
+-- All queues of the index if they are not more than so many, or nil.
+function Nonempty.all(most)
+  local part = part_of('')
+  while #part <= most and part.from do
+    read_on(part, '')
+  end
+  return #part <= most and part or nil
+end
+
+-- Asks for some of the names from the i-th on, more each time. Who is not known may have been forgotten with all its
+-- jobs, and is to be asked as well.
+local function ask(names, i)
+  local index = scope.nonempty
+  local some = { unpack(names, i, math.min(i + index.size - 1, #names)) }
+  index.size = math.min(4 * index.size, MOST)
+  local missing = {}
+  for n, score in ipairs(call('ZMSCORE', key.nonempty(), unpack(some))) do
+    note(index, 'has', some[n], score and true or false)
+    if not score then
+      missing[#missing + 1] = some[n]
+    end
+  end
+  local known = #missing > 0 and call('ZMSCORE', key.queues(), unpack(missing)) or {}
+  for n, score in ipairs(known) do
+    note(index, 'has', missing[n], not score)
+    note(index, 'unknown', missing[n], not score)
+  end
+end
+
+-- Is the i-th of these names to be asked?
+function Nonempty.may_have(names, i)
+  local index = scope.nonempty
+  if index.has[names[i]] == nil then
+    ask(names, i)
+  end
+  return index.has[names[i]]
+end
+
+local function take_out(index, queue)
+  if call('EXISTS', key.place(queue, 'aside'), key.place(queue, 'depends')) == 0 then
+    note(index, 'bare', queue, true)
+    call('ZREM', key.nonempty(), queue)
+  end
+end
+
+-- Is there nothing in the queue that could be handed out, now or later? If there is nothing at all in one that the
+-- index has, it is taken out.
+function Nonempty.is_bare(queue)
+  local index = scope.nonempty
+  if index and index.bare[queue] then
+    return true
+  elseif not modules.ExistenceCache.is_bare(queue) then
+    return false
+  end
+  if index and not index.unknown[queue] then
+    take_out(index, queue)
+  end
+  return true
+end
+
+-- Looks at these queues, as the call has found nothing. (Those that are not known were asked.) -> whether some were
+-- added
+function Nonempty.look_at(queues)
+  local index, missing = scope.nonempty, {}
+  for first = 1, #queues, MOST do
+    local some = { unpack(queues, first, math.min(first + MOST - 1, #queues)) }
+    for n, score in ipairs(call('ZMSCORE', key.nonempty(), unpack(some))) do
+      missing[#missing + 1] = not score and not index.bare[some[n]] and some[n] or nil
+    end
+  end
+  local found = {}
+  for _, queue in ipairs(with_something(missing, index)) do
+    found[#found + 1] = call('ZSCORE', key.queues(), queue) and queue or nil
+  end
+  modules.SortedSet.add(key.nonempty(), '0', found)
+  return #found > 0
+end
+end
 elseif module_name == 'AuditJobs' then
 return function()
 local AuditJobs = {
@@ -7780,250 +8059,6 @@ function Failures.show(args, i)
     total = total,
     jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
   })
-end
-end
-elseif module_name == 'Nonempty' then
-return function()
-local Nonempty = {
-add = 0, remove = 0, is_stale = 0, begin = 0, at = 0, may_have = 0, is_bare = 0, look_at = 0
-}
-modules.Nonempty = Nonempty
--- nonempty.lua
--- Which queues may have something: an index, so that a call that serves very many need not ask each.
---
--- Each queue with something in one of its places (PLACES) is in it, and perhaps some that have nothing: a queue is
--- added when something comes into it from outside (Places.register), and taken out by a call that serves many queues
--- and finds it bare. A foreign script adds none. So all queues are looked at from time to time, and whenever a call
--- has found nothing: the index never hides a job from a worker that has nothing else to do.
-
-local PLACES = { 'work', 'locks', 'scheduled', 'recur', 'openings', 'aside', 'depends' }
-
--- Seconds from one look at all queues (of more than MOST, at the next part of them) to the next: so long may a job that
--- a foreign script has put into a queue stand behind those of queues that are served after it.
-local EVERY = 5
-
--- The field of meta that says when that was done last.
-local LOOKED = 'looked'
-
--- Queues read at a time, at first and at most; queues asked for at once whether there is anything in them.
-local FEW, MOST, TOGETHER = 16, 1000, 64
-
--- What the call knows of the index, in scope.nonempty:
---   parts    by prefix: the queues in it whose names begin so, in order of name, as far as they are read; `from` is where
---            the others begin, nil if there are none, `size` how many are read next
---   size     how many names the next question is for
---   has      by queue: is it to be asked? (nil: not known)
---   unknown  by queue: nothing says that there is one of this name
---   bare     by queue: the call has found it so
---   stale    the call has added some that it may have passed over
-local function fresh()
-  return { parts = {}, size = FEW, has = {}, bare = {}, unknown = {} }
-end
-
--- -> whether the queue was not in the index
-function Nonempty.add(queue)
-  local index, is_new = scope.nonempty, call('ZADD', key.nonempty(), 'NX', '0', queue) == 1
-  if index then
-    index.has[queue], index.bare[queue], index.stale = true, nil, index.stale or is_new
-  end
-  return is_new
-end
-
-function Nonempty.remove(queues)
-  modules.SortedSet.remove(key.nonempty(), queues)
-end
-
--- Is there nothing in any place of these queues?
-local function are_bare(queues, first, last)
-  local names = {}
-  for n = first, last do
-    for _, place in ipairs(PLACES) do
-      names[#names + 1] = key.place(queues[n], place)
-    end
-  end
-  return call('EXISTS', unpack(names)) == 0
-end
-
--- Those of the queues that have something, asked for together, as mostly none has; notes the others.
-local function with_something(queues, bare)
-  local found = {}
-  for first = 1, #queues, TOGETHER do
-    local last = math.min(first + TOGETHER - 1, #queues)
-    local none = are_bare(queues, first, last)
-    for n = first, last do
-      if none or are_bare(queues, n, n) then
-        bare[queues[n]] = true
-      else
-        found[#found + 1] = queues[n]
-      end
-    end
-  end
-  return found
-end
-
--- Those of the members of a set that another one does not have; of very many, some of them, and others the next time.
-local function missing_in(other, name, first)
-  local missing, queues = {}, call('ZRANGE', name, first, first + MOST - 1)
-  local scores = #queues > 0 and call('ZMSCORE', other, unpack(queues)) or {}
-  for n, score in ipairs(scores) do
-    missing[#missing + 1] = not score and queues[n] or nil
-  end
-  return missing
-end
-
--- In which parts the members of a set are looked at: the ranks where they begin. -> the first of them, the last
-local function parts_of(name, is_first)
-  local last = math.max(0, math.ceil(call('ZCARD', name) / MOST) - 1)
-  if is_first then
-    return 0, last * MOST
-  end
-  local part = math.floor(scope.now / EVERY) % (last + 1)
-  return part * MOST, part * MOST
-end
-
--- Queues with something that are known, but not in the index.
-local function add_missing(index, is_first)
-  local first, last = parts_of(key.queues(), is_first)
-  for from = first, last, MOST do
-    local missing = missing_in(key.nonempty(), key.queues(), from)
-    modules.SortedSet.add(key.nonempty(), '0', with_something(missing, index.bare))
-  end
-end
-
--- Queues in the index that a foreign script has forgotten: if there is anything in them, they are known again.
-local function know_again(index)
-  local queues = missing_in(key.queues(), key.nonempty(), (parts_of(key.nonempty())))
-  for _, queue in ipairs(with_something(queues, index.bare)) do
-    call('ZADD', key.queues(), 'NX', scope.now, queue)
-  end
-  local gone = {}
-  for _, queue in ipairs(queues) do
-    gone[#gone + 1] = index.bare[queue] and queue or nil
-  end
-  Nonempty.remove(gone)
-end
-
--- Looks at all queues, or at some of very many; at all of them if it is the first look.
-local function look(is_first)
-  local index = fresh()
-  add_missing(index, is_first)
-  know_again(index)
-  call('HSET', key.meta(), LOOKED, modules.NumberFormat.now())
-  return index
-end
-
-function Nonempty.is_stale()
-  return scope.nonempty.stale or false
-end
-
--- Are the queues to be looked at, by when that was done last?
-local function is_late(since)
-  return since < 0 or since >= EVERY
-end
-
--- Begins to read the index.
-function Nonempty.begin()
-  local time = tonumber(call('HGET', key.meta(), LOOKED) or nil)
-  scope.nonempty = (not time or is_late(scope.now - time)) and look(not time) or fresh()
-end
-
--- The part of the index with this prefix.
-local function part_of(prefix)
-  local parts = scope.nonempty.parts
-  if not parts[prefix] then
-    parts[prefix] = { from = '[' .. prefix, size = FEW }
-  end
-  return parts[prefix]
-end
-
-local function read_on(part, prefix)
-  local read = call('ZRANGE', key.nonempty(), part.from, '+', 'BYLEX', 'LIMIT', 0, part.size)
-  part.from = #read == part.size and '(' .. read[#read] or nil
-  part.size = math.min(4 * part.size, MOST)
-  for n = 1, #read do
-    if string.sub(read[n], 1, #prefix) ~= prefix then
-      part.from = nil
-      break
-    end
-    part[#part + 1] = read[n]
-  end
-end
-
--- The n-th queue of the index whose name begins so, in order of name; nil behind the last one.
-function Nonempty.at(prefix, n)
-  local part = part_of(prefix)
-  if n > #part and part.from then
-    read_on(part, prefix)
-  end
-  return part[n]
-end
-
--- Asks for some of the names from the i-th on, more each time. Who is not known may have been forgotten with all its
--- jobs, and is to be asked as well.
-local function ask(names, i)
-  local index = scope.nonempty
-  local some = { unpack(names, i, math.min(i + index.size - 1, #names)) }
-  index.size = math.min(4 * index.size, MOST)
-  local missing = {}
-  for n, score in ipairs(call('ZMSCORE', key.nonempty(), unpack(some))) do
-    index.has[some[n]] = score and true or false
-    if not score then
-      missing[#missing + 1] = some[n]
-    end
-  end
-  local known = #missing > 0 and call('ZMSCORE', key.queues(), unpack(missing)) or {}
-  for n, score in ipairs(known) do
-    index.has[missing[n]], index.unknown[missing[n]] = not score, not score
-  end
-end
-
--- Is the i-th of these names to be asked?
-function Nonempty.may_have(names, i)
-  local has = scope.nonempty.has
-  if has[names[i]] == nil then
-    ask(names, i)
-  end
-  return has[names[i]]
-end
-
-local function take_out(index, queue)
-  if call('EXISTS', key.place(queue, 'aside'), key.place(queue, 'depends')) == 0 then
-    index.bare[queue] = true
-    call('ZREM', key.nonempty(), queue)
-  end
-end
-
--- Is there nothing in the queue that could be handed out, now or later? If there is nothing at all in one that the
--- index has, it is taken out.
-function Nonempty.is_bare(queue)
-  local index = scope.nonempty
-  if index and index.bare[queue] then
-    return true
-  elseif not modules.ExistenceCache.is_bare(queue) then
-    return false
-  end
-  if index and not index.unknown[queue] then
-    take_out(index, queue)
-  end
-  return true
-end
-
--- Looks at these queues, as the call has found nothing. (Those that are not known were asked.) -> whether some were
--- added
-function Nonempty.look_at(queues)
-  local index, missing = scope.nonempty, {}
-  for first = 1, #queues, MOST do
-    local some = { unpack(queues, first, math.min(first + MOST - 1, #queues)) }
-    for n, score in ipairs(call('ZMSCORE', key.nonempty(), unpack(some))) do
-      missing[#missing + 1] = not score and not index.bare[some[n]] and some[n] or nil
-    end
-  end
-  local found = {}
-  for _, queue in ipairs(with_something(missing, index.bare)) do
-    found[#found + 1] = call('ZSCORE', key.queues(), queue) and queue or nil
-  end
-  modules.SortedSet.add(key.nonempty(), '0', found)
-  return #found > 0
 end
 end
 elseif module_name == 'Payloads' then
@@ -13594,7 +13629,7 @@ end
 
 -- How many they are.
 local function count(choice)
-  if not choice.gathered and #choice.names == 1 and choice.names[1] == '*' and #choice.excluded == 0 then
+  if not choice.gathered and choice.is_all then
     return call('ZCARD', key.queues())
   end
   return #QueueChoice.all(choice)
@@ -13621,6 +13656,11 @@ end
 -- The queues to be asked if they are few, so that what is absent can be asked for at once; else there are `many`.
 local function find_few(choice)
   local few = {}
+  if choice.is_all then
+    choice.few = modules.Nonempty.all(modules.ExistenceCache.many)
+    choice.many = not choice.few
+    return
+  end
   choice.many = #choice.names > modules.ExistenceCache.many
   if not choice.many then
     each(choice, function(queue)
@@ -13641,16 +13681,26 @@ end
 --   few        the queues to be asked, if they are few
 --   gathered   all queues that it stands for, when they are known; mostly they need not be
 --   globbing   whether there are globs
+--   is_all     whether it is just `*`
 --   indexed    whether only those are asked that may have something
 function QueueChoice.of(names, excluded)
-  if #names == 1 and #excluded == 0 and not is_glob(names[1]) then
+  local is_single, globbing = #names == 1 and #excluded == 0, false
+  local is_all = is_single and names[1] == '*'
+  for n = 1, #names do
+    globbing = globbing or is_all or is_glob(names[n])
+  end
+  if is_single and not globbing then
     return { few = names, gathered = names, globbing = false }
   end
-  local choice = { names = names, excluded = patterns_of(excluded), globbing = false }
-  for n = 1, #names do
-    choice.globbing = choice.globbing or is_glob(names[n])
-  end
-  choice.indexed = choice.globbing or #names > modules.ExistenceCache.many
+  local choice = {
+    names = names,
+    excluded = is_all and excluded or patterns_of(excluded),
+    globbing = globbing,
+    indexed = globbing or #names > modules.ExistenceCache.many,
+    is_all = is_all,
+    few = false,
+    many = false,
+  }
   if choice.indexed then
     begin(choice)
   else
@@ -13659,12 +13709,20 @@ function QueueChoice.of(names, excluded)
   return choice
 end
 
--- One queue after the other, until there are `wanted` jobs.
-local function one_by_one(visit_each, wanted, take)
-  visit_each(function(queue)
+-- One queue after the other, until there are `wanted` jobs. -> how many are missing
+local function one_by_one(choice, wanted, take)
+  local few = choice.few
+  if few then
+    for n = 1, #few do
+      wanted = wanted > 0 and wanted - take(few[n], wanted) or 0
+    end
+    return wanted
+  end
+  each(choice, function(queue)
     wanted = wanted - take(queue, wanted)
     return wanted <= 0
   end)
+  return wanted
 end
 
 -- The part of each queue in the first round. Those have one, too, that are known to be empty; but who has more queues
@@ -13679,8 +13737,19 @@ local function first_part(choice, visit_each, wanted)
 end
 
 -- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty.
-local function in_turns(choice, visit_each, wanted, take)
+-- that has not shown to be empty. -> how many are missing
+local function in_turns(choice, wanted, take)
+  local function visit_each(visit)
+    if not choice.few then
+      each(choice, visit)
+      return
+    end
+    for n = 1, #choice.few do
+      if visit(choice.few[n]) then
+        return
+      end
+    end
+  end
   local part, going_on = first_part(choice, visit_each, wanted), {}
   local function take_part(queue)
     local taken = take(queue, part)
@@ -13696,29 +13765,11 @@ local function in_turns(choice, visit_each, wanted, take)
     part, going_on = math.max(1, math.floor(wanted / #queues)), {}
     for n = 1, #queues do
       if take_part(queues[n]) then
-        return
+        return 0
       end
     end
   end
-end
-
-local function serve(choice, wanted, turns, take)
-  local function visit_each(visit)
-    if not choice.few then
-      each(choice, visit)
-      return
-    end
-    for n = 1, #choice.few do
-      if visit(choice.few[n]) then
-        return
-      end
-    end
-  end
-  if turns then
-    in_turns(choice, visit_each, wanted, take)
-  else
-    one_by_one(visit_each, wanted, take)
-  end
+  return wanted
 end
 
 -- Has a call that has found nothing to take again?
@@ -13732,22 +13783,13 @@ end
 
 -- Takes up to `wanted` jobs, in turns or not: `take` is given a queue and a number, and returns how many it has taken.
 function QueueChoice.serve(choice, wanted, turns, take)
-  if not choice.indexed then
-    serve(choice, wanted, turns, take)
-    return
-  end
-  local found = 0
-  local function take_and_count(queue, number)
-    local taken = take(queue, number)
-    found = found + taken
-    return taken
-  end
-  if modules.Nonempty.is_stale() then
+  local serve = turns and in_turns or one_by_one
+  if choice.indexed and modules.Nonempty.is_stale() then
     begin(choice)
   end
-  serve(choice, wanted, turns, take_and_count)
-  if found == 0 and may_have_missed(choice) then
-    serve(choice, wanted, turns, take)
+  local missing = serve(choice, wanted, take)
+  if choice.indexed and missing == wanted and may_have_missed(choice) then
+    serve(choice, wanted, take)
   end
 end
 end
@@ -16050,11 +16092,12 @@ end
 
 -- What mostly does not exist, asked for once for all jobs of the call. -> whether nothing is left that
 -- could be carried on
-local function look_around(jids, queues)
+local function look_around(jids, choice)
   local names = { key.releasing(), key.cascading(), key.tracked(), key.paused_queues(), key.workflows() }
   if #jids == 1 then
     names[6] = key.dependents(jids[1])
   end
+  local queues = choice and choice.few
   if not queues then
     return modules.ExistenceCache.look_for(names, {})
   end
@@ -16064,6 +16107,7 @@ local function look_around(jids, queues)
     theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
     theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
   end
+  theirs[#theirs + 1] = choice.globbing and key.idle() or nil
   return modules.ExistenceCache.look_for(names, theirs)
 end
 
@@ -16137,7 +16181,7 @@ function Settle.settle(args, i)
   -- Who names queues and wants no job declines what it was woken for.
   local declining = wish.count == 0 and #wish.names > 0
   local choice = (wish.count > 0 or declining) and modules.QueueChoice.of(wish.names, wish.excluded)
-  local quiet = look_around(jids, choice and choice.few)
+  local quiet = look_around(jids, choice)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
   goes_on = goes_on or modules.Dependencies.left() <= 0 -- dependents may be left, for which no worker is woken
