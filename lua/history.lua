@@ -12,7 +12,7 @@
 -- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
 -- Until then the record's field `put` has their times.
 
-local quote, format, find, sub = cjson.encode, string.format, string.find, string.sub
+local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
 
 -- A time as an entry has it; defaults to now.
 function History.time(when)
@@ -65,14 +65,24 @@ local function popped_entry(time, worker)
   return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
 end
 
+-- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
+-- fraction is dear.)
+local function put_time(milliseconds)
+  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
+  if second then
+    return rest == '000' and second or second .. '.' .. rest
+  end
+  local number = tonumber(milliseconds)
+  return number and NumberFormat.thousandths(number / 1000)
+end
+
 -- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
 -- put, that it was handed out. -> the first or nil, the second or nil
 function History.unwritten(put, queue, worker)
   local space = put and find(put, ' ', 1, true)
-  local milliseconds = put and tonumber(space and sub(put, 1, space - 1) or put)
-  if milliseconds then
-    return put_entry(NumberFormat.thousandths(milliseconds / 1000), queue or ''),
-      space and popped_entry(sub(put, space + 1), worker or '') or nil
+  local time = put and put_time(space and sub(put, 1, space - 1) or put)
+  if time then
+    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
   end
 end
 

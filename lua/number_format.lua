@@ -48,10 +48,13 @@ end
 
 -- The present time in thousandths of a second.
 function NumberFormat.thousandth()
-  if scope.fraction then
-    return scope.second .. string.sub(scope.fraction, 1, 4)
+  local text = scope.thousandth
+  if not text then
+    text = scope.fraction and scope.second .. string.sub(scope.fraction, 1, 4)
+      or NumberFormat.thousandths(scope.now)
+    scope.thousandth = text
   end
-  return NumberFormat.thousandths(scope.now)
+  return text
 end
 
 -- The present time in whole milliseconds.

@@ -258,13 +258,15 @@ local function due(job)
 end
 
 -- Fields that change at every step come first; those that few have last.
-local function write_fields(job, state, ...)
+local function write_fields(job, state)
   local jid, retries = job.jid, text_of(job.retries)
   call(
     'HSET',
     key.job(jid),
     'state',
     state,
+    job.put and 'put' or 'state', -- What is named twice is written once.
+    job.put or state,
     'worker',
     '',
     'expires',
@@ -286,19 +288,14 @@ local function write_fields(job, state, ...)
     'queue',
     job.queue,
     'retries',
-    retries,
-    ...
+    retries
   )
 end
 
 -- The record of a new job, mostly in one command.
 local function write(job, state)
   local name = key.job(job.jid)
-  if job.put then
-    write_fields(job, state, 'put', job.put)
-  else
-    write_fields(job, state)
-  end
+  write_fields(job, state)
   if job.context then
     call('HSET', name, 'context', job.context)
   end

@@ -961,10 +961,13 @@ end
 
 -- The present time in thousandths of a second.
 function NumberFormat.thousandth()
-  if scope.fraction then
-    return scope.second .. string.sub(scope.fraction, 1, 4)
+  local text = scope.thousandth
+  if not text then
+    text = scope.fraction and scope.second .. string.sub(scope.fraction, 1, 4)
+      or NumberFormat.thousandths(scope.now)
+    scope.thousandth = text
   end
-  return NumberFormat.thousandths(scope.now)
+  return text
 end
 
 -- The present time in whole milliseconds.
@@ -1356,7 +1359,7 @@ modules.History = History
 -- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
 -- Until then the record's field `put` has their times.
 
-local quote, format, find, sub = cjson.encode, string.format, string.find, string.sub
+local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
 
 -- A time as an entry has it; defaults to now.
 function History.time(when)
@@ -1409,14 +1412,24 @@ local function popped_entry(time, worker)
   return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
 end
 
+-- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
+-- fraction is dear.)
+local function put_time(milliseconds)
+  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
+  if second then
+    return rest == '000' and second or second .. '.' .. rest
+  end
+  local number = tonumber(milliseconds)
+  return number and modules.NumberFormat.thousandths(number / 1000)
+end
+
 -- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
 -- put, that it was handed out. -> the first or nil, the second or nil
 function History.unwritten(put, queue, worker)
   local space = put and find(put, ' ', 1, true)
-  local milliseconds = put and tonumber(space and sub(put, 1, space - 1) or put)
-  if milliseconds then
-    return put_entry(modules.NumberFormat.thousandths(milliseconds / 1000), queue or ''),
-      space and popped_entry(sub(put, space + 1), worker or '') or nil
+  local time = put and put_time(space and sub(put, 1, space - 1) or put)
+  if time then
+    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
   end
 end
 
@@ -8434,13 +8447,15 @@ local function due(job)
 end
 
 -- Fields that change at every step come first; those that few have last.
-local function write_fields(job, state, ...)
+local function write_fields(job, state)
   local jid, retries = job.jid, text_of(job.retries)
   call(
     'HSET',
     key.job(jid),
     'state',
     state,
+    job.put and 'put' or 'state', -- What is named twice is written once.
+    job.put or state,
     'worker',
     '',
     'expires',
@@ -8462,19 +8477,14 @@ local function write_fields(job, state, ...)
     'queue',
     job.queue,
     'retries',
-    retries,
-    ...
+    retries
   )
 end
 
 -- The record of a new job, mostly in one command.
 local function write(job, state)
   local name = key.job(job.jid)
-  if job.put then
-    write_fields(job, state, 'put', job.put)
-  else
-    write_fields(job, state)
-  end
+  write_fields(job, state)
   if job.context then
     call('HSET', name, 'context', job.context)
   end

@@ -11,6 +11,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Client
@@ -190,7 +191,7 @@ class Channel(ABC):
         if returned:
             self.reserver.returned([returned.popleft() for _ in range(len(returned))])
 
-    @property
+    @cached_property
     def longest_wait(self) -> float:
         """Seconds for which an idle child blocks at most."""
         return FOLLOWING_WAIT if self.client.follows_primary else WAIT

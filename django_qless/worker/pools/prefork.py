@@ -308,7 +308,8 @@ class PreforkChild(Child):
 
     def announce(self) -> None:
         """Announce ended runs: their process died, or their lock was lost."""
-        announce_crashes(self.execution, taken(self.crash_reports))
+        if self.crash_reports:
+            announce_crashes(self.execution, taken(self.crash_reports))
         while self.channel.lost:
             self.execution.announce_lost(self.channel.lost.popleft())
 
