@@ -9,6 +9,7 @@ import pytest
 
 from django_qless.worker.pools import POOLS, shared_state
 from django_qless.worker.pools.process_manager import (
+    KEPT,
     CrashIsolation,
     IdleTimer,
     ProcessManager,
@@ -27,6 +28,10 @@ class DeadChild:
         self.shared.ints[shared_state.READY] = was_ready
         self.began = NOW - age
 
+    def command(self, field: int) -> None:
+        """Take a command."""
+        self.shared.command(field)
+
 
 def test_with_shared_slots_there_is_one_child_more_than_work() -> None:
     manager = ProcessManager(POOLS["prefork"], 3, grows=True)
@@ -37,10 +42,42 @@ def test_with_shared_slots_there_is_one_child_more_than_work() -> None:
         assert manager.wanted == number + 1
         slot = child.shared.take("jid", str(number), NOW)
         assert manager.wanted == min(number + 2, 3)
-    # What is there stays.
+    # What is there stays for a while.
     child.shared.free(slot)
     assert manager.wanted == 3
     assert ProcessManager(POOLS["prefork"], 3).wanted == 3
+
+
+def test_children_that_were_not_needed_for_long_are_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = NOW
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    manager = ProcessManager(POOLS["prefork"], 4, grows=True)
+    children = [DeadChild(was_ready=True, age=0.0) for _ in range(4)]
+    manager._children.extend(children)  # type: ignore[arg-type]
+    slots = [child.shared.take("jid", "1", now) for child in children]
+
+    def stopped() -> list[bool]:
+        manager.rebalance()
+        return [bool(child.shared.ints[shared_state.STOP]) for child in children]
+
+    assert stopped() == [False] * 4
+    for child, slot in zip(children[1:], slots[1:], strict=True):
+        child.shared.free(slot)
+    now += KEPT - 1
+    assert stopped() == [False] * 4
+    now += 1
+    # One is at work, one is there for the next job.
+    assert stopped() == [False, True, True, False]
+    assert stopped() == [False, True, True, False]
+    # A pool that does not grow keeps all.
+    fixed = ProcessManager(POOLS["prefork"], 4)
+    fixed._children.extend(  # type: ignore[arg-type]
+        DeadChild(was_ready=True, age=0.0) for _ in range(4)
+    )
+    fixed.rebalance()
+    assert not any(child.shared.ints[shared_state.STOP] for child in fixed)
 
 
 class TestRestartBackoff:

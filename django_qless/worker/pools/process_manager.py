@@ -38,6 +38,9 @@ ISOLATION_PAUSE = 0.02
 # The most processes, each with one job, during crash isolation.
 ISOLATED = 4
 
+# Seconds for which a pool that grows keeps children that it could do without.
+KEPT = 300.0
+
 
 class ProcessManager:
     """Starts, counts and rebalances the children of one pool.
@@ -57,6 +60,8 @@ class ProcessManager:
         self._children: list[ChildProcess] = []
         self._isolation = CrashIsolation()
         self._ended_runs = 0
+        # How many children a pool that grows needs, and until when that holds.
+        self._needed, self._needed_until = 1, 0.0
 
     def __iter__(self) -> Iterator[ChildProcess]:
         return iter(self._children)
@@ -71,8 +76,10 @@ class ProcessManager:
             if not self.grows:
                 return self.concurrency
             # Slots are shared: most of the time other namespaces have the others.
-            busy = sum(bool(child.shared.held_jobs().locked) for child in self)
-            return min(self.concurrency, max(len(self), busy + 1))
+            needed, now = 1 + sum(map(is_busy, self)), time.monotonic()
+            if needed >= self._needed or now >= self._needed_until:
+                self._needed, self._needed_until = needed, now + KEPT
+            return min(self.concurrency, self._needed)
         return max(1, min(ISOLATED, self._free)) if self._isolation else 1
 
     @property
@@ -131,8 +138,15 @@ class ProcessManager:
         self._children.append(ChildProcess(run, shared, self._children))
 
     def rebalance(self) -> None:
-        """Distribute the capacity over the children of a pool with one child."""
+        """Distribute the capacity over the children of a pool with one child.
+
+        Of a pool that grows, stop children that were not needed for a while.
+        """
         if self.pool.one_job_each:
+            staying = [child for child in self if not is_leaving(child)]
+            free = [child for child in staying if not is_busy(child)]
+            for child in free[: max(0, len(staying) - self.wanted)]:
+                child.command(shared_state.STOP)
             return
         if self._isolation:
             jobs = [held for child in self for held in child.shared.held_jobs().running]
@@ -186,6 +200,11 @@ def is_leaving(child: ChildProcess) -> bool:
     """Return whether a child takes no more jobs, for good."""
     ints = child.shared.ints
     return bool(ints[shared_state.LEAVING] or ints[shared_state.STOP])
+
+
+def is_busy(child: ChildProcess) -> bool:
+    """Return whether a child holds jobs."""
+    return bool(child.shared.held_jobs().locked)
 
 
 def running_in(child: ChildProcess) -> int:
