@@ -7853,7 +7853,7 @@ end
 -- at all it fails.
 function CorruptJobs.look_at_state(jid, state, queue)
   if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    CorruptJobs.fail(jid, 'state', state or '', queue)
+    CorruptJobs.fail(jid, 'state', state, queue)
   end
 end
 

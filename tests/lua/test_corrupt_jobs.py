@@ -442,6 +442,20 @@ def test_a_template_that_cannot_be_read(keyed: Keyed, field: str) -> None:
     assert found >= set(victims)
 
 
+def test_a_template_that_cannot_be_read_stays_when_the_clock_was_set_back(
+    keyed: Keyed,
+) -> None:
+    recurring(keyed, "a", "interval", 10)
+    recurring(keyed, "b", "interval", 10)
+    for jid in "ab":
+        keyed.server.hset("ql:r:" + jid, "last", 9000)
+        keyed.server.zadd("ql:q:queue-recur", {jid: 9000})
+    keyed.server.hset("ql:r:a", "interval", "x")
+    assert keyed.call("schedule.mend", now=1000) == ""
+    scores = dict(keyed.server.zrange("ql:q:queue-recur", 0, -1, withscores=True))
+    assert scores == {"a": 9000, "b": 1000}
+
+
 def test_no_tick_of_a_mended_template_is_lost(keyed: Keyed) -> None:
     recurring(keyed, "a", "interval", 10)
     keyed.server.hset("ql:r:a", "priority", "abc")
@@ -686,6 +700,17 @@ def test_of_what_cannot_be_read_60_bytes_are_shown(
     assert keyed.take(now=1001) == []
     failure = keyed.job("jid", 1001)["failure"]
     assert failure["message"] == f"Its field state cannot be read: {shown}"
+
+
+def test_a_scheduled_job_without_a_state_fails_when_it_is_due(keyed: Keyed) -> None:
+    keyed.put("jid", 1000, delay=5)
+    keyed.server.hdel("ql:j:jid", "state")
+    assert keyed.take(now=1006) == []
+    failure = keyed.job("jid", 1006)["failure"]
+    assert (failure["group"], failure["message"]) == (
+        GROUP,
+        "Its field state cannot be read: it is empty",
+    )
 
 
 def test_a_job_in_the_hands_of_another_queue_leaves_both(keyed: Keyed) -> None:

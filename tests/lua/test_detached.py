@@ -78,6 +78,18 @@ def test_an_ended_job_is_forgotten_with_all_that_it_left(keyed: Keyed) -> None:
     for command in ("get", "result", "detached.get"):
         assert keyed.call(command, "good", now=4) is None
     assert keyed.violations(4) == []
+
+
+def test_the_result_of_a_job_that_is_gone_is_forgotten(keyed: Keyed) -> None:
+    keyed.put("good")
+    token = keyed.take(worker="w", now=0)[0]["token"]
+    keyed.call("config.set", "jobs-history-count", 0, now=1)
+    given = ("good", token, "queue", "{}", "result", "[1]", "result_ttl", 60)
+    keyed.call("complete", *given, now=2)
+    assert keyed.call("get", "good", now=3) is None
+    assert keyed.server.exists("ql:results", "ql:results_until") == 2
+    assert keyed.call("forget", "good", now=3) == 1
+    assert not keyed.server.exists("ql:results", "ql:results_until", "ql:result:good")
     assert not [name for name in keyed.server.keys("*") if "good" in name]
 
 

@@ -51,6 +51,17 @@ def test_payloads_join_in_the_order_of_their_scores_and_equal_ones_are_one(
     assert orders.violations() == []
 
 
+def test_a_run_counts_as_processed_for_an_hour(orders: Entities) -> None:
+    orders.push("o", 1)
+    orders.settle(only(orders.take()), "complete")
+    # At first it stands in the buffer of the statistics alone.
+    assert orders.counts()["processed"] == 1
+    orders.now += 59 * 60
+    assert orders.counts()["processed"] == 1
+    orders.now += 60
+    assert orders.counts()["processed"] == 0
+
+
 def test_the_default_score_keeps_the_order_of_the_pushes(orders: Entities) -> None:
     orders.push("o", *range(9, 0, -1))
     orders.now += 1

@@ -349,3 +349,14 @@ def test_reserving_announces_a_tracked_job(keyed: Keyed) -> None:
     with keyed.core.listening() as heard:
         assert len(keyed.take()) == 2
     assert heard == [("popped", "jid")]
+
+
+def test_fewer_arguments_than_a_settlement_announces(keyed: Keyed) -> None:
+    keyed.put("jid")
+    token = keyed.token("jid")
+    before = snapshot(keyed.server)
+    text = keyed.refusal(
+        "settle", "worker", 1, "jid", token, "", "retry", 3, 0, "group"
+    )
+    assert text == "BADARG settle(): Arguments of job jid are incomplete"
+    assert snapshot(keyed.server) == before

@@ -46,6 +46,12 @@ EQUIVALENTS: list[Equivalent] = [
         "Of a job with a time it only counts that it has a delay.",
     ),
     Equivalent(
+        "lua/views/search.lua",
+        "if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then",
+        "if wanted.jid and sub(jid, 0, #wanted.jid) ~= wanted.jid then",
+        "A text begins at 1 for 0, too.",
+    ),
+    Equivalent(
         "lua/stats_buffer.lua",
         "if #texts > 0 then",
         "if #texts >= 0 then",
