@@ -289,6 +289,16 @@ class TestTrouble:
         assert jobs(minutely) == [f"s@{MINUTE + 180}"]
         assert "trouble" not in shown(minutely)
 
+    def test_no_tick_is_forgotten_of_one_that_cannot_be_read(
+        self, minutely: Keyed
+    ) -> None:
+        minutely.server.hset("ql:schedule:s", "priority", "high")
+        told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
+        assert tick(minutely, told, now=MINUTE + 1) == [0]
+        assert shown(minutely)["trouble"].startswith("Its field priority cannot be")
+        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 61)[3]
+        assert (float(score), float(since)) == (MINUTE + 61 - EARLY, MINUTE - 1)
+
     def test_a_long_text_is_cut_between_its_letters(self, minutely: Keyed) -> None:
         text = "x" + 600 * "ä"
         minutely.call("schedule.trouble", "s", MINUTE, text, now=MINUTE + 1)

@@ -52,6 +52,24 @@ EQUIVALENTS: list[Equivalent] = [
         "A text begins at 1 for 0, too.",
     ),
     Equivalent(
+        "lua/outcome.lua",
+        "if is_written then",
+        "if true then",
+        "An empty field says the same as none.",
+    ),
+    Equivalent(
+        "lua/epoch.lua",
+        "here = run and history and run .. ':' .. history or nil -- nil where the user may not ask",
+        "here = history and run .. ':' .. history or nil -- nil where the user may not ask",
+        "Who may ask for one may ask for the other.",
+    ),
+    Equivalent(
+        "lua/revive.lua",
+        "Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)",
+        "Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 1)",
+        "Only the day of it is used.",
+    ),
+    Equivalent(
         "lua/stats_buffer.lua",
         "if #texts > 0 then",
         "if #texts >= 0 then",
