@@ -70,6 +70,12 @@ EQUIVALENTS: list[Equivalent] = [
         "Only the day of it is used.",
     ),
     Equivalent(
+        "lua/workflows/workflow_verbs.lua",
+        "if state == 'complete' or state == 'canceled' then",
+        "if state == 'complete' then",
+        "No job of it is left to be canceled: it ends as it was.",
+    ),
+    Equivalent(
         "lua/stats_buffer.lua",
         "if #texts > 0 then",
         "if #texts >= 0 then",
