@@ -94,7 +94,7 @@ def calls(engine: str, batch: int, *, joined: bool, served: str = QUEUE) -> Work
         done: list[Any] = []
         while count > 0 or done:
             wanted = 0 if done and not joined else min(batch, count)
-            settled = client.settle("worker", done, wanted, [served])
+            settled = client.settle("worker", done, wanted, [served] if wanted else [])
             assert not settled.refused
             done = [
                 Settlement(job.jid, job.token, "complete", ("", 0))
