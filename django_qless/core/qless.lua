@@ -4773,7 +4773,7 @@ local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
 -- A job of the workflow went from a state into another; false: its record is gone. (What is
 -- forgotten after its completion stays counted: no call for that.)
 function Workflow.moved(id, was, is)
-  local from, to = COUNTER[was], is and COUNTER[is] or not is and 'canceled'
+  local from, to = COUNTER[was], COUNTER[is] or not is and 'canceled'
   if from then
     Workflow.count(id, from, -1)
   end
