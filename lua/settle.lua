@@ -87,7 +87,7 @@ local function reserve(choice, worker, wish)
   return jobs, held
 end
 
--- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1]...
+-- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1 | decline 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = Arguments.whole('settle', 'count', args[i], 0)
@@ -108,6 +108,8 @@ local function parse_wish(args, i)
       wish.turns = true
     elseif args[n] == 'exhausted' and args[n + 1] == '1' then
       wish.exhausted = true
+    elseif args[n] == 'decline' and args[n + 1] == '1' then
+      wish.decline = true
     else
       Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
     end
@@ -132,8 +134,7 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  -- Who names queues and wants no job declines what it was woken for.
-  local declining = wish.count == 0 and #wish.names > 0
+  local declining = wish.decline and wish.count == 0
   local choice = (wish.count > 0 or declining) and QueueChoice.of(wish.names, wish.excluded)
   local quiet = look_around(jids, choice)
   local refused = settle(args, starts, jids)

@@ -16143,7 +16143,7 @@ local function reserve(choice, worker, wish)
   return jobs, held
 end
 
--- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1]...
+-- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1 | decline 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
@@ -16164,6 +16164,8 @@ local function parse_wish(args, i)
       wish.turns = true
     elseif args[n] == 'exhausted' and args[n + 1] == '1' then
       wish.exhausted = true
+    elseif args[n] == 'decline' and args[n + 1] == '1' then
+      wish.decline = true
     else
       modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
     end
@@ -16188,8 +16190,7 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  -- Who names queues and wants no job declines what it was woken for.
-  local declining = wish.count == 0 and #wish.names > 0
+  local declining = wish.decline and wish.count == 0
   local choice = (wish.count > 0 or declining) and modules.QueueChoice.of(wish.names, wish.excluded)
   local quiet = look_around(jids, choice)
   local refused = settle(args, starts, jids)

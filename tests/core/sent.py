@@ -72,6 +72,7 @@ SAMPLES: dict[str, Any] = {
     "debounce": 6,
     "debounce_max": 60,
     "declared": "as declared",
+    "decline": True,
     "gone": ["d1", "d2"],
     "delay": 9.5,
     "depends": ["d1", "d2"],

@@ -409,8 +409,9 @@ def test_the_timer_goes_to_another_when_its_holder_works(keyed: Keyed) -> None:
 
 def decline(keyed: Keyed, worker: str, now: float = 0, queue: str = "queue") -> None:
     """Have a worker take nothing after it was woken."""
-    settled = keyed.settle([], 0, (queue,), worker=worker, now=now, wait=60)
-    assert (settled.jobs, settled.rest) == ([], [])
+    pairs = ("wait", 60, "decline", 1)
+    reply = keyed.call("settle", worker, 0, 0, 1, queue, *pairs, now=now)
+    assert reply[:3] == [[], [], []]
 
 
 @pytest.mark.parametrize("queue", ["queue", "*"])

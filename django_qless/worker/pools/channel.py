@@ -168,7 +168,7 @@ class Channel(ABC):
 
     def declining(self, asked: tuple[str, ...]) -> Steps[None]:
         """Have other clients woken for what this one was woken for and cannot run."""
-        yield self.client.run(self.request(asked, (), 0))
+        yield self.client.settle(self.worker.name, [], 0, asked, decline=True)
 
     def wait_for_announcement(self, known: Settled) -> Steps[None]:
         """Block where the server said that jobs are announced."""
@@ -212,7 +212,7 @@ class Channel(ABC):
             [outcome.settlement for outcome in outcomes],
             count=count,
             queues=asked,
-            exclude=(*self.worker.options.exclude, *full) if asked else (),
+            exclude=(*self.worker.options.exclude, *full) if count else (),
             wait=self.longest_wait if count else None,
             turns=self.reserver.turns and count > 1,
             exhausted=count > 0,
