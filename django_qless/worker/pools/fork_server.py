@@ -193,10 +193,13 @@ class ForkServer:
         self, order: bytes, ahead: Ahead | None, work: Callable[[bytes], bytes]
     ) -> int:
         """Give a job process the order; return its id. Raises OSError if none can be."""
-        if ahead and self._give(ahead, order):
-            return ahead.pid
-        if ahead:
-            # Killed while it waited: that says nothing about this order.
+        # One that was killed while it waited says nothing about this order. (Its end of the
+        # pipe may be closed a moment later.)
+        if ahead and os.waitpid(ahead.pid, os.WNOHANG)[0]:
+            os.close(ahead.order_writer)
+        elif ahead:
+            if self._give(ahead, order):
+                return ahead.pid
             os.waitpid(ahead.pid, 0)
         ahead = self._fork(work)
         self._give(ahead, order)
