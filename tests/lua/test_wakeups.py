@@ -428,7 +428,7 @@ def test_when_a_woken_worker_declines_others_are_woken(
     decline(keyed, "full", queue=queue)
     assert all_tokens(keyed) == 1
     assert is_woken(keyed, names)
-    # Nobody is left.
+    # No other is left.
     decline(keyed, "idle")
     assert all_tokens(keyed) == 0
 
@@ -443,7 +443,7 @@ def test_who_declines_wakes_one_for_each_job(keyed: Keyed) -> None:
     assert all_tokens(keyed) == 2
 
 
-def test_who_declines_wakes_nobody_without_a_job_or_without_having_been_idle(
+def test_who_declines_without_a_job_or_without_having_been_idle_wakes_no_other(
     keyed: Keyed,
 ) -> None:
     for worker in ("full", "idle"):
@@ -456,7 +456,7 @@ def test_who_declines_wakes_nobody_without_a_job_or_without_having_been_idle(
     assert all_tokens(keyed) == 0
 
 
-def test_who_declines_wakes_nobody_for_a_full_queue(keyed: Keyed) -> None:
+def test_who_declines_wakes_no_other_for_a_full_queue(keyed: Keyed) -> None:
     keyed.call("config.set", "queue-max-concurrency", 1)
     keyed.put("running")
     keyed.take(1, worker="busy")

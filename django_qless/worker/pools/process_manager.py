@@ -143,10 +143,8 @@ class ProcessManager:
         Of a pool that grows, stop children that were not needed for a while.
         """
         if self.pool.one_job_each:
-            staying = [child for child in self if not is_leaving(child)]
-            free = [child for child in staying if not is_busy(child)]
-            for child in free[: max(0, len(staying) - self.wanted)]:
-                child.command(shared_state.STOP)
+            if self.grows:
+                self._stop_surplus()
             return
         if self._isolation:
             jobs = [held for child in self for held in child.shared.held_jobs().running]
@@ -155,6 +153,12 @@ class ProcessManager:
             child.command(shared_state.STOP)
         for child in self.staying:
             child.command(shared_state.CAPACITY, self._capacity)
+
+    def _stop_surplus(self) -> None:
+        staying = [child for child in self if not is_leaving(child)]
+        free = [child for child in staying if not is_busy(child)]
+        for child in free[: max(0, len(staying) - self.wanted)]:
+            child.command(shared_state.STOP)
 
     @property
     def due(self) -> float:
