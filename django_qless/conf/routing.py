@@ -105,15 +105,6 @@ def schedule_namespace(alias: str, queue: str, schedule: str) -> str:
     return job_namespace(alias, queue, key=schedule.partition(":")[2] or schedule)
 
 
-def queue_namespace(alias: str, queue: str) -> str:
-    """Return the name of the namespace in which to look at a queue of an alias.
-
-    A namespace that is named itself may have any queue. Of a queue that is split it is
-    the first partition: see `queue_namespaces`.
-    """
-    return queue_namespaces(alias, queue)[0]
-
-
 def queue_namespaces(alias: str, queue: str) -> tuple[str, ...]:
     """Return the names of all namespaces in which to look at a queue of an alias."""
     if alias.endswith(SEPARATOR):

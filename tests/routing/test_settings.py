@@ -92,9 +92,9 @@ def test_a_namespace_is_an_alias_with_a_server_and_queues_of_its_own() -> None:
         ]
         assert conf.namespaces_of("default/mail") == ["default/mail"]
         assert conf.namespaces_of("default/") == ["default"]
-        assert routing.queue_namespace("default", "mail") == "default/mail"
-        assert routing.queue_namespace("default/", "mail") == "default"
-        assert routing.queue_namespace("default/mail", "q") == "default/mail"
+        assert routing.queue_namespaces("default", "mail") == ("default/mail",)
+        assert routing.queue_namespaces("default/", "mail") == ("default",)
+        assert routing.queue_namespaces("default/mail", "q") == ("default/mail",)
         with pytest.raises(ImproperlyConfigured, match="default, default/mail"):
             conf.alias("default/nowhere")
 
