@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.lua.keyed import Keyed
+from tests.lua.keyed import Keyed, settlement
 
 TARGET = "default/mail"
 DAY = 86400
@@ -419,7 +419,8 @@ def test_a_stand_in_and_what_is_watched_stay_what_they_are(
 @pytest.mark.parametrize(
     "text",
     ["[]", "{}", '{"home":"h","jobs":{"a":["x","q"]}}', '{"home":1,"jobs":{}}',
-     '{"home":"h","jobs":{"a":["","q","k"]}}', '{"home":"h","jobs":{"a":"x"}}'],
+     '{"home":"h","jobs":{"a":["","q","k"]}}', '{"home":"h","jobs":{"a":"x"}}',
+     '{"home":"h","jobs":{"a":5}}'],
 )  # fmt: skip
 def test_bad_stand_ins_are_refused(keyed: Keyed, text: str) -> None:
     put = ("put", "w", "q", "a", "k", "{}", 0, "depends", '["a2"]', "stand_ins", text)
@@ -479,6 +480,19 @@ def test_a_workflow_goes_through_another_namespace(keyed: Keyed, mail: Keyed) ->
     complete(keyed, "third", "null", 7, "queue")
     assert counts(keyed, 7) == {"state": "complete", "total": 3, "complete": 3}
     sound(keyed, mail, now=7)
+
+
+def test_a_thousand_results_cross(keyed: Keyed, mail: Keyed) -> None:
+    jids = [f"job-{number}" for number in range(1000)]
+    keyed.put_many([{"jid": jid} for jid in jids], 1)
+    ends: list[list[Any]] = []
+    while jobs := keyed.settle(ends, 125, now=2).jobs:
+        done = ("complete", "1", 1000)
+        ends = [settlement(job["jid"], job["token"], *done) for job in jobs]
+    bound = json.dumps({"home": "home", "namespace": "mail"})
+    keyed.put("b", 3, queue="letters", depends=json.dumps(jids), bound=bound)
+    exchange(4, home=keyed, mail=mail)
+    assert mail.call("results", *jids, now=5) == ["1"] * 1000
 
 
 def test_a_first_job_elsewhere_goes_at_once(keyed: Keyed, mail: Keyed) -> None:

@@ -157,7 +157,17 @@ class TestAForeignScript:
         assert settle(keyed, asked, now=6) == ["a05"]
         assert keyed.server.zscore(KNOWN, "a05") is not None
         assert keyed.server.zscore(KNOWN, "a06") is None
-        assert "a06" not in listed(keyed)
+        assert listed(keyed) == {"a05"}
+
+
+def test_a_look_leaves_a_queue_in_the_index_that_is_not_asked_for(keyed: Keyed) -> None:
+    emptied(keyed, NAMES)
+    assert settle(keyed, ("*",)) == []
+    keyed.put("there", 1, queue="a05")
+    keyed.server.zrem(KNOWN, "a05")
+    assert settle(keyed, ("b*",), now=6) == []
+    assert keyed.server.zscore(KNOWN, "a05") is not None
+    assert listed(keyed) == {"a05"}
 
 
 def test_a_put_makes_a_queue_known_again_within_a_second(keyed: Keyed) -> None:
