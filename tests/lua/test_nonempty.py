@@ -79,11 +79,11 @@ def test_the_order_is_that_of_the_names_whatever_is_empty(
     assert keyed.violations(now) == []
 
 
-def cost(keyed: Keyed, *queues: str) -> int:
-    """Return how many commands a take runs that finds a job."""
+def cost(keyed: Keyed, *queues: str, count: int = 1) -> int:
+    """Return how many commands a take runs that finds one job."""
     keyed.put("one", 2, queue="z")
     keyed.server.config_resetstat()
-    [job] = keyed.settle([], 1, list(queues), now=2).jobs
+    [job] = keyed.settle([], count, list(queues), now=2).jobs
     stats = keyed.server.info("commandstats")
     keyed.settle([settlement(job["jid"], job["token"], "complete")], 0, [], now=2)
     return sum(each["calls"] for each in stats.values())
@@ -101,6 +101,16 @@ def test_empty_queues_cost_nothing(keyed: Keyed, asked: str) -> None:
     assert listed(keyed) <= {"z"}
     # Whether a client waits at one of the names is asked for a hundred at once.
     assert cost(keyed, *queues) <= few + (0 if asked == "glob" else 8)
+
+
+def test_names_behind_the_beginning_asked_for_cost_nothing(keyed: Keyed) -> None:
+    keyed.put("known", queue="z")
+    settle(keyed, ("z",))
+    cost(keyed, "z*", count=5)
+    few = cost(keyed, "z*", count=5)
+    for n in range(300):
+        keyed.put(f"behind-{n}", queue=f"~{n:03}", delay=1000)
+    assert cost(keyed, "z*", count=5) == few
 
 
 def test_who_has_something_that_is_not_ready_stays(keyed: Keyed) -> None:

@@ -303,4 +303,10 @@ EQUIVALENTS: list[Equivalent] = [
         "for _, name in ipairs(left > 0 and call('ZREVRANGE', openings, 0, left - 1) or {}) do",
         "Of more limits than a call may look at it looks at some.",
     ),
+    Equivalent(
+        "lua/history.lua",
+        "while last >= oldest and #newest < most - 1 and bytes > 0 do",
+        "while last >= oldest and #newest < most - 1 and bytes > 1 do",
+        "No entry has a single byte, so that none is added any more.",
+    ),
 ]
