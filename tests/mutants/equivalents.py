@@ -309,4 +309,10 @@ EQUIVALENTS: list[Equivalent] = [
         "while last >= oldest and #newest < most - 1 and bytes > 1 do",
         "No entry has a single byte, so that none is added any more.",
     ),
+    Equivalent(
+        "lua/record.lua",
+        "for digit = 0, 9 do",
+        "for digit = 1, 9 do",
+        "It spares reading: a number that is not among them is read.",
+    ),
 ]
