@@ -10,7 +10,7 @@ local function attempt(act, jid, args, i)
   local fine, problem = pcall(act, jid, args, i)
   if fine then
     return nil
-  elseif type(problem) == 'table' and problem.code then
+  elseif Errors.is_refusal(problem) then
     return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)

@@ -40,6 +40,11 @@ function Errors.raise(code, words, ...)
   error({ code = code, text = Errors.worded(words, ...) })
 end
 
+-- Is what pcall has caught such a refusal? All other errors, also those of the server, are texts there.
+function Errors.is_refusal(problem)
+  return type(problem) == 'table'
+end
+
 function Errors.argument(command, words, ...)
   Errors.raise('BADARG', command .. '(): ' .. Errors.worded(words, ...))
 end

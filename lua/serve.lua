@@ -116,10 +116,8 @@ function Serve.serve(keys, args, class, library)
   local fine, reply = pcall(answered, keys, args, class, library)
   if fine then
     return reply
-  elseif type(reply) == 'table' and reply.code then
+  elseif Errors.is_refusal(reply) then
     return redis.error_reply(reply.code .. ' ' .. reply.text)
   end
-  -- Servers before 7 raise texts.
-  local text = type(reply) == 'table' and reply.err or tostring(reply)
-  return redis.error_reply(Permissions.explained(text))
+  return redis.error_reply(Permissions.explained(reply))
 end

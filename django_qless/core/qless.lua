@@ -591,7 +591,8 @@ end
 elseif module_name == 'Errors' then
 return function()
 local Errors = {
-cut = 0, name = 0, value = 0, state = 0, worded = 0, raise = 0, argument = 0, no_job = 0
+cut = 0, name = 0, value = 0, state = 0, worded = 0, raise = 0, is_refusal = 0, argument = 0, no_job
+= 0
 }
 modules.Errors = Errors
 -- errors.lua
@@ -635,6 +636,11 @@ end
 -- The text begins with a word character: old clients look for that.
 function Errors.raise(code, words, ...)
   error({ code = code, text = Errors.worded(words, ...) })
+end
+
+-- Is what pcall has caught such a refusal? All other errors, also those of the server, are texts there.
+function Errors.is_refusal(problem)
+  return type(problem) == 'table'
 end
 
 function Errors.argument(command, words, ...)
@@ -9190,7 +9196,7 @@ function Moving.after_run(jid, batch)
   local fine, problem = pcall(check, jid, record, batch)
   if fine then
     return record
-  elseif type(problem) == 'table' and problem.code then
+  elseif modules.Errors.is_refusal(problem) then
     return nil, 'cannot be put there: ' .. problem.text
   end
   error(problem, 0)
@@ -16039,12 +16045,10 @@ function Serve.serve(keys, args, class, library)
   local fine, reply = pcall(answered, keys, args, class, library)
   if fine then
     return reply
-  elseif type(reply) == 'table' and reply.code then
+  elseif modules.Errors.is_refusal(reply) then
     return redis.error_reply(reply.code .. ' ' .. reply.text)
   end
-  -- Servers before 7 raise texts.
-  local text = type(reply) == 'table' and reply.err or tostring(reply)
-  return redis.error_reply(modules.Permissions.explained(text))
+  return redis.error_reply(modules.Permissions.explained(reply))
 end
 end
 elseif module_name == 'Settle' then
@@ -17148,7 +17152,7 @@ local function attempt(act, jid, args, i)
   local fine, problem = pcall(act, jid, args, i)
   if fine then
     return nil
-  elseif type(problem) == 'table' and problem.code then
+  elseif modules.Errors.is_refusal(problem) then
     return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)

@@ -216,7 +216,7 @@ function Moving.after_run(jid, batch)
   local fine, problem = pcall(check, jid, record, batch)
   if fine then
     return record
-  elseif type(problem) == 'table' and problem.code then
+  elseif Errors.is_refusal(problem) then
     return nil, 'cannot be put there: ' .. problem.text
   end
   error(problem, 0)

@@ -135,6 +135,16 @@ def test_what_has_to_do_with_others_is_refused_and_still_held(
     assert keyed.job("a", 6)["state"] == "failed"
 
 
+def test_an_error_of_the_server_stays_what_it_is(keyed: Keyed) -> None:
+    keyed.put("a", unique="once")
+    [job] = keyed.take(now=1)
+    keyed.server.delete("ql:unique:once")
+    keyed.server.lpush("ql:unique:once", "a")
+    end = settlement("a", job["token"], "move", "mail", 0, "[]", TARGET)
+    refusal = keyed.refusal("settle", "worker", 1, *end, 0, 0, now=2)
+    assert "WRONGTYPE" in refusal, refusal
+
+
 def test_what_the_target_would_refuse_does_not_leave(keyed: Keyed) -> None:
     keyed.put("a")
     [job] = keyed.take(now=1)

@@ -476,6 +476,15 @@ def test_one_of_several_spawners_is_waited_for_no_longer(keyed: Keyed) -> None:
     assert keyed.violations(2) == []
 
 
+def test_an_old_client_waits_for_the_spawner_alone(keyed: Keyed) -> None:
+    token = start(keyed)
+    spawn(keyed, token, "a")
+    end(keyed, "root")
+    keyed.core.put("later", 3, depends=["root"])
+    assert state(keyed, "later") == "waiting"
+    assert keyed.violations(3) == []
+
+
 def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])

@@ -315,4 +315,16 @@ EQUIVALENTS: list[Equivalent] = [
         "for digit = 1, 9 do",
         "It spares reading: a number that is not among them is read.",
     ),
+    Equivalent(
+        "lua/wake.lua",
+        "local SHORT_LOCK = 6",
+        "local SHORT_LOCK = 7",
+        "No client of ours sleeps longer than five seconds, nor is late by more than one.",
+    ),
+    Equivalent(
+        "lua/history.lua",
+        "call('LREM', name, 1, first)",
+        "call('LREM', name, 0, first)",
+        "It stands there once: it has just been appended, and has its time in it.",
+    ),
 ]
