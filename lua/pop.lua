@@ -35,7 +35,6 @@ local function lost(jid, queue, rare, entity)
   return {
     jid = jid,
     queue = queue,
-    marked = true,
     rare = rare,
     entity = entity,
     bad = Record.first_bad(MOVED, texts),

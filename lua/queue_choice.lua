@@ -235,7 +235,7 @@ local function in_turns(choice, wanted, take)
     part, going_on = math.max(1, math.floor(wanted / #queues)), {}
     for n = 1, #queues do
       if take_part(queues[n]) then
-        return 0
+        return wanted
       end
     end
   end

@@ -13076,7 +13076,6 @@ local function lost(jid, queue, rare, entity)
   return {
     jid = jid,
     queue = queue,
-    marked = true,
     rare = rare,
     entity = entity,
     bad = modules.Record.first_bad(MOVED, texts),
@@ -13781,7 +13780,7 @@ local function in_turns(choice, wanted, take)
     part, going_on = math.max(1, math.floor(wanted / #queues)), {}
     for n = 1, #queues do
       if take_part(queues[n]) then
-        return 0
+        return wanted
       end
     end
   end

@@ -396,6 +396,19 @@ def test_a_watch_follows_a_job_that_was_moved(keyed: Keyed, mail: Keyed) -> None
     assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
 
 
+def test_a_damaged_stand_in_is_complete_without_a_retry_left(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    exchange(3, home=keyed, mail=mail)
+    keyed.server.hdel("ql:j:real", "retries")
+    keyed.call("deliver", "mail:9", 0, "ended", "real", "complete", "1", 1000, now=5)
+    assert keyed.server.hget("ql:j:real", "remaining") == "0"
+    keyed.server.hset("ql:j:real", "retries", "0")
+    assert [job["jid"] for job in keyed.take(now=6)] == ["a"]
+
+
 def test_a_stand_in_and_what_is_watched_stay_what_they_are(
     keyed: Keyed, mail: Keyed
 ) -> None:

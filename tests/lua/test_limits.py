@@ -277,6 +277,21 @@ def test_those_behind_go_on_when_the_first_leaves(keyed: Keyed, end: str) -> Non
     assert jids(keyed.take(now=now + 10)) == ["b"]
 
 
+def test_those_behind_go_on_when_the_first_goes_to_wait_for_another(
+    keyed: Keyed,
+) -> None:
+    keyed.put("other", START, queue="elsewhere")
+    keyed.put("a", START, limit_key="k", ordered=1)
+    keyed.put("b", START, limit_key="k", ordered=1)
+    [a] = keyed.take(now=START + 1)
+    assert keyed.take(now=START + 2) == []
+    then = ("next", "queue", "delay", 0, "depends", '["other"]')
+    keyed.call("complete", "a", a["token"], "queue", "{}", *then, now=START + 3)
+    assert keyed.job("a", START + 3)["state"] == "depends"
+    assert jids(keyed.take(now=START + 4)) == ["b"]
+    sound(keyed, START + 4)
+
+
 def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> None:
     now = START
     for part in range(3):
