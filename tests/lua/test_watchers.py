@@ -63,3 +63,13 @@ def test_what_was_moved_on_from_here_is_found(
     complete(away, 9)
     exchange(10, **places)
     assert [job["jid"] for job in keyed.take(now=11)] == ["a"]
+
+
+def test_a_complete_job_is_watched_no_more(keyed: Keyed, mail: Keyed) -> None:
+    mail.put("real", 1)
+    put_after(keyed, "a", "real", 2)
+    exchange(3, home=keyed, mail=mail)
+    assert mail.server.hget("mail:j:real", "watched") == "1"
+    complete(mail, 4)
+    assert mail.server.hget("mail:j:real", "watched") is None
+    assert "watched" not in mail.json("get", "real", now=5)
