@@ -76,6 +76,22 @@ def test_result_now_or_not_at_all(qless, work) -> None:
     assert handle.wait().state == "complete"
 
 
+def test_asking_for_the_result_at_once_waits_for_nothing(qless, monkeypatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(
+        type(qless),
+        "await_ended",
+        lambda self, ids, seconds, kind: waits.append(seconds),
+    )
+    handle = jobs.add.delay(1)
+    with pytest.raises(ResultNotReady):
+        handle.result()
+    assert waits == []
+    with pytest.raises(ResultNotReady):
+        handle.result(timeout=1)
+    assert waits[0] == pytest.approx(1, abs=0.5)
+
+
 def test_result_of_a_job_that_returns_nothing(qless, work) -> None:
     handle = jobs.fan_out.delay(0)
     work()
