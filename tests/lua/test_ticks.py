@@ -256,13 +256,18 @@ class TestCron:
     @pytest.mark.parametrize(
         "args",
         [("s",), ("s", "x", "", "", "", 5), ("s", 5, "", "", "", ""), ("s", 5, 1, 1, 1, 2),
-         ("s", 5, 1, 2, 0, 2), ("s", 5, 1, 2, 3, 3), ("s", 5, 1.5, 2, 3, 4)],
+         ("s", 5, 1, 2, 0, 2), ("s", 5, 1, 2, 3, 3), ("s", 5, 1.5, 2, 3, 4),
+         ("s", 5, "", "", "", -1), ("s", 5, -1, 2, 3, 4)],
     )  # fmt: skip
     def test_nonsense_is_refused(self, minutely: Keyed, args: tuple[Any, ...]) -> None:
         before = digest(minutely.server)
         text = minutely.refusal("schedule.tick", *args, now=MINUTE)
         assert text.startswith("BADARG")
         assert digest(minutely.server) == before
+
+    def test_ticks_may_be_as_early_as_can_be(self, minutely: Keyed) -> None:
+        told = ("nosuch", 0, "", "", "", 0), ("nosuch", 0, 0, 1, 0, 1)
+        assert tick(minutely, *told, now=MINUTE) == [0, 0]
 
     def test_a_thousand_at_most(self, minutely: Keyed) -> None:
         told = ("s", 1, 1, 2, 1, 2)
