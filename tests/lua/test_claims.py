@@ -53,7 +53,8 @@ def test_one_job_has_the_key(claims: Keyed) -> None:
     [since] = claim(claims, "a")
     assert claim(claims, "b", 1) == [since, "a", HERE, 0]
     assert claim(claims, "b", LEASE) == [since, "a", HERE, 1]
-    # A repeat is no conflict.
+    # A repeat is no conflict; the same jid elsewhere is another job.
+    assert claim(claims, "a", 2, home=THERE) == [since, "a", HERE, 0]
     assert len(claim(claims, "a", 2)) == 1
     assert claims.violations(3) == []
 

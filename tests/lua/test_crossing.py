@@ -409,6 +409,15 @@ def test_a_damaged_stand_in_is_complete_without_a_retry_left(
     assert [job["jid"] for job in keyed.take(now=6)] == ["a"]
 
 
+def test_all_namespaces_are_named_for_which_something_waits(keyed: Keyed) -> None:
+    for now, (jid, target) in enumerate((("a", "there"), ("b", "mail")), 1):
+        keyed.put(jid, now)
+        keyed.call("send.each", target, "queue", 0, jid, now=now)
+    for command in ("crossing.waiting", "crossing.due"):
+        found = keyed.call(command, now=5)[1]
+        assert [each[:2] for each in found] == [["there", 1], ["mail", 1]]
+
+
 def test_a_stand_in_and_what_is_watched_stay_what_they_are(
     keyed: Keyed, mail: Keyed
 ) -> None:
