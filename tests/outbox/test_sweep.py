@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -47,6 +48,15 @@ def test_old_ones_are_delivered_in_their_order(qless, away, sweep_all) -> None:
     assert sweep_all().entries == 20
     assert waiting(qless) == jids
     assert not Entry.objects.exists()
+
+
+def test_the_server_is_told_that_entries_are_gone(qless, away, sweep_all) -> None:
+    left(away, *range(3))
+    assert sweep_all().entries == 3
+    marks = qless.redis.zrange(f"{qless.prefix}deliveries", 0, -1, withscores=True)
+    assert len(marks) == 3
+    # A minute, and not the week of those whose source may come back.
+    assert all(score < time.time() + 3600 for _, score in marks)
 
 
 def test_one_that_was_delivered_before_its_process_died_is_only_taken_out(
