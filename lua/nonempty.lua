@@ -49,7 +49,6 @@ end
 function Nonempty.add(queue)
   local index, is_new = scope.nonempty, call('ZADD', key.nonempty(), 'NX', '0', queue) == 1
   if index then
-    note(index, 'has', queue, true)
     note(index, 'bare', queue, nil)
     index.stale = index.stale or is_new
   end

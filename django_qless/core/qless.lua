@@ -1721,6 +1721,7 @@ local FIELDS = {
   'put',
   'failed_from',
   'limit_key',
+  'ordered',
   'fair_by',
   'aside',
   'called',
@@ -7317,7 +7318,6 @@ end
 function Nonempty.add(queue)
   local index, is_new = scope.nonempty, call('ZADD', key.nonempty(), 'NX', '0', queue) == 1
   if index then
-    note(index, 'has', queue, true)
     note(index, 'bare', queue, nil)
     index.stale = index.stale or is_new
   end
@@ -9041,7 +9041,7 @@ end
 local function add_unique(add, jid, field, target)
   if field then
     local text, where = modules.Unique.parts(field)
-    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
+    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or 0
     add('unique', text)
     add('conflict', 'take')
     add(

@@ -61,7 +61,7 @@ end
 local function add_unique(add, jid, field, target)
   if field then
     local text, where = Unique.parts(field)
-    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or -1
+    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or 0
     add('unique', text)
     add('conflict', 'take')
     add(

@@ -59,6 +59,21 @@ def test_one_job_has_the_key(claims: Keyed) -> None:
     assert claims.violations(3) == []
 
 
+def test_a_thousand_in_a_call_at_most(claims: Keyed) -> None:
+    wanted = [part for n in range(1001) for part in (f"k{n}", "a", HERE, "", "")]
+    assert len(claims.call("claim", LEASE, *wanted[5:], now=1)) == 1000
+    assert claims.refusal("claim", LEASE, *wanted, now=1).startswith("TOOBIG")
+    released = [part for n in range(1001) for part in (f"k{n}", "a", HERE)]
+    assert claims.refusal("claim.release", *released, now=2).startswith("TOOBIG")
+    assert claims.call("claim.release", *released[3:], now=2) == 1000
+
+
+def test_a_claim_that_lost_its_time_has_lapsed(claims: Keyed) -> None:
+    [since] = claim(claims, "a", 0)
+    claims.server.hdel("claims:claim:key", "lapses")
+    assert claim(claims, "b", 0) == [since, "a", HERE, 1]
+
+
 def test_a_claim_whose_job_was_never_put_can_be_taken_when_it_has_lapsed(
     keyed: Keyed, claims: Keyed
 ) -> None:

@@ -78,7 +78,7 @@ def test_a_job_goes_with_all_that_makes_it(keyed: Keyed, mail: Keyed) -> None:
     keyed.put(
         "a", 1, klass="shop.send", data='{"n":1}', priority=7, retries=3,
         tags='["x","y"]', context='{"language":"de"}', limit_key="k", fair_by="t",
-        unique="once", expires_at=5000,
+        ordered=1, unique="once", expires_at=5000,
     )  # fmt: skip
     [job] = keyed.take(now=2)
     keyed.call("retry", "a", "queue", job["token"], 0, "oops", "it failed", now=3)
@@ -97,6 +97,8 @@ def test_a_job_goes_with_all_that_makes_it(keyed: Keyed, mail: Keyed) -> None:
     same = "klass data priority retries remaining tags context failure unique deadline"
     for name in same.split():
         assert after[name] == before[name], name
+    keys = mail.server.hmget("mail:j:a", "limit_key", "fair_by", "ordered")
+    assert keys == ["k", "t", "1"]
     assert (after["queue"], after["state"], after["tracked"]) == (
         "mail",
         "waiting",
@@ -105,6 +107,18 @@ def test_a_job_goes_with_all_that_makes_it(keyed: Keyed, mail: Keyed) -> None:
     assert after["history"][:-1] == before["history"]
     assert after["history"][-1] == {"what": "put", "q": "mail", "when": 5}
     assert [job["jid"] for job in mail.take(queue="mail", now=6)] == ["a"]
+
+
+def test_jobs_of_a_key_run_in_their_order_there(keyed: Keyed, mail: Keyed) -> None:
+    for jid in "abc":
+        keyed.put(jid, 1, limit_key="k", ordered=1)
+    assert send(keyed, *"abc", now=2) == {}
+    deliver(keyed, mail, 3)
+    for jid in "abc":
+        assert [job["jid"] for job in mail.take(queue="mail", now=4)] == [jid]
+        token = mail.server.hget(f"mail:j:{jid}", "token")
+        mail.call("complete", jid, token, "mail", "{}", now=4)
+    sound(keyed, mail, now=4)
 
 
 def test_a_delivery_that_is_repeated_has_one_effect(keyed: Keyed, mail: Keyed) -> None:
@@ -317,6 +331,7 @@ def test_a_job_waits_for_one_of_another_namespace(keyed: Keyed, mail: Keyed) -> 
     put_after(keyed, "b", "real", 2)
     stand_in = keyed.job("real", 2)
     assert (stand_in["state"], stand_in["elsewhere"]) == ("depends", "mail")
+    assert keyed.server.hget("ql:j:real", "scheduled") is None
     assert (stand_in["queue"], stand_in["klass"]) == ("letters", "shop.write")
     exchange(3, home=keyed, mail=mail)
     assert keyed.take(now=4) == []
@@ -403,7 +418,9 @@ def test_a_damaged_stand_in_is_complete_without_a_retry_left(
     put_after(keyed, "a", "real", 2)
     exchange(3, home=keyed, mail=mail)
     keyed.server.hdel("ql:j:real", "retries")
-    keyed.call("deliver", "mail:9", 0, "ended", "real", "complete", "1", 1000, now=5)
+    ended = ("ended", "real", "complete", "1", 1000)
+    assert keyed.call("deliver", "mail:9", 0, *ended, now=5) == [1, 1]
+    assert keyed.call("deliver", "mail:10", 0, *ended, now=5) == [1, 0]
     assert keyed.server.hget("ql:j:real", "remaining") == "0"
     keyed.server.hset("ql:j:real", "retries", "0")
     assert [job["jid"] for job in keyed.take(now=6)] == ["a"]
@@ -416,6 +433,25 @@ def test_all_namespaces_are_named_for_which_something_waits(keyed: Keyed) -> Non
     for command in ("crossing.waiting", "crossing.due"):
         found = keyed.call(command, now=5)[1]
         assert [each[:2] for each in found] == [["there", 1], ["mail", 1]]
+
+
+def test_what_lost_its_unique_key_claims_it_there_to_its_end(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    keyed.put("a", 1, unique="once")
+    keyed.server.delete("ql:unique:once")
+    send(keyed, "a", now=2)
+    deliver(keyed, mail, 3)
+    assert mail.server.get("mail:unique:once") == "a"
+    assert mail.server.pttl("mail:unique:once") == -1
+
+
+def test_what_lost_its_data_stays(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.server.hdel("ql:j:a", "data", "klass")
+    assert send(keyed, "a", now=2) == {"a": "data is not JSON: "}
+    assert entries(keyed, 2) == []
+    keyed.server.hset("ql:j:a", mapping={"data": "{}", "klass": "klass"})
 
 
 def test_a_stand_in_and_what_is_watched_stay_what_they_are(
@@ -511,6 +547,17 @@ def test_a_workflow_goes_through_another_namespace(keyed: Keyed, mail: Keyed) ->
     sound(keyed, mail, now=7)
 
 
+def test_results_beyond_a_quarter_of_a_mebibyte_stay(keyed: Keyed, mail: Keyed) -> None:
+    result = "1" * 60_000
+    for jid in "abcde":
+        keyed.put(jid, 1)
+        complete(keyed, jid, result, 2, "queue")
+    bound = json.dumps({"home": "home", "namespace": "mail"})
+    keyed.put("f", 3, queue="letters", depends=json.dumps([*"abcde"]), bound=bound)
+    exchange(4, home=keyed, mail=mail)
+    assert mail.call("results", *"abcde", now=5) == [result] * 4 + [None]
+
+
 def test_a_thousand_results_cross(keyed: Keyed, mail: Keyed) -> None:
     jids = [f"job-{number}" for number in range(1000)]
     keyed.put_many([{"jid": jid} for jid in jids], 1)
@@ -559,6 +606,8 @@ def test_a_failure_there_is_retried_from_here(keyed: Keyed, mail: Keyed) -> None
     assert counts(keyed, 6) == failed
     assert keyed.call("workflow.retry", "flow", 0, now=7) == [0, 1]
     assert counts(keyed, 7)["state"] == "running"
+    waiting = keyed.call("crossing.read", "mail", now=7)[1:]
+    assert [command for _, command, _ in waiting] == ["revive", "watch"]
     exchange(8, home=keyed, mail=mail)
     complete(mail, "second", "2", 9, "letters")
     exchange(10, home=keyed, mail=mail)
@@ -594,6 +643,7 @@ def test_one_that_failed_before_its_turn_is_sent_when_it_is_retried(
     keyed.call("workflow.cancel", "other", now=2)
     assert counts(keyed, 2) == {"state": "failed", "total": 1, "failed": 1}
     assert keyed.call("workflow.retry", "flow", 0, now=3) == [0, 1]
+    assert counts(keyed, 3) == {"state": "running", "total": 1}
     exchange(4, home=keyed, mail=mail)
     complete(mail, "a", "1", 5, "letters")
     exchange(6, home=keyed, mail=mail)

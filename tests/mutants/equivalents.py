@@ -327,4 +327,10 @@ EQUIVALENTS: list[Equivalent] = [
         "call('LREM', name, 0, first)",
         "It stands there once: it has just been appended, and has its time in it.",
     ),
+    Equivalent(
+        "lua/crossing/stand_ins.lua",
+        "Workflow.moved(record.workflow, 'waiting', 'depends')",
+        "Workflow.moved(record.workflow, 'scheduled', 'depends')",
+        "A workflow counts those that are held back and those that have ended.",
+    ),
 ]
