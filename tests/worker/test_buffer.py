@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from django_qless.core import Reserved, Settlement
 from django_qless.worker.pools import async_child, prefork
-from django_qless.worker.pools.buffer import JobBuffer, Prefetch
+from django_qless.worker.pools.buffer import Item, JobBuffer, Prefetch
 from django_qless.worker.pools.outcomes import released
 from django_qless.worker.pools.shared_state import SharedState
 
@@ -70,6 +71,26 @@ class TestJobBuffer:
         buffer.waiting.extend(buffer.hold([C], since=2.0))
         assert buffer.give_back_waiting(before=1.5) == 2
         assert [item.job for item in buffer.waiting] == [C]
+
+    def test_a_thread_may_take_what_was_just_seen_to_wait(
+        self, buffer: JobBuffer
+    ) -> None:
+        class TakenAfterALook(deque[Item]):
+            def __bool__(self) -> bool:
+                return self._looked_at(len(self) > 0)
+
+            def __getitem__(self, place: Any) -> Any:
+                return self._looked_at(super().__getitem__(place))
+
+            def _looked_at(self, seen: Any) -> Any:
+                self.clear()
+                return seen
+
+        for before in (1.5, float("inf")):
+            buffer.waiting = TakenAfterALook(buffer.hold([A], since=1.0))
+            assert buffer.give_back_waiting(before) == 0
+        buffer.waiting = TakenAfterALook(buffer.hold([A], since=1.0))
+        assert (buffer.waiting_since, buffer.waiting_since) == (1.0, float("inf"))
 
     def test_lost_jobs_are_dropped_if_they_wait(self, buffer: JobBuffer) -> None:
         load(buffer, [A, B, C])

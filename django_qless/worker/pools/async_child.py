@@ -338,11 +338,10 @@ class AsyncChild(Child):
 
     def next_due(self) -> float:
         """Return when something has to be done without an event (monotonic)."""
-        times = [self.settle_at(), self.recycling.end]
+        held_until = self.buffer.waiting_since + HOLD_LIMIT
+        times = [self.settle_at(), self.recycling.end, held_until]
         if self.slots is not None and self.slots.is_waiting:
             times.append(time.monotonic() + LOOK)
-        if self.buffer.waiting:
-            times.append(self.buffer.waiting[0].since + HOLD_LIMIT)
         return min(*times, time.monotonic() + 3600)
 
     # Announcements.

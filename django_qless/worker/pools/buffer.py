@@ -80,6 +80,14 @@ class JobBuffer:
         """Number of held jobs; entities that run together count as one."""
         return len(self.held) - len(self.leaders)
 
+    @property
+    def waiting_since(self) -> float:
+        """When the first waiting job came (monotonic); infinity if none waits."""
+        try:
+            return self.waiting[0].since
+        except IndexError:  # a thread may just have taken the last one
+            return float("inf")
+
     def hold(
         self,
         jobs: Sequence[Reserved],
@@ -154,7 +162,7 @@ class JobBuffer:
     def give_back_waiting(self, before: float = float("inf")) -> int:
         """Return the waiting jobs, or those held since before then; count them."""
         count = 0
-        while self.waiting and self.waiting[0].since < before:
+        while self.waiting_since < before:
             try:
                 item = self.waiting.popleft()
             except IndexError:
