@@ -54,6 +54,9 @@ SMALL = 10
 #: Texts for people may change: exceptions' messages, log lines, what commands say.
 MESSAGES = re.compile(r"[A-Z]\w*|event|say|warn|warning|debug|info|error|exception|_")
 
+#: Tests of one idea that every room has to know: several namespaces.
+ROUTING = "tests/routing"
+
 #: Which tests are to notice a change, by the beginning of a module's path.
 ROOMS = (
     ("django_qless/core/", ("tests/core",)),
@@ -62,8 +65,9 @@ ROOMS = (
     ("django_qless/testing/", ("tests/testing",)),
     ("django_qless/admin/", ("tests/admin",)),
     ("django_qless/management/", ("tests/management", "tests/worker")),
+    ("django_qless/monitoring/", ("tests/monitoring", "tests/management")),
 )
-OTHERS = (*IN_DJANGO, "tests/worker")
+OTHERS = (*IN_DJANGO, "tests/outbox", "tests/worker")
 
 #: Statements are recorded by a call before them.
 IMPORT = b"from tests.mutants.seen import see as _see\n"
@@ -290,14 +294,16 @@ class Python:
         "tests/tasks",
         "tests/testing",
         "tests/admin",
+        "tests/monitoring",
+        ROUTING,
     )
 
     def rooms(self, module: str) -> Sequence[str]:
         """Return the folders of the tests that are to notice a change of a module."""
         for prefix, folders in ROOMS:
             if module.startswith(prefix):
-                return folders
-        return OTHERS
+                return (*folders, ROUTING)
+        return (*OTHERS, ROUTING)
 
     def modules(self, root: Path) -> list[str]:
         """Return the paths of the modules, from the root on, sorted."""
