@@ -333,4 +333,10 @@ EQUIVALENTS: list[Equivalent] = [
         "Workflow.moved(record.workflow, 'scheduled', 'depends')",
         "A workflow counts those that are held back and those that have ended.",
     ),
+    Equivalent(
+        "django_qless/core/attempts.py",
+        "ended = (since, failed if failed is not None else 0.0)",
+        "ended = (since, failed if failed is not None else 1.0)",
+        "No job was handed out in the first second of 1970.",
+    ),
 ]

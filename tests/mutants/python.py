@@ -64,7 +64,10 @@ ROOMS = (
     ("django_qless/tasks/", ("tests/tasks",)),
     ("django_qless/testing/", ("tests/testing",)),
     ("django_qless/admin/", ("tests/admin",)),
-    ("django_qless/management/", ("tests/management", "tests/worker")),
+    (
+        "django_qless/management/",
+        ("tests/management", "tests/worker", "tests/monitoring"),
+    ),
     ("django_qless/monitoring/", ("tests/monitoring", "tests/management")),
 )
 OTHERS = (*IN_DJANGO, "tests/outbox", "tests/worker")

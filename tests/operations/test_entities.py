@@ -12,6 +12,7 @@ import pytest
 from django_qless import entities
 from django_qless.core.commands.entities import MOST_ENTITIES, Payload
 from django_qless.operations.entities import QueueEntities
+from django_qless.operations.status import NamespaceStatus
 
 Ask = Callable[..., Any]
 
@@ -67,6 +68,13 @@ def test_what_waits(qless: Any, ask: Ask, push: Any) -> None:
     assert ask("run_all_now") == 1
     assert ask("counts").dead == 1
     assert entities["orders"]["c"].state == "waiting"
+
+
+def test_the_status_names_queues_with_dead_ones(qless: Any, push: Any) -> None:
+    push("a")
+    assert NamespaceStatus.read(qless).dead == {}
+    fail_all(qless, verb="fail")
+    assert NamespaceStatus.read(qless).dead == {"orders": 1}
 
 
 def test_all_that_have_failed(qless: Any, ask: Ask, push: Any) -> None:
