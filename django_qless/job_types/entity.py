@@ -69,7 +69,7 @@ class EntityHandle:
     @property
     def next_run(self) -> datetime | None:
         """When it may run, or since when it is due; None if it does not wait."""
-        if self.state not in ("waiting", "scheduled", "stalled"):
+        if self.state not in ("waiting", "scheduled"):
             return None
         return datetime.fromtimestamp(self._job["due"], timezone.utc)
 

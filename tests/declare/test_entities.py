@@ -14,7 +14,7 @@ from django_qless import BatchFailure, Fail, QlessError, entities, job, signals
 from django_qless.checks.jobs import check_queues_of_entities
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.registry import registry
-from django_qless.testing import captured_jobs, inline_jobs, run_jobs
+from django_qless.testing import captured_jobs, clock, inline_jobs, run_jobs
 
 seen: list[Any] = []
 exhausted: list[Any] = []
@@ -145,6 +145,23 @@ def test_it_runs_at_its_time_or_inline() -> None:
     with inline_jobs():
         sync.push("p", 2)
     assert seen == [{"o": [1], "p": [2]}]
+
+
+def test_one_that_was_taken_from_its_worker_says_when_it_may_run_again(
+    qless: Any,
+) -> None:
+    handle = sync.push("o", 1)
+    [job] = qless.settle("w", [], 1, ["entities-orders"]).jobs
+    running = handle.refresh()
+    assert (running.state, running.next_run) == ("running", None)
+    with clock.travel_to("default", clock.now("default") + 300):
+        late = handle.refresh()  # its lock has expired, and it was not handed out since
+        assert (late.state, late.next_run) == ("running", None)
+    qless.timeout(job.jid)
+    freed = handle.refresh()
+    assert (freed.state, freed.next_run is None) == ("waiting", False)
+    run_jobs()
+    assert handle.refresh().next_run is None
 
 
 def test_captured_payloads_are_in_a_list() -> None:
