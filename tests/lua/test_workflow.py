@@ -705,3 +705,11 @@ def test_staged_jobs_that_cannot_be_put_any_more_are_counted_as_canceled(
     assert not keyed.server.exists("ql:j:a", "ql:j:b")
     assert keyed.job("c")["state"] == "waiting"
     assert keyed.violations() == []
+
+
+def test_what_has_half_a_second_left_does_not_stay_for_ever(keyed: Keyed) -> None:
+    """Redis calls that a TTL of 0. (Should it be gone by then, nothing is said either.)"""
+    stage(keyed, {"a": []})
+    for name in keyed.server.scan_iter("ql:staged:f*"):
+        keyed.server.pexpire(name, 450)
+    assert keyed.violations(0) == []
