@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,22 @@ def copied() -> Iterator[Path]:
         tree = Path(folder) / "tree"
         # With the compiled Python, which is as new as its source for shutil's copies.
         shutil.copytree(ROOT, tree, ignore=LEFT_OUT, symlinks=True)
-        yield tree
+        try:
+            yield tree
+        finally:
+            end_all_in(tree)
+
+
+def end_all_in(folder: Path) -> None:
+    """Kill the processes that work in a folder.
+
+    A change, or the end of its test by force, may leave workers that would run for ever,
+    and all further tests beside them.
+    """
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            if link.resolve().is_relative_to(folder):
+                os.kill(int(link.parent.name), signal.SIGKILL)
 
 
 def digest(paths: Sequence[str]) -> str:
