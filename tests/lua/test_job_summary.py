@@ -48,7 +48,8 @@ def test_when_a_job_was_put_is_not_known_without_its_history(keyed: Keyed) -> No
 
 def test_what_a_damaged_record_lacks_is_empty(keyed: Keyed) -> None:
     keyed.put("jid", 5)
-    keyed.server.hdel("ql:j:jid", "klass", "queue")
+    keyed.server.hdel("ql:j:jid", "klass", "queue", "worker")
+    assert keyed.job("jid", 5)["worker"] == ""
     row = brief(keyed, "jid")
     assert (row["klass"], row["queue"], row["state"]) == ("", "", "waiting")
 

@@ -153,6 +153,17 @@ def test_a_lost_lock_is_told(side: Side, client: Client, jids: list[str]) -> Non
     assert side.shared.held_jobs().finished == []
 
 
+def test_a_job_on_its_way_back_that_is_gone_is_not_told(
+    side: Side, client: Client, jids: list[str]
+) -> None:
+    [job] = side.reserve(1)
+    client.cancel(job.jid)
+    assert side.buffer.give_back_waiting() == 1
+    side.channel.prefetch(1)
+    assert [job.jid for job in side.reserve(1)] == [jids[1]]
+    assert not side.channel.lost
+
+
 def test_what_cannot_be_asked_is_asked_without_haste(
     side: Side, client: Client, jids: list[str]
 ) -> None:
