@@ -10845,7 +10845,6 @@ local function checked(name, value)
   if not check then
     modules.Errors.argument('recur.update', 'Unrecognized option ' .. modules.Errors.name(name))
   end
-  modules.Arguments.given('recur.update', name, value)
   if check == true then
     return modules.Definition.check('recur.update', name, value)
   end

@@ -112,7 +112,6 @@ local function checked(name, value)
   if not check then
     Errors.argument('recur.update', 'Unrecognized option ' .. Errors.name(name))
   end
-  Arguments.given('recur.update', name, value)
   if check == true then
     return Definition.check('recur.update', name, value)
   end

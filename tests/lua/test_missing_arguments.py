@@ -29,7 +29,18 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("peek", "queue"), "count"),
     (("pop", "queue", "w"), "count"),
     (("recur", "queue", "id"), "klass"),
-    (("recur.update", "cron", "priority"), "priority"),
+    *(
+        (("recur.update", "cron", name), name)
+        for name in (
+            "priority",
+            "retries",
+            "data",
+            "klass",
+            "queue",
+            "interval",
+            "backlog",
+        )
+    ),
     (("results",), "jid"),
     (("results.cut",), "jid"),
     (("schedule.get",), "id"),
@@ -56,7 +67,9 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "what"), CALLS, ids=lambda each: str(each[0]))
+@pytest.mark.parametrize(
+    ("call", "what"), CALLS, ids=lambda each: "-".join(map(str, each))
+)
 def test_what_is_missing_is_named(
     keyed: Keyed, call: tuple[Any, ...], what: str
 ) -> None:

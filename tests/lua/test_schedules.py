@@ -490,3 +490,11 @@ def test_a_sum_of_all_in_a_row(core: Core) -> None:
     core.old("recur", 100.5, "queue", "old", "k", "{}", "interval", 60, 0)
     assert sorted(core.popped(290)) == ["old-1", "old-2", "old-3", "old-4", "ours-1"]
     assert json.loads(core.old("recur.get", 290, "old"))["count"] == 4
+
+
+def test_an_id_has_200_bytes_at_most(keyed: Keyed) -> None:
+    """Those of its jobs are longer, and have to be ids as well."""
+    what = ("queue", "k", "{}", "interval", 60)
+    keyed.call("schedule.set", "x" * 200, *what, now=1)
+    refusal = keyed.refusal("schedule.set", "x" * 201, *what, now=1)
+    assert "id has 201 bytes, at most 200" in refusal

@@ -339,4 +339,16 @@ EQUIVALENTS: list[Equivalent] = [
         "ended = (since, failed if failed is not None else 1.0)",
         "No job was handed out in the first second of 1970.",
     ),
+    Equivalent(
+        "lua/corrupt_jobs.lua",
+        "was = Record.read('state', was, 'waiting')",
+        "was = Record.read('state', was, 'scheduled')",
+        "Only what runs or depends on others ends otherwise.",
+    ),
+    Equivalent(
+        "lua/tags.lua",
+        "Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))",
+        "Tags.unindex(jid, call('ZREVRANGE', key.tags(), 0, -1))",
+        "They are gone through in any order.",
+    ),
 ]
