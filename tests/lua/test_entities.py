@@ -397,3 +397,12 @@ def test_the_dead_stay_where_they_are_if_another_job_is_in_the_way(
     assert orders.call("dead.back", "orders", "o") == []
     assert orders.show("o")["dead"]["payloads"] == 1
     assert orders.violations() == []
+
+
+def test_twenty_five_payloads_are_shown_if_no_number_is_given(
+    orders: Entities,
+) -> None:
+    orders.push_many([("o", n, n, "") for n in range(30)])
+    for more, count in (((), 25), ((0, 7), 7), ((28,), 2), ((0, 0), 1)):
+        shown = json.loads(orders.call("entity.show", orders.queue, "o", *more))
+        assert len(shown["waiting"]) == count
