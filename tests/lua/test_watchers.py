@@ -6,6 +6,7 @@ import pytest
 
 from tests.lua.keyed import Keyed
 from tests.lua.test_crossing import exchange, put_after
+from tests.lua.test_result_waiters import look, told
 
 
 @pytest.fixture
@@ -73,3 +74,14 @@ def test_a_complete_job_is_watched_no_more(keyed: Keyed, mail: Keyed) -> None:
     complete(mail, 4)
     assert mail.server.hget("mail:j:real", "watched") is None
     assert "watched" not in mail.json("get", "real", now=5)
+
+
+def test_who_waits_here_for_a_job_elsewhere_is_told(keyed: Keyed, mail: Keyed) -> None:
+    mail.put("real", 1)
+    put_after(keyed, "a", "real", 2)
+    exchange(3, home=keyed, mail=mail)
+    assert look(keyed, "real", now=4) == []
+    complete(mail, 5)
+    assert told(keyed) == 0
+    exchange(6, home=keyed, mail=mail)
+    assert told(keyed) == 1
