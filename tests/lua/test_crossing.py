@@ -485,11 +485,11 @@ def test_bad_stand_ins_are_refused(keyed: Keyed, text: str) -> None:
     assert "stand_ins must be" in keyed.refusal(*put, now=0)
 
 
-def test_what_nobody_knows_is_refused_beside_stand_ins(keyed: Keyed) -> None:
+def test_what_is_unknown_is_refused_beside_stand_ins(keyed: Keyed) -> None:
     stand_ins = {"home": "home", "jobs": {"real": ["mail", "letters", "shop.write"]}}
-    depends = ("depends", '["other","nobody"]', "stand_ins", json.dumps(stand_ins))
+    depends = ("depends", '["other","unknown"]', "stand_ins", json.dumps(stand_ins))
     put = ("other", "q", "k", "{}", 0, 0, "a", "q", "k", "{}", 0, 2, *depends)
-    assert "Job nobody does not" in keyed.refusal("put.many", "w", *put, now=0)
+    assert "Job unknown does not" in keyed.refusal("put.many", "w", *put, now=0)
 
 
 # Workflows over several namespaces.

@@ -10,6 +10,7 @@ from tests.mutants.tree import copied, end_all_in
 
 
 def sleeper(folder: Path) -> subprocess.Popen[bytes]:
+    """Start a process that works in a folder, and would end too late for its test."""
     program = "import time; time.sleep(60)"
     return subprocess.Popen([sys.executable, "-c", program], cwd=folder)
 
