@@ -5,7 +5,8 @@ The file that QLESS_MUTANTS names says what to do, as JSON:
     progress  file to which a line is added when a test begins and when one fails
     order     the tests to run, in this order
     files     files of which those tests run first that are neither in it nor `known`
-    reached   folder for a file that holds seconds, outcome and numbers reached of each test
+    reached   folder for a file that holds seconds, outcome and numbers reached of each test,
+              and the numbers reached while tests were collected
     language  whose numbers these are
 """
 
@@ -104,6 +105,7 @@ class Reached:
         self.servers: list[real_servers.Server] = []
         self.reached: set[int] = set()
         self.tests: dict[str, dict[str, Any]] = {}
+        self.imported: set[int] = set()
         self.language.begin()
         self.follow_servers()
 
@@ -140,7 +142,8 @@ class Reached:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out what is not worth its time."""
+        """Leave out what is not worth its time; keep what the imports have reached."""
+        self.imported = self.take()
         items[:] = [item for item in items if self.language.wanted(item.nodeid)]
 
     @pytest.hookimpl(wrapper=True)
@@ -164,4 +167,5 @@ class Reached:
         """Write all of it, a file for each process."""
         name = os.environ.get("PYTEST_XDIST_WORKER", "alone")
         if self.tests:
-            (self.folder / f"{name}.json").write_text(json.dumps(self.tests))
+            found = {"tests": self.tests, "imported": sorted(self.imported)}
+            (self.folder / f"{name}.json").write_text(json.dumps(found))

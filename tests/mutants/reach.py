@@ -13,7 +13,7 @@ from tests.mutants.drawing import stem
 from tests.mutants.tree import ROOT, copied, digest, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from tests.mutants.mutant import Language, Mutant, Statement
@@ -31,7 +31,7 @@ class Reach:
     """Which tests reach which statements, of one state of the modules.
 
     `tests` has seconds, whether it passed and the numbers reached, by test; `files` has the
-    digests of their files.
+    digests of their files; `imported` are the numbers reached while tests were collected.
     """
 
     def __init__(
@@ -40,10 +40,12 @@ class Reach:
         statements: dict[str, list[Statement]],
         files: dict[str, str],
         tests: dict[str, dict[str, Any]],
+        imported: Collection[int] = (),
     ) -> None:
         self.language = language
         self.statements = statements
         self.files = files
+        self.imported = set(imported)
         self.tests = {
             nodeid: test for nodeid, test in tests.items() if test.get("passed")
         }
@@ -76,11 +78,11 @@ class Reach:
             for each in self.statements[mutant.module]
             if each.start <= mutant.start and mutant.end <= each.end
         ]
-        if around:
-            # The innermost one is the last to begin.
-            numbers = [max(around, key=lambda each: each.start).number]
-        else:
-            # What stands outside functions runs when the library is loaded.
+        # The innermost one is the last to begin.
+        numbers = [each.number for each in sorted(around, key=lambda each: each.start)]
+        numbers = numbers[-1:]
+        if not numbers or numbers[0] in self.imported:
+            # It runs when the module is loaded.
             numbers = [each.number for each in self.statements[mutant.module]]
         found = {nodeid for number in numbers for nodeid in self.by_number[number]}
         if not found and not self.is_watched(mutant.module):
@@ -146,7 +148,7 @@ def measured(language: Language, jobs: int, stale: bool = False) -> Reach:
     statements = numbered(language)
     files = {path: digest([path]) for path in test_files(language)}
     kept = CACHE / f"{language.name}-{digest(language.modules(ROOT))}.json"
-    found: dict[str, Any] = {"files": {}, "tests": {}, "rooms": []}
+    found: dict[str, Any] = {"files": {}, "tests": {}, "rooms": [], "imported": []}
     if kept.exists():
         found |= json.loads(kept.read_text())
     unknown = [
@@ -155,14 +157,17 @@ def measured(language: Language, jobs: int, stale: bool = False) -> Reach:
         if room not in found["rooms"]
         or not (stale or within(room, found["files"]) == within(room, files))
     ]
-    for room, tests in run(language, statements, jobs, unknown):
+    for room, tests, imported in run(language, statements, jobs, unknown):
         for part, new in (("files", within(room, files)), ("tests", tests)):
             for path in within(room, found[part]):
                 del found[part][path]
             found[part] |= new
         found["rooms"] = sorted({*found["rooms"], room})
+        found["imported"] = sorted({*found["imported"], *imported})
         keep(kept, found)
-    return Reach(language, statements, found["files"], found["tests"])
+    return Reach(
+        language, statements, found["files"], found["tests"], found["imported"]
+    )
 
 
 def within(room: str, by_path: dict[str, Any]) -> dict[str, Any]:
@@ -183,7 +188,7 @@ def run(
     statements: dict[str, list[Statement]],
     jobs: int,
     rooms: Sequence[str],
-) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+) -> Iterator[tuple[str, dict[str, dict[str, Any]], set[int]]]:
     """Run the tests of rooms on modules that report the statements reached."""
     if not rooms:
         return
@@ -192,13 +197,13 @@ def run(
         for number, room in enumerate(rooms):
             folder = tree.parent / f"room-{number}"
             folder.mkdir()
-            yield room, run_room(language, tree, folder, jobs, room)
+            yield room, *run_room(language, tree, folder, jobs, room)
 
 
 def run_room(
     language: Language, tree: Path, folder: Path, jobs: int, room: str
-) -> dict[str, dict[str, Any]]:
-    """Run the tests of one room; return what each has reached.
+) -> tuple[dict[str, dict[str, Any]], set[int]]:
+    """Run the tests of one room; return what each has reached, and what their imports.
 
     Raises CalledProcessError if they have not run to their end.
     """
@@ -215,6 +220,9 @@ def run_room(
     if done.returncode not in ENDED:
         done.check_returncode()
     tests: dict[str, dict[str, Any]] = {}
+    imported: set[int] = set()
     for path in sorted(reached.glob("*.json")):
-        tests.update(json.loads(path.read_text()))
-    return tests
+        found = json.loads(path.read_text())
+        tests.update(found["tests"])
+        imported.update(found["imported"])
+    return tests, imported

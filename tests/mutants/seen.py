@@ -33,9 +33,9 @@ def see(number: int) -> None:
 
 
 def begin(path: Path) -> None:
-    """Record into this file from now on."""
+    """Record into this file from now on, and what this process has seen before."""
+    path.write_text("".join(f"{number}\n" for number in _seen))
     os.environ[VARIABLE] = str(path)
-    _seen.clear()
 
 
 def taken() -> set[int]:

@@ -34,14 +34,14 @@ class Learning:
 
     def run(
         self, language: object, statements: object, jobs: int, rooms: Sequence[str]
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
+    ) -> Iterator[tuple[str, dict[str, Any], set[int]]]:
         """Stand for the run of rooms."""
         for room in rooms:
             if room == self.fails_in:
                 raise subprocess.CalledProcessError(2, room)
             self.ran.append(room)
             test = {"seconds": 1.0, "passed": True, "reached": [len(self.ran)]}
-            yield room, {f"{room}/test_it.py::test_it": test}
+            yield room, {f"{room}/test_it.py::test_it": test}, set()
 
     def learn(self, *, stale: bool = False) -> list[str]:
         """Learn what is not known; return the rooms that ran for it."""

@@ -114,8 +114,10 @@ def test_the_tests_that_reach_the_innermost_statement_are_run() -> None:
         ["tests/core/test_pages_commands.py::inner"],
     ]
     assert "tests/lua/test_get.py::outer" in reach.reaching(mutant(11, 12))
-    # Outside of functions: all that enter the module.
+    # Outside of functions, or run while tests were collected: all that enter the module.
     assert len(reach.reaching(mutant(0, 1))) == 4
+    reach.imported = {1}
+    assert len(reach.reaching(mutant(21, 22))) == 4
 
 
 @pytest.mark.parametrize(
