@@ -3844,11 +3844,8 @@ local function uncalled_room(limit, holds)
   return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
 end
 
--- When a limit that holds something back has to be looked at again.
+-- When a limit that holds something back, and has no room, is to be looked at again.
 local function next_look(limit)
-  if uncalled_room(limit) > 0 then
-    return scope.now
-  end
   local look = scope.now + EVERY
   local _, called = modules.SortedSet.first(key.limit_called(limit.name))
   look = called and math.min(look, called + LATE) or look
@@ -5578,7 +5575,7 @@ function StandIns.check(command, text)
   local fine = type(value.home) == 'string' and type(value.jobs) == 'table'
   for _, place in pairs(fine and value.jobs or {}) do
     fine = fine and type(place) == 'table' and #place == 3
-    for n = 1, fine and 3 or 0 do
+    for n = 1, 3 do
       fine = fine and type(place[n]) == 'string' and place[n] ~= ''
     end
   end
@@ -7912,15 +7909,14 @@ local floor, format, max = math.floor, string.format, math.max
 -- Entries that one call reads, and bytes of them after which it stops.
 local MOST, BYTES = 100, 512 * 1024
 
--- What tells this namespace apart from all others that deliver to a target, whatever they are called.
-local function own_id(text)
-  local id = call('HGET', key.meta(), 'namespace')
-  if not id then
+-- Gives this namespace an id, if it has none: what tells it apart from all others that deliver to a target, whatever
+-- they are called.
+local function give_id(text)
+  if call('HEXISTS', key.meta(), 'namespace') == 0 then
     local time = call('TIME')
-    id = string.sub(redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' ')), 1, 20)
-    call('HSET', key.meta(), 'namespace', id)
+    local id = redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' '))
+    call('HSET', key.meta(), 'namespace', string.sub(id, 1, 20))
   end
-  return id
 end
 
 -- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
@@ -7934,7 +7930,7 @@ end
 -- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
 function Crossing.write(target, command, args)
   local entry = cmsgpack.pack({ next_sequence(), command, args })
-  own_id(entry)
+  give_id(entry)
   call('RPUSH', key.crossing_to(target), entry)
   call('ZADD', key.crossing(), 'NX', modules.NumberFormat.now(), target)
   if call('LLEN', key.crossing_wake()) == 0 then
@@ -9037,19 +9033,13 @@ local function leaving(jid)
   return record
 end
 
--- The unique key as options of the put there: who arrives takes it.
-local function add_unique(add, jid, field, target)
+-- The unique key as options of the put there: who arrives takes it. (One for a period is in no field: it stays.)
+local function add_unique(add, field, target)
   if field then
     local text, where = modules.Unique.parts(field)
-    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or 0
     add('unique', text)
     add('conflict', 'take')
-    add(
-      'unique_until',
-      left > 0 and string.format('%.3f', left / 1000)
-        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
-        or 'end'
-    )
+    add('unique_until', string.lower(string.sub(field, 1, 1)) == 's' and 'start' or 'end')
     add('claim', where and 'moved ' .. where .. '\n' .. target)
   end
 end
@@ -9076,7 +9066,7 @@ local function options_of(jid, record, batch)
     add('expires_at', modules.Record.text('deadline', record.deadline))
   end
   if not (batch.as_it_is and record.state == 'failed') then
-    add_unique(add, jid, record.unique, batch.target)
+    add_unique(add, record.unique, batch.target)
   end
   add('limit_key', record.limit_key)
   add('ordered', record.ordered)
@@ -15891,8 +15881,8 @@ local function fail(jid, queue, more)
 end
 
 local function stand(jid, queue, more)
-  local state, aside, turn = modules.Hash.values(key.job(jid), 'state', 'aside', 'turn')
-  if state == 'waiting' and more.score then
+  local aside, turn = modules.Hash.values(key.job(jid), 'aside', 'turn')
+  if more.score then
     if aside then
       call('ZADD', key.place(queue, 'aside'), 'XX', more.score, jid)
       call('ZADD', key.limit_aside(aside), 'XX', more.score, jid)
@@ -17378,7 +17368,7 @@ local function write(claim, since, lapses)
   call('DEL', name)
   call('HSET', name, 'jid', claim.jid, 'home', claim.home, 'since', since, 'lapses', lapses)
   if claim.period then
-    call('PEXPIRE', name, string.format('%d', math.max(1, math.floor(claim.period * 1000))))
+    call('PEXPIRE', name, string.format('%d', math.ceil(claim.period * 1000)))
   end
 end
 

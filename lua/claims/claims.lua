@@ -45,7 +45,7 @@ local function write(claim, since, lapses)
   call('DEL', name)
   call('HSET', name, 'jid', claim.jid, 'home', claim.home, 'since', since, 'lapses', lapses)
   if claim.period then
-    call('PEXPIRE', name, string.format('%d', math.max(1, math.floor(claim.period * 1000))))
+    call('PEXPIRE', name, string.format('%d', math.ceil(claim.period * 1000)))
   end
 end
 

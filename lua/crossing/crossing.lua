@@ -7,15 +7,14 @@ local floor, format, max = math.floor, string.format, math.max
 -- Entries that one call reads, and bytes of them after which it stops.
 local MOST, BYTES = 100, 512 * 1024
 
--- What tells this namespace apart from all others that deliver to a target, whatever they are called.
-local function own_id(text)
-  local id = call('HGET', key.meta(), 'namespace')
-  if not id then
+-- Gives this namespace an id, if it has none: what tells it apart from all others that deliver to a target, whatever
+-- they are called.
+local function give_id(text)
+  if call('HEXISTS', key.meta(), 'namespace') == 0 then
     local time = call('TIME')
-    id = string.sub(redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' ')), 1, 20)
-    call('HSET', key.meta(), 'namespace', id)
+    local id = redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' '))
+    call('HSET', key.meta(), 'namespace', string.sub(id, 1, 20))
   end
-  return id
 end
 
 -- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
@@ -29,7 +28,7 @@ end
 -- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
 function Crossing.write(target, command, args)
   local entry = cmsgpack.pack({ next_sequence(), command, args })
-  own_id(entry)
+  give_id(entry)
   call('RPUSH', key.crossing_to(target), entry)
   call('ZADD', key.crossing(), 'NX', NumberFormat.now(), target)
   if call('LLEN', key.crossing_wake()) == 0 then

@@ -57,19 +57,13 @@ local function leaving(jid)
   return record
 end
 
--- The unique key as options of the put there: who arrives takes it.
-local function add_unique(add, jid, field, target)
+-- The unique key as options of the put there: who arrives takes it. (One for a period is in no field: it stays.)
+local function add_unique(add, field, target)
   if field then
     local text, where = Unique.parts(field)
-    local left = call('GET', key.unique(text)) == jid and call('PTTL', key.unique(text)) or 0
     add('unique', text)
     add('conflict', 'take')
-    add(
-      'unique_until',
-      left > 0 and string.format('%.3f', left / 1000)
-        or string.lower(string.sub(field, 1, 1)) == 's' and 'start'
-        or 'end'
-    )
+    add('unique_until', string.lower(string.sub(field, 1, 1)) == 's' and 'start' or 'end')
     add('claim', where and 'moved ' .. where .. '\n' .. target)
   end
 end
@@ -96,7 +90,7 @@ local function options_of(jid, record, batch)
     add('expires_at', Record.text('deadline', record.deadline))
   end
   if not (batch.as_it_is and record.state == 'failed') then
-    add_unique(add, jid, record.unique, batch.target)
+    add_unique(add, record.unique, batch.target)
   end
   add('limit_key', record.limit_key)
   add('ordered', record.ordered)

@@ -38,8 +38,8 @@ local function fail(jid, queue, more)
 end
 
 local function stand(jid, queue, more)
-  local state, aside, turn = Hash.values(key.job(jid), 'state', 'aside', 'turn')
-  if state == 'waiting' and more.score then
+  local aside, turn = Hash.values(key.job(jid), 'aside', 'turn')
+  if more.score then
     if aside then
       call('ZADD', key.place(queue, 'aside'), 'XX', more.score, jid)
       call('ZADD', key.limit_aside(aside), 'XX', more.score, jid)

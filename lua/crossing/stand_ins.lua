@@ -17,7 +17,7 @@ function StandIns.check(command, text)
   local fine = type(value.home) == 'string' and type(value.jobs) == 'table'
   for _, place in pairs(fine and value.jobs or {}) do
     fine = fine and type(place) == 'table' and #place == 3
-    for n = 1, fine and 3 or 0 do
+    for n = 1, 3 do
       fine = fine and type(place[n]) == 'string' and place[n] ~= ''
     end
   end

@@ -40,11 +40,8 @@ local function uncalled_room(limit, holds)
   return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
 end
 
--- When a limit that holds something back has to be looked at again.
+-- When a limit that holds something back, and has no room, is to be looked at again.
 local function next_look(limit)
-  if uncalled_room(limit) > 0 then
-    return scope.now
-  end
   local look = scope.now + EVERY
   local _, called = SortedSet.first(key.limit_called(limit.name))
   look = called and math.min(look, called + LATE) or look

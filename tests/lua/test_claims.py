@@ -66,6 +66,14 @@ def test_a_thousand_in_a_call_at_most(claims: Keyed) -> None:
     released = [part for n in range(1001) for part in (f"k{n}", "a", HERE)]
     assert claims.refusal("claim.release", *released, now=2).startswith("TOOBIG")
     assert claims.call("claim.release", *released[3:], now=2) == 1000
+    checked = [part for n in range(1001) for part in (f"k{n}", "a", "1", 0)]
+    assert claims.refusal("claim.check", *checked, now=3).startswith("TOOBIG")
+    assert claims.call("claim.check", *checked[4:], now=3) == ["held", ""] * 1000
+
+
+def test_a_lease_may_be_less_than_a_second(claims: Keyed) -> None:
+    assert len(claims.call("claim", 0.5, "key", "a", HERE, "", "", now=0)[0]) == 1
+    assert claims.call("claim", 1, "key", "b", HERE, "", "", now=0.5)[0][3] == 1
 
 
 def test_a_claim_that_lost_its_time_has_lapsed(claims: Keyed) -> None:

@@ -477,6 +477,7 @@ def test_a_stand_in_and_what_is_watched_stay_what_they_are(
 @pytest.mark.parametrize(
     "text",
     ["[]", "{}", '{"home":"h","jobs":{"a":["x","q"]}}', '{"home":1,"jobs":{}}',
+     '{"home":"h","jobs":{"a":["x","q","k","more"]}}',
      '{"home":"h","jobs":{"a":["","q","k"]}}', '{"home":"h","jobs":{"a":"x"}}',
      '{"home":"h","jobs":{"a":5}}'],
 )  # fmt: skip
@@ -538,6 +539,7 @@ def test_a_workflow_goes_through_another_namespace(keyed: Keyed, mail: Keyed) ->
     assert (there["data"], there["priority"]) == ('{"of":"second"}', 4)
     assert mail.call("needs", "second", now=4) == ["first", 0]
     assert mail.call("results", "first", now=4) == ['"from first"']
+    assert 990 < mail.server.ttl("mail:result:first") <= 1000
     complete(mail, "second", '"from second"', 5, "letters")
     assert keyed.take(now=5) == []
     exchange(6, home=keyed, mail=mail)
@@ -548,7 +550,7 @@ def test_a_workflow_goes_through_another_namespace(keyed: Keyed, mail: Keyed) ->
 
 
 def test_results_beyond_a_quarter_of_a_mebibyte_stay(keyed: Keyed, mail: Keyed) -> None:
-    result = "1" * 60_000
+    result = "1" * 65_536
     for jid in "abcde":
         keyed.put(jid, 1)
         complete(keyed, jid, result, 2, "queue")
@@ -576,12 +578,14 @@ def test_a_first_job_elsewhere_goes_at_once(keyed: Keyed, mail: Keyed) -> None:
     keyed.call("workflow.put", "flow", "w", "{}", "a", "letters", "k", "1", 50, 2,
                "workflow", "flow", "bound", bound, now=1)  # fmt: skip
     assert counts(keyed, 1) == {"state": "running", "total": 1}
+    assert keyed.server.hget("ql:j:a", "scheduled") is None
     exchange(2, home=keyed, mail=mail)
     assert mail.job("a", 2)["state"] == "scheduled"
     assert mail.take(queue="letters", now=50) == []
     complete(mail, "a", "1", 51, "letters")
     exchange(52, home=keyed, mail=mail)
     assert counts(keyed, 52)["state"] == "complete"
+    assert keyed.server.hget("ql:j:a", "open") is None
 
 
 def test_canceling_a_workflow_cancels_there(keyed: Keyed, mail: Keyed) -> None:
@@ -614,6 +618,163 @@ def test_a_failure_there_is_retried_from_here(keyed: Keyed, mail: Keyed) -> None
     complete(keyed, "third", "null", 11, "queue")
     assert counts(keyed, 11)["state"] == "complete"
     sound(keyed, mail, now=11)
+
+
+def test_who_withdraws_what_is_gone_or_complete_changes_nothing(keyed: Keyed) -> None:
+    keyed.put("done", 1)
+    complete(keyed, "done", '"x"', 2, "queue")
+    for number, jid in enumerate(("done", "gone"), 1):
+        handed = (f"mail:{number}", 0, "withdraw", jid)
+        assert keyed.call("deliver", *handed, now=3) == [1, 1]
+    assert keyed.job("done", 3)["state"] == "complete"
+    assert keyed.call("get", "gone", now=3) is None
+    assert keyed.call("results", "done", now=3) == ['"x"']
+
+
+def test_an_end_is_told_in_a_word_that_is_known(keyed: Keyed) -> None:
+    put_after(keyed, "a", "real", 1)
+    put_after(keyed, "b", "other", 1)
+    bad = ("deliver", "mail:1", 0, "ended", "real", "over")
+    assert "complete, failed or canceled wanted, not over" in keyed.refusal(*bad, now=2)
+    assert keyed.call("deliver", "mail:2", 0, "ended", "real", "complete", now=3)
+    assert keyed.call("deliver", "mail:3", 0, "ended", "other", "failed", now=3)
+    assert [job["jid"] for job in keyed.take(now=4)] == ["a"]
+    assert keyed.job("b", 4)["state"] == "depends"
+
+
+def test_a_read_takes_a_hundred_entries_or_half_a_mebibyte(keyed: Keyed) -> None:
+    for number in range(201):
+        keyed.put(f"j{number}")
+        send(keyed, f"j{number}")
+    found = entries(keyed)
+    assert len(found) == 100
+    last = keyed.call("crossing.read", TARGET, now=0)[-1][0]
+    assert keyed.call("crossing.delivered", TARGET, int(last) + 101, now=0) == 100
+    assert keyed.call("crossing.waiting", now=0)[1][0][:2] == [TARGET, 101]
+
+
+def test_a_job_that_never_had_a_failure_has_none_there(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    """Who waits for it elsewhere is told of one by a name that there is."""
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    exchange(3, home=keyed, mail=mail)
+    [job] = mail.take(queue="letters", now=4)
+    mail.call("fail", "real", job["token"], "oops", "it failed", now=4)
+    mail.server.hset("mail:j:real", "failure", "{}")
+    mail.call("deliver", "x:1", 0, "watch", "real", "home", now=5)
+    [*_, [_, command, args]] = mail.call("crossing.read", "home", now=5)
+    assert [command, *args] == ["ended", "real", "failed", "failed", ""]
+
+
+def test_the_audit_finds_a_damaged_entry(keyed: Keyed) -> None:
+    keyed.put("a")
+    send(keyed, "a")
+    name = f"ql:crossing:{TARGET}"
+    for damaged in (b"\xc1", b"\x01", b"\x91\xa1x"):
+        entry = keyed.server.lindex(name, 0)
+        keyed.server.rpush(name, damaged)
+        found = " ".join(keyed.violations())
+        assert f"an entry for namespace {TARGET} is damaged" in found, (entry, damaged)
+        keyed.server.rpop(name)
+    sound(keyed)
+
+
+def test_the_audit_finds_stand_ins_and_watched_jobs_that_are_not_right(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    mail.put("real", 1, queue="letters")
+    put_after(keyed, "a", "real", 2)
+    exchange(3, home=keyed, mail=mail)
+    mail.server.hdel("mail:j:real", "watched")
+    assert "job real is watched, but does not know it" in " ".join(mail.violations(4))
+    mail.server.hset("mail:j:real", mapping={"watched": "1", "state": "complete"})
+    assert "job real is watched, but complete" in " ".join(mail.violations(4))
+    mail.server.hset("mail:j:real", "state", "waiting")
+    keyed.server.hset("ql:j:real", "state", "scheduled")
+    words = "job real stands for one in namespace mail, but is scheduled"
+    assert words in " ".join(keyed.violations(4))
+    keyed.server.hset("ql:j:real", "state", "depends")
+    keyed.server.hset("ql:j:real", "open", "0")
+    words = "job real stands for one in namespace mail, but could be handed out"
+    assert words in " ".join(keyed.violations(4))
+    keyed.server.hset("ql:j:real", "open", "1")
+    sound(keyed, mail, now=4)
+
+
+def test_a_damaged_job_keeps_none_from_completing(keyed: Keyed, mail: Keyed) -> None:
+    put_workflow(keyed)
+    keyed.server.hset("ql:j:second", "data", "{")
+    complete(keyed, "first", "1", 3, "queue")
+    assert keyed.job("first", 4)["state"] == "complete"
+    assert keyed.call("crossing.due", now=4)[1][0][:2] == ["mail", 1]
+
+
+def test_what_has_failed_takes_its_key_and_leaves_its_deadline(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    keyed.put("a", 1, unique="k", expires_at=100)
+    [job] = keyed.take(now=2)
+    keyed.call("fail", "a", job["token"], "oops", "it failed", now=3)
+    send(keyed, "a", now=4)
+    deliver(keyed, mail, 5)
+    assert mail.server.get("mail:unique:k") == "a"
+    assert [job["jid"] for job in mail.take(queue="mail", now=200)] == ["a"]
+
+
+def test_of_too_many_notes_the_oldest_go(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("a")
+    send(keyed, "a")
+    for part in range(10):
+        notes = {f"n{part}-{n}": 1 + part for n in range(10_010)}
+        keyed.server.zadd("ql:moved", notes)
+    keyed.put("b", 20)
+    send(keyed, "b", now=20)
+    assert keyed.server.zcard("ql:moved") == 100_102 - 21
+    assert keyed.server.zscore("ql:moved", "b") == 20
+
+
+def test_as_many_jobs_arrive_as_there_is_more_of(keyed: Keyed) -> None:
+    put = ("a", "queue", "k", "{}", 0, 0)
+    bad = ("deliver", "mail:1", 0, "receive", 2, "{}", "{}", *put)
+    words = "as many jobs are wanted as there is more of: 2"
+    assert words in keyed.refusal(*bad, now=1)
+
+
+def test_a_note_is_gone_when_the_job_is_back(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("a")
+    keyed.put("b")
+    send(keyed, "a", "b")
+    deliver(keyed, mail)
+    mail.call("send.each", TARGET, "queue", 0, "a", now=1)
+    deliver(mail, keyed, 1)
+    assert keyed.server.zrange("ql:moved", 0, -1) == ["b"]
+    assert keyed.server.exists("ql:moved:a") == 0
+    assert keyed.server.exists("ql:moved:b") == 1
+
+
+def test_a_key_for_a_period_stays_until_it_is_over(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("a", unique="once", unique_until=100)
+    send(keyed, "a", now=1)
+    assert keyed.put("b", 2, unique="once") == "a"
+    deliver(keyed, mail, 2)
+    assert keyed.put("b", 3, unique="once") == "a"
+    assert mail.server.exists("mail:unique:once") == 0
+    assert 90 < keyed.server.ttl("ql:unique:once") <= 100
+    sound(keyed, mail, now=3)
+
+
+@pytest.mark.parametrize("until", ["start", "end"])
+def test_who_arrives_holds_its_key_as_long_as_before(
+    keyed: Keyed, mail: Keyed, until: str
+) -> None:
+    keyed.put("a", unique="k", unique_until=until)
+    send(keyed, "a", now=1)
+    deliver(keyed, mail, 2)
+    mail.take(queue="mail", now=3)
+    assert mail.put("b", 4, unique="k") == ("b" if until == "start" else "a")
+    sound(mail, now=4)
 
 
 def test_a_job_that_was_not_sent_goes_on_when_what_it_needs_was_canceled(

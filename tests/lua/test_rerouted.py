@@ -70,6 +70,40 @@ def test_one_that_lost_its_failure_stays_failed(keyed: Keyed, mail: Keyed) -> No
     assert mail.server.lrange("mail:f:unknown", 0, -1) == ["a"]
 
 
+def test_a_failed_job_knows_its_key_and_takes_it_when_it_goes_on(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    keyed.put("a", 0, unique="k")
+    [job] = keyed.take(now=1)
+    keyed.call("fail", "a", job["token"], "oops", "it broke", now=2)
+    send(keyed, "a", now=3)
+    deliver(keyed, mail, 4)
+    assert mail.job("a", 4)["unique"] == "k"
+    assert mail.server.exists("mail:unique:k") == 0
+    mail.call("revive", "a", now=5)
+    assert mail.server.get("mail:unique:k") == "a"
+    sound(mail, now=5)
+
+
+def test_what_is_set_aside_keeps_its_place(keyed: Keyed, mail: Keyed) -> None:
+    for place in (keyed, mail):
+        place.call("config.set", "klass-max-concurrency-per-key", 1, now=0)
+    keyed.put("runs", 0, limit_key="l")
+    keyed.take(now=0)
+    keyed.put("old", 1, limit_key="l")
+    assert keyed.take(now=2) == []
+    mail.put("runs-there", 5, limit_key="l")
+    [job] = mail.take(now=5)
+    mail.put("new", 6, limit_key="l")
+    assert mail.take(now=7) == []
+    send(keyed, "old", now=8)
+    deliver(keyed, mail, 9)
+    sound(keyed, mail, now=9)
+    assert mail.take(now=9) == []
+    mail.call("complete", "runs-there", job["token"], "queue", "{}", now=10)
+    assert [job["jid"] for job in mail.take(now=11)] == ["old"]
+
+
 def test_failed_jobs_stay_failed(keyed: Keyed, mail: Keyed) -> None:
     keyed.put("a", 0, retries=3, unique="k", limit_key="l", ordered="1", fair_by="t")
     [job] = keyed.take(now=1)

@@ -351,4 +351,46 @@ EQUIVALENTS: list[Equivalent] = [
         "Tags.unindex(jid, call('ZREVRANGE', key.tags(), 0, -1))",
         "They are gone through in any order.",
     ),
+    Equivalent(
+        "lua/crossing/crossing.lua",
+        "call('RPUSH', key.crossing_wake(), '1')",
+        "call('RPUSH', key.crossing_wake(), '0')",
+        "Nobody reads what stands in the list.",
+    ),
+    Equivalent(
+        "lua/crossing/moving.lua",
+        "batch.checked = false -- It is, by after_run.",
+        "batch.checked = true -- It is, by after_run.",
+        "It spares a second check.",
+    ),
+    Equivalent(
+        "lua/crossing/stand_ins.lua",
+        "return record.elsewhere and record.state == 'depends' and 'waiting' or record.state",
+        "return record.elsewhere and record.state == 'depends' and 'scheduled' or record.state",
+        "A workflow counts neither of them.",
+    ),
+    Equivalent(
+        "lua/crossing/stand_ins.lua",
+        "return record.elsewhere and record.state == 'depends' and 'waiting' or record.state",
+        "return record.elsewhere and record.state == 'depends' or record.state",
+        "A workflow counts neither of them.",
+    ),
+    Equivalent(
+        "lua/crossing/stand_ins.lua",
+        "if record.watched then",
+        "if true then",
+        "Nobody is told of a job that nobody watches.",
+    ),
+    Equivalent(
+        "lua/headline.lua",
+        "local _, to = find(message, '\\n' .. line, 1, true)",
+        "local _, to = find(message, '\\n' .. line, 0, true)",
+        "A text begins at 1 for 0, too.",
+    ),
+    Equivalent(
+        "lua/views/audit.lua",
+        "all[#all + 1] = { name = name, check = check, owner = owner, what = what, read = read or 'ZRANGE' }",
+        "all[#all + 1] = { name = name, check = check, owner = owner, what = what, read = read or 'ZREVRANGE' }",
+        "Each is looked at by itself.",
+    ),
 ]
