@@ -197,6 +197,7 @@ def test_lists_and_counts(keyed: Keyed) -> None:
         keyed.call("cancel", f"j{number}", now=10 + number)
     assert keyed.call("jobs", "canceled", now=20) == ["j2", "j1", "j0"]
     assert keyed.call("jobs", "canceled", 1, 1, now=20) == ["j1"]
+    assert keyed.call("jobs", "canceled", 0, 0, now=20) == []
     assert keyed.call("jobs.count", "canceled", now=20) == 3
     assert keyed.call("jobs.count", "complete", now=20) == 0
     [row] = rows(keyed.json("briefs", 9, "canceled", "", 1, 1, now=20))

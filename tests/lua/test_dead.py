@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.lua.entities import Entities
+from tests.lua.entities import Entities, jid_of
 from tests.lua.keyed import Keyed
 
 
@@ -48,6 +48,15 @@ def test_the_rest_that_later_calls_bring_back_keeps_the_retry_count(
     assert len(job["payloads"]) == 1000
     orders.settle(job, "complete")
     assert len(orders.take()[0]["payloads"]) == 501
+    assert orders.violations() == []
+
+
+def test_who_dies_again_is_dead_as_it_was_the_second_time(orders: Entities) -> None:
+    for number, more in enumerate(({"context": '{"a":1}'}, {}), 1):
+        orders.push("p", number, retries=0, **more)
+        orders.settle(orders.take()[0], "fail", f"broken-{number}", "why")
+    dead = orders.keyed.server.hgetall(f"ql:dead_entity:{jid_of('p')}")
+    assert (dead["group"], "context" in dead) == ("broken-2", False)
     assert orders.violations() == []
 
 

@@ -60,6 +60,14 @@ def test_a_run_counts_as_processed_for_an_hour(orders: Entities) -> None:
     assert orders.counts()["processed"] == 1
     orders.now += 60
     assert orders.counts()["processed"] == 0
+    # So do failed ones, which are counted at once.
+    orders.push("p", 1, retries=0)
+    orders.settle(only(orders.take()), "fail", "broken", "why")
+    assert (orders.counts()["processed"], orders.counts()["failed"]) == (0, 1)
+    orders.now += 59 * 60
+    assert orders.counts()["failed"] == 1
+    orders.now += 60
+    assert orders.counts()["failed"] == 0
 
 
 def test_the_default_score_keeps_the_order_of_the_pushes(orders: Entities) -> None:

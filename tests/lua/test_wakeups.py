@@ -119,6 +119,20 @@ def test_whatever_frees_a_slot_of_a_full_queue_wakes_an_idle_worker(
     assert [job["jid"] for job in keyed.take(2, now=2)] == ["second"]
 
 
+def test_a_freed_slot_wakes_one(keyed: Keyed) -> None:
+    keyed.call("config.set", "queue-max-concurrency", 2, now=0)
+    keyed.put_many([{"jid": f"j{n}"} for n in range(5)])
+    job, _ = keyed.take(2)
+    for worker in ("one", "two"):
+        _, names = wait(keyed, worker)
+    # There is room already, and who was woken for it is on the way.
+    keyed.call("config.set", "queue-max-concurrency", 4, now=0)
+    keyed.server.delete(*names)
+    assert all_tokens(keyed) == 0
+    keyed.settle([settlement(job["jid"], job["token"], "complete")], now=1)
+    assert all_tokens(keyed) == 1
+
+
 def test_a_slot_that_is_taken_again_by_the_same_call_wakes_nobody(keyed: Keyed) -> None:
     keyed.call("config.set", "queue-max-concurrency", 1, now=0)
     keyed.put_many([{"jid": f"j{n}"} for n in range(3)])

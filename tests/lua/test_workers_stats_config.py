@@ -274,6 +274,12 @@ def test_options_are_found_among_very_many(keyed: Keyed) -> None:
         assert job["expires"] == expires
 
 
+def test_an_option_is_gone_with_what_the_server_forgets(keyed: Keyed) -> None:
+    keyed.call("config.set", "heartbeat", 500, now=0)
+    keyed.server.delete("ql:config")
+    assert keyed.call("config.get", "heartbeat", now=1) == 60
+
+
 def test_a_silent_worker_with_one_good_lock_stays(core: Core) -> None:
     core.old("config.set", 0, "max-worker-age", 10)
     core.put("good", 0)
