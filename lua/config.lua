@@ -53,12 +53,9 @@ local function untouched()
   return (scope.config or read()) == NONE
 end
 
--- The call has set an option itself.
-function Config.note(option, value)
-  if untouched() then
-    scope.config = {}
-  end
-  scope.config[option] = value
+-- The call has set an option itself: what is set is read again.
+function Config.changed()
+  scope.config = nil
 end
 
 function Config.is_set()

@@ -1111,9 +1111,9 @@ end
 elseif module_name == 'Config' then
 return function()
 local Config = {
-note_none = 0, note = 0, is_set = 0, get = 0, number = 0, whole = 0, heartbeat = 0, concurrency = 0,
-weight = 0, failed_queue = 0, worker_age = 0, is_ours = 0, is_whole = 0, names_queue = 0, show = 0,
-set = 0, unset = 0
+note_none = 0, changed = 0, is_set = 0, get = 0, number = 0, whole = 0, heartbeat = 0, concurrency =
+0, weight = 0, failed_queue = 0, worker_age = 0, is_ours = 0, is_whole = 0, names_queue = 0, show =
+0, set = 0, unset = 0
 }
 modules.Config = Config
 -- config.lua
@@ -1172,12 +1172,9 @@ local function untouched()
   return (scope.config or read()) == NONE
 end
 
--- The call has set an option itself.
-function Config.note(option, value)
-  if untouched() then
-    scope.config = {}
-  end
-  scope.config[option] = value
+-- The call has set an option itself: what is set is read again.
+function Config.changed()
+  scope.config = nil
 end
 
 function Config.is_set()
@@ -3644,7 +3641,7 @@ local match, find, sub = string.match, string.find, string.sub
 local ASIDE = 100
 
 -- Stands among the options from the first limit on, so that namespaces without any need not look for them.
-local MARK, MARKED = 'limits', '1'
+local MARK = 'limits'
 
 -- What stands behind the name of a job type, or of a queue, and a hyphen.
 local OF_TYPES = {
@@ -3678,8 +3675,8 @@ end
 
 function LimitSettings.mark()
   if not LimitSettings.exist() then
-    call('HSET', key.config(), MARK, MARKED)
-    modules.Config.note(MARK, MARKED)
+    call('HSET', key.config(), MARK, '1')
+    modules.Config.changed()
   end
 end
 

@@ -6,7 +6,7 @@ local match, find, sub = string.match, string.find, string.sub
 local ASIDE = 100
 
 -- Stands among the options from the first limit on, so that namespaces without any need not look for them.
-local MARK, MARKED = 'limits', '1'
+local MARK = 'limits'
 
 -- What stands behind the name of a job type, or of a queue, and a hyphen.
 local OF_TYPES = {
@@ -40,8 +40,8 @@ end
 
 function LimitSettings.mark()
   if not LimitSettings.exist() then
-    call('HSET', key.config(), MARK, MARKED)
-    Config.note(MARK, MARKED)
+    call('HSET', key.config(), MARK, '1')
+    Config.changed()
   end
 end
 
