@@ -64,6 +64,7 @@ ROOMS = (
     ("django_qless/tasks/", ("tests/tasks",)),
     ("django_qless/testing/", ("tests/testing",)),
     ("django_qless/admin/", ("tests/admin",)),
+    ("django_qless/templatetags/", ("tests/admin",)),
     (
         "django_qless/management/",
         ("tests/management", "tests/worker", "tests/monitoring"),

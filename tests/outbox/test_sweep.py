@@ -13,7 +13,8 @@ from django.test import override_settings
 from django_qless.core import Client, ServerFull
 from django_qless.outbox import backlog, calls, tables
 from django_qless.outbox.models import Entry
-from django_qless.outbox.sweep import sweep
+from django_qless.outbox.sweep import Swept, sweep
+from django_qless.runtime import outboxes
 from django_qless.runtime.outboxes import sweep_all as sweep_quietly
 from tests.jobs_app import jobs
 
@@ -261,3 +262,22 @@ def test_marks_of_entries_that_are_gone_are_told_with_the_next(server) -> None:
     # Two are to be forgotten in a minute; of the last the server was not told yet.
     assert max(times) - sorted(times)[1] > 86_400
     assert sorted(times)[1] - sorted(times)[0] < 60
+
+
+def test_entries_that_others_deliver_just_now_are_no_trouble(
+    monkeypatch, caplog
+) -> None:
+    """They are asked for some times more."""
+    found = Swept(1, None, OperationalError("database is locked"))
+    monkeypatch.setattr(outboxes, "sweep", lambda *_, **__: found)
+    monkeypatch.setattr(outboxes, "AGAIN", 0)
+    monkeypatch.setattr(outboxes, "_troubles", {})
+    with caplog.at_level("WARNING", "django_qless"):
+        assert outboxes.sweep_all("default", "default") == outboxes.TRIES + 1
+        assert caplog.messages == []
+        found = Swept(1, None, ConnectionError("no server"))
+        assert outboxes.sweep_all("default", "default") == 1
+        assert outboxes.sweep_all("default", "default") == 1
+    assert caplog.messages == [
+        "outbox not swept: database=default error=no server",
+    ]
