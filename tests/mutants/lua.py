@@ -343,6 +343,7 @@ class Lua:
     name = "lua"
     suites: Sequence[str] = ("tests/lua", "tests/core", *IN_DJANGO)
     share = 1 / 20
+    patience = float("inf")
 
     def rooms(self, module: str) -> Sequence[str]:
         """Return all folders: each runs on the same core."""

@@ -89,6 +89,8 @@ class Language(Protocol):
     """Folders of tests, the nearest first."""
     share: float
     """The part of the mutants that may survive."""
+    patience: float
+    """Seconds of tests that a mutant is given, the likeliest killers first."""
 
     def rooms(self, module: str) -> Sequence[str]:
         """Return the folders whose tests are to notice a change of a module."""

@@ -292,6 +292,8 @@ class Python:
 
     name = "python"
     share = 3 / 20
+    # All tests that reach a line of the worker take a quarter of an hour.
+    patience = 180.0
     suites: Sequence[str] = (
         "tests/core",
         *OTHERS,

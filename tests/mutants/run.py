@@ -7,8 +7,11 @@
 
 The first run after a change of the modules runs all tests once, to learn which of them
 reach which place; all seeds share what it learns. If it is interrupted, the next run goes
-on with the room that was not done; a change of tests costs only their room. Ends with 1 if more mutants survive than the language allows: of Lua one in
-twenty, of Python three. As many may be known to change nothing.
+on with the room that was not done; a change of tests costs only their room. A mutant of
+Python is given three minutes of tests, those named for its module first.
+
+Ends with 1 if more mutants survive than the language allows: of Lua one in twenty, of
+Python three. As many may be known to change nothing.
 """
 
 from __future__ import annotations

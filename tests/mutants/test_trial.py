@@ -120,6 +120,17 @@ def test_the_tests_that_reach_the_innermost_statement_are_run() -> None:
     assert len(reach.reaching(mutant(21, 22))) == 4
 
 
+def test_a_mutant_is_given_so_many_seconds_of_tests() -> None:
+    known = {
+        name: {"seconds": seconds, "passed": True, "reached": []}
+        for name, seconds in (("a", 2.0), ("b", 3.0), ("c", 1.0))
+    }
+    reach = Reach(Lua(), {}, {}, known)
+    assert trial.affordable(["a", "b", "c"], 5, reach) == (["a", "b"], 0)
+    assert trial.affordable(["a", "b", "c"], 4, reach) == (["a"], 0)
+    assert trial.affordable(["a"], 7, reach) == (["a"], 5)
+
+
 @pytest.mark.parametrize(
     ("survived", "equivalent", "enough"),
     [(2, 2, True), (3, 0, False), (0, 3, False), (0, 0, True)],

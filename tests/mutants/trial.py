@@ -157,6 +157,19 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def affordable(
+    tests: Sequence[str], seconds: float, reach: Reach
+) -> tuple[list[str], float]:
+    """Return the tests that take no longer than this, from the first on; what is left."""
+    found = []
+    for test in tests:
+        seconds -= reach.seconds(test)
+        if seconds < 0:
+            break
+        found.append(test)
+    return found, max(0.0, seconds)
+
+
 def tried(mutant: Mutant, reach: Reach) -> Verdict:
     """Apply a change to a copy of the tree and run the tests that reach it."""
     began = time.monotonic()
@@ -169,7 +182,9 @@ def tried(mutant: Mutant, reach: Reach) -> Verdict:
         trial = Trial(tree, reach)
         killer, how = "", ""
         number = 0
-        for tests, files in reach.groups(mutant):
+        left = language.patience
+        for group, files in reach.groups(mutant):
+            tests, left = affordable(group, left, reach)
             number += len(tests)
             killer, how = trial.judge(tests, files)
             if killer:
