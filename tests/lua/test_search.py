@@ -74,6 +74,23 @@ def test_a_list_of_many_queues(crowd: Keyed) -> None:
     assert found(crowd, "state", "failed", parts=parts) == (10, [])
 
 
+def test_each_state_is_found(keyed: Keyed) -> None:
+    for jid in ("failed", "complete", "running"):
+        keyed.put(jid, tags=["t"])
+        [job] = keyed.take(now=0)
+        if jid == "failed":
+            keyed.call("fail", jid, job["token"], "oops", "why", now=1)
+        elif jid == "complete":
+            keyed.call("complete", jid, job["token"], "queue", "{}", now=1)
+    keyed.put("scheduled", tags=["t"], delay=100)
+    keyed.put("depends", tags=["t"], depends=["running"])
+    keyed.put("waiting", tags=["t"])
+    parts = ("tag", "t", 0, 10)
+    for state in ("scheduled", "depends", "failed", "complete", "running", "waiting"):
+        assert state in found(keyed, "state", state, parts=parts)[1], state
+    assert found(keyed, "state", "scheduled", parts=parts)[1] == ["scheduled"]
+
+
 def test_how_far_it_has_looked(crowd: Keyed) -> None:
     assert found(crowd, most=2) == (2, ["a1", "a2"])
     assert found(crowd, "jid", "b", most=1) == (900, ["b3"])
