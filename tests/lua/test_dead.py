@@ -133,3 +133,9 @@ def test_a_call_shares_its_thousand_payloads_among_those_named(
     assert count(orders) == ("waiting", 0, 1400, 100)
     assert back(orders) == ["o"]
     assert orders.violations() == []
+
+
+def test_a_queue_that_was_forgotten_is_known_again(orders: Entities) -> None:
+    orders.keyed.server.zrem("ql:queues", "orders")
+    back(orders)
+    assert orders.keyed.server.zscore("ql:queues", "orders") is not None

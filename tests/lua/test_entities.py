@@ -414,3 +414,20 @@ def test_twenty_five_payloads_are_shown_if_no_number_is_given(
     for more, count in (((), 25), ((0, 7), 7), ((28,), 2), ((0, 0), 1)):
         shown = json.loads(orders.call("entity.show", orders.queue, "o", *more))
         assert len(shown["waiting"]) == count
+
+
+def test_of_many_large_payloads_a_quarter_of_a_mebibyte_is_shown(
+    orders: Entities,
+) -> None:
+    orders.push_many([("o", f"{n}" * 60_000, n, "") for n in range(8)])
+    assert len(orders.show("o")["waiting"]) == 4
+
+
+def test_a_call_hands_out_no_further_entity_beyond_four_mebibytes(
+    orders: Entities,
+) -> None:
+    for n in range(10):
+        orders.push(f"o{n}", *(f"{m}" * 65_000 for m in range(9)))
+    assert len(orders.take(10)) == 8
+    assert len(orders.take(10)) == 2
+    assert orders.violations() == []
