@@ -134,3 +134,12 @@ def test_a_part_of_the_counts_is_bounded(keyed: Keyed) -> None:
     keyed.put_many([{"jid": f"j{n}", "queue": f"q{n}"} for n in range(550)])
     assert len(counts(keyed, 0, 1000)) == 500
     assert len(counts(keyed, 500, 1000)) == 50
+
+
+def test_a_queue_is_ready_when_a_limit_opens(keyed: Keyed) -> None:
+    keyed.call("config.set", "klass-rate-of-type", "1/10s", now=0)
+    keyed.put("a", 0)
+    keyed.put("b", 0)
+    assert len(keyed.take(2, now=0)) == 1
+    assert not survey(keyed, "queue", now=5)["queue"][0]
+    assert survey(keyed, "queue", now=11)["queue"][0]
