@@ -393,4 +393,10 @@ EQUIVALENTS: list[Equivalent] = [
         "all[#all + 1] = { name = name, check = check, owner = owner, what = what, read = read or 'ZREVRANGE' }",
         "Each is looked at by itself.",
     ),
+    Equivalent(
+        "django_qless/core/jid.py",
+        "self._last = 0",
+        "self._last = 1",
+        "The clock has been beyond both for long.",
+    ),
 ]
