@@ -228,6 +228,8 @@ def test_only_durations_that_occurred_and_their_neighbours_are_drawn() -> None:
     (bar,) = [bar for bar in chart.bars if bar.rects]
     assert bar.words == "from 1 min to 2 min: 3"
     assert rects(bar)["calm"] == (0, HEIGHT)
+    # Every second one says where it begins.
+    assert [bool(each.label) for each in chart.bars] == [True, False] * 4
 
 
 def test_a_histogram_without_samples() -> None:

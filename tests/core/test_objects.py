@@ -11,6 +11,7 @@ import pytest
 from django_qless.core import (
     BadArgument,
     Client,
+    DetachedRun,
     HasDependents,
     JobNotFound,
     LockLost,
@@ -143,3 +144,12 @@ def test_a_number_of_jobs_that_is_none_is_refused(client: Client, jobs: Any) -> 
     with pytest.raises(BadArgument, match=words):
         client.queue("q").set_max_concurrency(jobs)
     assert client.config_get("q-max-concurrency") is None
+
+
+def test_a_detached_run_is_read_with_what_is_missing() -> None:
+    text = (
+        '{"host":"h","pid":7,"started":1.5,"ended":2.5,"output":"one","end":"status 0"}'
+    )
+    assert DetachedRun.read(text) == DetachedRun("h", 7, 1.5, 2.5, "one", "status 0")
+    assert DetachedRun.read("{}") == DetachedRun("", 0, 0.0, None, "", "")
+    assert DetachedRun.read("") is DetachedRun.read(None) is None
