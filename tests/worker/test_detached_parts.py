@@ -15,13 +15,15 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from django_qless.worker.detached import lifetime, settlements
+from django_qless.core import Reserved
+from django_qless.worker.detached import job, lifetime, settlements
 from django_qless.worker.detached.directory import runs_directory, state_directory
 from django_qless.worker.detached.parent import read_all
 from django_qless.worker.detached.records import RESERVED_BYTES, Run, Runs
 from django_qless.worker.detached.starter import fence
 from django_qless.worker.pools.orphan_recovery import OrphanRecovery
 from django_qless.worker.pools.shared_state import SharedState
+from django_qless.worker.status_report import title
 
 JOB = ["jid", "q", "k", "{}", "7", 3, 3, 0, "[]", "", 60.0]
 
@@ -302,3 +304,18 @@ def test_a_detached_job_does_not_end_with_the_child_that_has_started_it() -> Non
     orphans.take_over(dead, {"1"})
     assert not orphans.is_done
     shared.close()
+
+
+def test_a_project_that_cannot_be_loaded_is_a_crash(
+    runs: Runs, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(title, "worker", "")  # It is of this process.
+    entry = ["nosuch_project.load", "default"]
+    run, alive = runs.add(order(worker="w", alias="default", entry=entry), until=5.0)
+    os.close(alive)
+    settlement = settlements.unpacked(Reserved(*JOB), job.run(run))
+    assert settlement is not None
+    assert (settlement.jid, settlement.token, settlement.verb) == ("jid", "7", "crash")
+    assert "No module named 'nosuch_project'" in settlement.args[2]
+    # What it writes is the job's output.
+    assert "ModuleNotFoundError" in capfd.readouterr().err
