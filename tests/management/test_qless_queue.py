@@ -26,6 +26,11 @@ def test_list_and_limits(qless) -> None:
     for text in ("-1", "nan", "much"):
         with pytest.raises(CommandError, match="is not a weight: give a number from 0"):
             run("qless_queue", "limit", "mail", f"--weight={text}")
+    for rate in ("5/10s", "0"):
+        run("qless_queue", "limit", "mail", "--rate", rate)
+        assert qless.config_get("mail-rate") == rate
+    with pytest.raises(CommandError, match="must be starts and a window"):
+        run("qless_queue", "limit", "mail", "--rate", "fast")
 
 
 def test_pause_and_resume(qless) -> None:
