@@ -20,7 +20,7 @@ from cronsim import CronSim, CronSimError
 
 UTC = timezone.utc
 
-SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 
 NAMES = {
     "@yearly": "0 0 1 1 *",
