@@ -213,7 +213,7 @@ def test_survey(client: Client, at: Clock) -> None:
 def test_for_how_long_something_waits_for_another_namespace(client: Client) -> None:
     put(client, "a")
     client.send_each("there", ["a"], "queue")
-    time.sleep(0.01)
+    time.sleep(0.01)  # so that the server's clock has gone on
     [waiting] = client.crossing_waiting()
     assert waiting[:2] == ("there", 1)
     assert 0 < waiting.oldest < 60

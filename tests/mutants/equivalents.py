@@ -355,7 +355,7 @@ EQUIVALENTS: list[Equivalent] = [
         "lua/crossing/crossing.lua",
         "call('RPUSH', key.crossing_wake(), '1')",
         "call('RPUSH', key.crossing_wake(), '0')",
-        "Nobody reads what stands in the list.",
+        "What stands in the list is not read.",
     ),
     Equivalent(
         "lua/crossing/moving.lua",
@@ -379,7 +379,7 @@ EQUIVALENTS: list[Equivalent] = [
         "lua/crossing/stand_ins.lua",
         "if record.watched then",
         "if true then",
-        "Nobody is told of a job that nobody watches.",
+        "There is no watcher to tell.",
     ),
     Equivalent(
         "lua/headline.lua",
