@@ -91,6 +91,11 @@ class Progress:
         if report.failed:
             self.say("failed", report.nodeid)
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Say that a file cannot be imported."""
+        if report.failed:
+            self.say("failed", report.nodeid)
+
     def pytest_sessionfinish(self) -> None:
         """Say that there are no more tests."""
         self.say("ends", "")

@@ -82,6 +82,17 @@ def test_what_hangs_kills_when_it_hangs_again(tried: Trial) -> None:
     assert (tried.tree / "after").exists()
 
 
+def test_a_file_that_cannot_be_imported_kills(tried: Trial) -> None:
+    (tried.tree / "test_none.py").write_text("import nowhere")
+    order = ["test_none.py::test_any", "test_all.py::test_after"]
+    assert tried.judge(order, []) == ("test_none.py", "fails")
+
+
+def test_a_conftest_that_cannot_be_imported_kills(tried: Trial) -> None:
+    (tried.tree / "conftest.py").write_text("import nowhere")
+    assert tried.judge(["test_all.py::test_after"], []) == ("test_all.py", "fails")
+
+
 def test_tests_of_which_nothing_is_known_are_run_first(tried: Trial) -> None:
     (tried.tree / "test_new.py").write_text("def test_new(): assert False")
     order = ["test_all.py::test_fails"]

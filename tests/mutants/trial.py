@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.mutants import plugin
 from tests.mutants.tree import ROOT, copied, environment
 
@@ -113,12 +115,18 @@ class Trial:
             preexec_fn=limit_memory,
         )
         try:
-            return self.watch(process, progress)
+            return self.watch(process, progress, named)
         finally:
             end(process)
 
-    def watch(self, process: subprocess.Popen[bytes], progress: Path) -> Run:
-        """Wait for the end of a run, or until one test takes far too long."""
+    def watch(
+        self, process: subprocess.Popen[bytes], progress: Path, named: Sequence[str]
+    ) -> Run:
+        """Wait for the end of a run, or until one test takes far too long.
+
+        A module that cannot be imported fails in the file that needs it; where a conftest
+        needs it, pytest does not get as far as naming a file.
+        """
         size, since = 0, time.monotonic()
         while True:
             try:
@@ -133,6 +141,8 @@ class Trial:
                 ]
                 if failed:
                     return Run(failed[0])
+                if code == pytest.ExitCode.USAGE_ERROR and not lines:
+                    return Run(named[0])
                 assert code in {0, 5}, f"pytest ended with {code} in {self.tree}"
                 return Run()
             if len(lines) != size:
