@@ -30,15 +30,20 @@ function Cascade.cancel(jid, why, by)
   end
 end
 
+-- (A foreign client may have written the name of what is no job, or taken the queue out of its record.)
 local function fail(jid, other)
-  local its_queue, its_rare = Hash.values(key.job(jid), 'queue', 'rare')
+  local its_state, its_queue, its_rare = Hash.values(key.job(jid), 'state', 'queue', 'rare')
+  local queue = its_queue or ''
+  if not its_state then
+    return
+  end
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   Dependencies.unlink_all(jid)
-  Places.leave(jid, its_queue)
+  Places.leave(jid, queue)
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   History.failed(jid, GROUP, nil, message)
   Outcome.write_failed(
-    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
+    { jid = jid, queue = queue, rare = its_rare, state = 'depends' },
     GROUP,
     message,
     math.floor(scope.now)

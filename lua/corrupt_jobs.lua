@@ -16,7 +16,7 @@ function CorruptJobs.fail(jid, field, text, place)
     Places.leave(jid, place)
   end
   Job.unhold(jid, worker)
-  if was == 'running' and worker ~= '' then
+  if was == 'running' then
     Events.lock_lost(jid, worker)
   elseif was == 'depends' then
     Dependencies.unlink_all(jid)

@@ -69,11 +69,13 @@ local function lock_lost(jid, worker)
   return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
 end
 
--- Whom it concerns hears it first.
+-- Whom it concerns hears it first; if it is not known who that was, nobody.
 function Events.lock_lost(jid, worker)
-  local text = lock_lost(jid, worker)
-  tell(worker, text)
-  log(text)
+  if worker and worker ~= '' then
+    local text = lock_lost(jid, worker)
+    tell(worker, text)
+    log(text)
+  end
 end
 
 function Events.order(worker, order)

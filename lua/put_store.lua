@@ -167,11 +167,9 @@ local function clear_old(job, old, asking)
   if queue and old.state ~= 'complete' then
     Places.leave(jid, queue)
   end
-  if worker and worker ~= '' then
-    Job.unhold(jid, worker)
-    if worker ~= asking then
-      Events.lock_lost(jid, worker)
-    end
+  Job.unhold(jid, worker)
+  if worker ~= asking then
+    Events.lock_lost(jid, worker)
   end
   local is_lost = not Record.is_state(old.state)
   if old.state == 'complete' or is_lost then

@@ -34,10 +34,12 @@ local function show(texts, visit)
   end
   for text, often in pairs(times) do
     local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if fraction ~= '' then
-      seconds = tonumber(seconds .. fraction)
+    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
+      if fraction ~= '' then
+        seconds = tonumber(seconds .. fraction)
+      end
+      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
     end
-    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
   end
 end
 

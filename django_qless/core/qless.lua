@@ -2807,11 +2807,13 @@ local function lock_lost(jid, worker)
   return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
 end
 
--- Whom it concerns hears it first.
+-- Whom it concerns hears it first; if it is not known who that was, nobody.
 function Events.lock_lost(jid, worker)
-  local text = lock_lost(jid, worker)
-  tell(worker, text)
-  log(text)
+  if worker and worker ~= '' then
+    local text = lock_lost(jid, worker)
+    tell(worker, text)
+    log(text)
+  end
 end
 
 function Events.order(worker, order)
@@ -3936,7 +3938,7 @@ end
 function Limits.bring(jid, name, score, afresh)
   local queue, state, priority, aside, its_called =
     modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+  if not queue or aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
     call('ZREM', key.limit_aside(name), jid) -- another core has moved it
     call('ZREM', key.place(queue or '', 'aside'), jid)
     return false
@@ -5805,15 +5807,20 @@ function Cascade.cancel(jid, why, by)
   end
 end
 
+-- (A foreign client may have written the name of what is no job, or taken the queue out of its record.)
 local function fail(jid, other)
-  local its_queue, its_rare = modules.Hash.values(key.job(jid), 'queue', 'rare')
+  local its_state, its_queue, its_rare = modules.Hash.values(key.job(jid), 'state', 'queue', 'rare')
+  local queue = its_queue or ''
+  if not its_state then
+    return
+  end
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   modules.Dependencies.unlink_all(jid)
-  modules.Places.leave(jid, its_queue)
+  modules.Places.leave(jid, queue)
   call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   modules.History.failed(jid, GROUP, nil, message)
   modules.Outcome.write_failed(
-    { jid = jid, queue = its_queue, rare = its_rare, state = 'depends' },
+    { jid = jid, queue = queue, rare = its_rare, state = 'depends' },
     GROUP,
     message,
     math.floor(scope.now)
@@ -7829,7 +7836,7 @@ function CorruptJobs.fail(jid, field, text, place)
     modules.Places.leave(jid, place)
   end
   modules.Job.unhold(jid, worker)
-  if was == 'running' and worker ~= '' then
+  if was == 'running' then
     modules.Events.lock_lost(jid, worker)
   elseif was == 'depends' then
     modules.Dependencies.unlink_all(jid)
@@ -8355,11 +8362,9 @@ local function clear_old(job, old, asking)
   if queue and old.state ~= 'complete' then
     modules.Places.leave(jid, queue)
   end
-  if worker and worker ~= '' then
-    modules.Job.unhold(jid, worker)
-    if worker ~= asking then
-      modules.Events.lock_lost(jid, worker)
-    end
+  modules.Job.unhold(jid, worker)
+  if worker ~= asking then
+    modules.Events.lock_lost(jid, worker)
   end
   local is_lost = not modules.Record.is_state(old.state)
   if old.state == 'complete' or is_lost then
@@ -8642,10 +8647,12 @@ local function show(texts, visit)
   end
   for text, often in pairs(times) do
     local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if fraction ~= '' then
-      seconds = tonumber(seconds .. fraction)
+    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
+      if fraction ~= '' then
+        seconds = tonumber(seconds .. fraction)
+      end
+      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
     end
-    visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
   end
 end
 

@@ -135,7 +135,7 @@ end
 function Limits.bring(jid, name, score, afresh)
   local queue, state, priority, aside, its_called =
     Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+  if not queue or aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
     call('ZREM', key.limit_aside(name), jid) -- another core has moved it
     call('ZREM', key.place(queue or '', 'aside'), jid)
     return false

@@ -680,6 +680,43 @@ def test_a_job_without_a_field_stops_no_call(keyed: Keyed, field: str) -> None:
         assert not text or text.split(" ", 1)[0] in CODES, text
 
 
+@pytest.mark.parametrize("worker", [None, ""])
+def test_a_run_without_a_worker_can_be_timed_out(
+    keyed: Keyed, worker: str | None
+) -> None:
+    keyed.put("jid", 1000)
+    keyed.take(now=1000)
+    keyed.server.hdel("ql:j:jid", "worker")
+    if worker is not None:
+        keyed.server.hset("ql:j:jid", "worker", worker)
+    keyed.call("timeout", "jid", now=1001)
+    assert [job["jid"] for job in keyed.take(now=1002)] == ["jid"]
+
+
+def test_dependents_that_are_no_jobs_or_in_no_queue_stop_no_cancel(
+    keyed: Keyed,
+) -> None:
+    keyed.put("jid", 1000)
+    keyed.put("dependent", 1000, depends='["jid"]')
+    keyed.put("other", 1000, depends='["jid"]')
+    keyed.server.sadd("ql:j:jid-dependents", "ghost")
+    keyed.server.hdel("ql:j:dependent", "queue")
+    keyed.call("deliver", "d:1", 0, "withdraw", "jid", now=1002)
+    for jid in ("dependent", "other"):
+        assert keyed.server.hget(f"ql:j:{jid}", "state") == "failed"
+    assert keyed.call("get", "ghost", now=1003) is None
+
+
+def test_a_job_without_a_queue_does_not_keep_back_those_behind_it(keyed: Keyed) -> None:
+    for jid in ("first", "second", "third"):
+        keyed.put(jid, 1000, limit_key="k", ordered=1)
+    [job] = keyed.take(now=1001)
+    keyed.server.hdel("ql:j:second", "queue")
+    keyed.call("complete", job["jid"], job["token"], "queue", "{}", now=1002)
+    keyed.call("cancel", "second", now=1003)
+    assert [job["jid"] for job in keyed.take(now=1004)] == ["third"]
+
+
 def refused(keyed: Keyed, *command: Any) -> str:
     """Call; return the error's text, if any."""
     try:

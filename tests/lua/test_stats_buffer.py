@@ -51,6 +51,18 @@ def test_statistics_are_the_same_before_and_after_they_are_written(
     assert keyed.server.hget("ql:s:wait:0:queue", "total") == "11"
 
 
+@pytest.mark.parametrize(
+    "text", ["x", "", "7 wait x 1 queue", "7 run 1 x queue", "7 other 1 1 queue"]
+)
+def test_what_is_no_sample_is_passed_over(keyed: Keyed, text: str) -> None:
+    run(keyed, "jid", 1, 2, 3)
+    keyed.server.lpush("ql:journal", text)
+    assert keyed.json("stats", "queue", 0, now=4)["run"]["count"] == 1
+    keyed.call("beat", "w", "{}", 0, now=5)
+    assert journal(keyed) == 0
+    assert keyed.json("stats", "queue", 0, now=6)["run"]["count"] == 1
+
+
 def test_the_journal_stays_short(keyed: Keyed) -> None:
     for number in range(120):
         run(keyed, f"j{number}", number, number, number)
