@@ -65,7 +65,7 @@ local read = {
     return members
   end,
 }
-local names = call('KEYS', 'ql:*')
+local names = call('KEYS', '*:*')
 table.sort(names)
 for _, name in ipairs(names) do
   local kind, left = call('TYPE', name).ok, string.format('%.0f', call('PTTL', name))

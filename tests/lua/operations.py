@@ -62,18 +62,23 @@ def entity_jid(queue: str, entity: str) -> str:
 
 
 class Operation(NamedTuple):
-    """One call: with KEYS or without, when, perhaps as a repeatable request."""
+    """One call: with KEYS or without, when, perhaps as a repeatable request.
+
+    And perhaps in another namespace.
+    """
 
     keyed: bool
     now: float
     command: str
     args: tuple[Any, ...]
     request: str = ""
+    prefix: str = ""
 
     def __str__(self) -> str:
         kind = "ours" if self.keyed else "old"
         shown = ", ".join(map(repr, (self.command, *self.args)))
-        return f"{self.now:.3f} {kind}({shown}) {self.request}".rstrip()
+        words = f"{self.now:.3f} {kind}({shown}) {self.request}".rstrip()
+        return f"{self.prefix} {words}".lstrip()
 
 
 class Generator(DeliveryOperations):

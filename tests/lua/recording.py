@@ -26,6 +26,7 @@ from tests.lua.altered import TIME, altered
 from tests.lua.caller import Core
 from tests.lua.changes import AGE, BEFORE, LOOK
 from tests.lua.inquiries import THEMES, Inquirer
+from tests.lua.newer_inquiries import OTHER, NewerInquirer
 from tests.lua.operations import FIELD, QUEUES, WEIGHTS, Operation, Score
 from tests.lua.test_corrupt_jobs import FIELDS
 
@@ -80,12 +81,15 @@ class Entry(NamedTuple):
         return hashlib.sha1(text.encode("utf-8", "surrogatepass")).hexdigest()[:4]
 
 
-def record(core: Core, seed: int, count: int) -> Iterator[Entry]:
-    """Make `count` operations on an empty server, and yield what came of each."""
+def record(core: Core, seed: str, count: int) -> Iterator[Entry]:
+    """Make `count` operations on an empty server, and yield what came of each.
+
+    A seed is a number, or one of the newer themes and a number.
+    """
     core.server.flushall()
     recorder = Recorder(core, seed)
     with core.server.pubsub() as channel:
-        channel.psubscribe("ql:*")
+        channel.psubscribe("ql:*", f"{OTHER}*")
         channel.subscribe(END)
         core.server.publish(END, "")
         heard(channel)
@@ -96,14 +100,20 @@ def record(core: Core, seed: int, count: int) -> Iterator[Entry]:
 class Recorder:
     """Makes one operation after the other."""
 
-    def __init__(self, core: Core, seed: int) -> None:
+    def __init__(self, core: Core, seed: str) -> None:
+        theme, _, digits = seed.rpartition(" ")
+        number = int(digits)
         # Each of these with each of the others and with each theme, as the seeds go on.
-        self.corrupting, self.narrow = seed % 2 == 1, seed // 2 % 2 == 1
-        self.by_server = seed // len(THEMES) % 2 == 1
+        self.corrupting, self.narrow = number % 2 == 1, number // 2 % 2 == 1
+        self.by_server = number // (4 if theme else len(THEMES)) % 2 == 1
         library = altered(core.library, self.narrow)
         library.load(core.server, "function")
         self.core = Core(core.server, "function", library)
-        self.generator = Inquirer(seed, leaping=self.by_server)
+        self.generator = (
+            NewerInquirer(theme, number, leaping=self.by_server)
+            if theme
+            else Inquirer(number, leaping=self.by_server)
+        )
         self.age = core.server.script_load(AGE)
         self.look = core.server.script_load(LOOK)
         self.commands = core.server.script_load(COMMANDS)
@@ -138,25 +148,25 @@ class Recorder:
 
     def running(self) -> list[str]:
         """Return the jids that hold a lock, in an order that depends on nothing else."""
-        held = [self.state.get(f"ql:q:{queue}-locks", ["", []])[1] for queue in QUEUES]
+        queues = [*QUEUES, "e"]
+        held = [self.state.get(f"ql:q:{queue}-locks", ["", []])[1] for queue in queues]
         return sorted(jid for flat in held for jid in flat[::2])
 
-    def field(self, jid: str, field: str) -> str:
+    def field(self, prefix: str, jid: str, field: str) -> str:
         """Return a field of a job's record."""
-        flat = self.state.get(f"ql:j:{jid}", ["", []])[1]
+        flat = self.state.get(f"{prefix}j:{jid}", ["", []])[1]
         return dict(zip(flat[::2], flat[1::2], strict=True)).get(field, "")
 
     def call(self, pipe: Any, operation: Operation) -> None:
         """Add an operation to a transaction, and before and after it a count of commands."""
-        core = Core(pipe, "function", self.core.library)
-        args = [self.resolved(part) for part in operation.args]
+        prefix = operation.prefix or "ql:"
+        core = Core(pipe, "function", self.core.library).with_prefix(prefix)
+        args = [self.resolved(part, prefix) for part in operation.args]
         if operation.keyed:
-            now: Any = operation.now
-            if self.by_server:
-                second, rest = f"{now:.6f}".split(".")
-                pipe.delete(TIME)
-                pipe.rpush(TIME, second, int(rest))
-                now = "*"
+            now: Any = "*" if self.by_server else operation.now
+            second, rest = f"{operation.now:.6f}".split(".")
+            pipe.delete(TIME)
+            pipe.rpush(TIME, second, int(rest))
             pipe.evalsha(self.commands, 0)
             core.ours(operation.command, *args, now=now, request=operation.request)
         else:
@@ -164,13 +174,13 @@ class Recorder:
             core.old(operation.command, operation.now, *args)
         pipe.evalsha(self.commands, 0)
 
-    def resolved(self, part: object) -> object:
+    def resolved(self, part: object, prefix: str) -> object:
         """Return what a name stands for."""
         if isinstance(part, Score):
             flat = self.state.get("ql:schedules", ["", []])[1]
             return dict(zip(flat[::2], flat[1::2], strict=True)).get(part.id, 0)
         field = FIELD.get(type(part))
-        return part if field is None else self.field(part.jid, field)
+        return part if field is None else self.field(prefix, part.jid, field)
 
     def corrupt(self, pipe: Any) -> None:
         """Seldom overwrite a field of a record with what cannot be read, or take it away."""
