@@ -204,7 +204,7 @@ end
 local function go_on(shifts)
   local shift = shifts[1]
   local queue, place = shift.queue, PLACES[shift.place]
-  local count = math.max(1, math.min(items_left(), MOST))
+  local count = math.min(items_left(), MOST)
   local name = key.place(queue, place)
   local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
   local first

@@ -10384,11 +10384,10 @@ function EntityRun.failed(job, group, message)
   return true
 end
 
--- Takes away the job of an entity that has no payloads, and is in no place.
+-- Takes away the job of an entity that has no payloads, and is in no place. (It never depends on others.)
 function EntityRun.erase(record, queue)
   local jid = record.jid
   record.home = queue
-  modules.Dependencies.unlink_all(jid)
   modules.Job.erase(jid, record.tags)
   modules.JobEnd.canceled(jid, record)
   modules.Cascade.follow(jid, 'gone')
@@ -12307,7 +12306,7 @@ end
 local function go_on(shifts)
   local shift = shifts[1]
   local queue, place = shift.queue, PLACES[shift.place]
-  local count = math.max(1, math.min(items_left(), MOST))
+  local count = math.min(items_left(), MOST)
   local name = key.place(queue, place)
   local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
   local first

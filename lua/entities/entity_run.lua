@@ -125,11 +125,10 @@ function EntityRun.failed(job, group, message)
   return true
 end
 
--- Takes away the job of an entity that has no payloads, and is in no place.
+-- Takes away the job of an entity that has no payloads, and is in no place. (It never depends on others.)
 function EntityRun.erase(record, queue)
   local jid = record.jid
   record.home = queue
-  Dependencies.unlink_all(jid)
   Job.erase(jid, record.tags)
   JobEnd.canceled(jid, record)
   Cascade.follow(jid, 'gone')
