@@ -80,6 +80,15 @@ def test_run_now_counts_those_that_were_delayed(orders: Entities) -> None:
     assert orders.violations() == []
 
 
+def test_who_runs_now_lags_from_now_on(orders: Entities) -> None:
+    orders.push("later", 1, due=orders.now + 60)
+    orders.now += 10
+    assert orders.call("entities.run", "orders", "later") == 1
+    assert orders.counts()["lag"] == 0
+    orders.now += 5
+    assert orders.counts()["lag"] == 5
+
+
 def test_what_is_due_already_is_not_run_by_run_all(orders: Entities) -> None:
     orders.push("due", 1, due=orders.now + 5)
     orders.push("later", 1, due=orders.now + 6)

@@ -33,8 +33,8 @@ def test_a_queue_with_entities_belongs_to_their_job_type(
     assert orders.counts()["klass"] == "other"
 
 
-def test_an_older_core_has_failed_one(orders: Entities) -> None:
-    orders.push("o", 1, priority=3, retries=7)
+def fail_by_an_older_core(orders: Entities) -> None:
+    """Fail the run of an entity as a core does that knows nothing of payloads."""
     [job] = orders.take()
     server = orders.keyed.server
     server.zrem("ql:q:orders-locks", job["jid"])
@@ -46,6 +46,11 @@ def test_an_older_core_has_failed_one(orders: Entities) -> None:
     server.lpush("ql:f:g", job["jid"])
     server.sadd("ql:failures", "g")
     assert orders.violations() == []
+
+
+def test_an_older_core_has_failed_one(orders: Entities) -> None:
+    orders.push("o", 1, priority=3, retries=7)
+    fail_by_an_older_core(orders)
     assert orders.push("o", 2) == 1
     assert orders.state("o") == ("waiting", -1, [2], [], [])
     assert orders.violations() == []
@@ -53,6 +58,18 @@ def test_an_older_core_has_failed_one(orders: Entities) -> None:
     assert job["payloads"] == [2]
     # It is the same one as before.
     assert (job["priority"], job["retries"]) == ("3", "7")
+
+
+def test_one_that_an_older_core_has_failed_goes_back_to_its_queue(
+    orders: Entities,
+) -> None:
+    """Whatever queue is named to those that failed with it."""
+    orders.push("o", 1)
+    fail_by_an_older_core(orders)
+    assert orders.call("unfail", "elsewhere", "g") == 1
+    orders.push("o", 2)
+    assert orders.violations() == []
+    assert orders.take()[0]["payloads"] == [2]
 
 
 def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:

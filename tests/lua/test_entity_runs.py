@@ -93,6 +93,16 @@ def test_a_call_hands_out_250_entities(orders: Entities) -> None:
     assert orders.violations() == []
 
 
+def test_a_call_hands_out_250_entities_of_all_its_queues(orders: Entities) -> None:
+    beside = Entities(orders.keyed, "beside")
+    orders.push_many([(f"o{n:03}", 1, n, "") for n in range(251)], batch=250)
+    beside.push("o", 1)
+    wish = ("settle", "w1", 0, 2, 2, "orders", "beside", "turns", 1)
+    assert {job[1] for job in orders.call(*wish)[1]} == {"orders"}
+    assert {job[1] for job in orders.call(*wish)[1]} == {"orders", "beside"}
+    assert orders.violations() == []
+
+
 def test_several_runs_of_one_call(orders: Entities) -> None:
     orders.push_many([(f"o{n}", 1, n, "") for n in range(7)], batch=3)
     assert len(orders.take(2)) == 6
