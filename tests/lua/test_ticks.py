@@ -185,6 +185,12 @@ class TestCron:
         assert [each[0] for each in looked(minutely, now=MINUTE)[3]] == ["s"]
         assert minutely.server.zrange("ql:schedules", 0, -1) == ["s"]
 
+    def test_one_whose_count_was_lost_counts_from_nothing(self, keyed: Keyed) -> None:
+        make(keyed, cron="* * * * *", now=100)
+        keyed.server.hdel("ql:schedule:s", "count")
+        tick(keyed, ("s", 100 - EARLY, "", "", "", MINUTE), now=100)
+        assert keyed.server.hget("ql:schedule:s", "count") == "0"
+
     def test_a_tick_puts_one_job(self, minutely: Keyed) -> None:
         now = MINUTE + 0.004
         assert looked(minutely, now=now)[3] == [
