@@ -148,6 +148,18 @@ def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:
     assert keyed.settle([done], 5, ["queue", "later"], now=4).jids == ["b", "c"]
 
 
+@pytest.mark.parametrize(("number", "is_soon"), [(999, False), (1000, True)])
+def test_who_has_freed_all_that_a_call_may_free_comes_back_soon(
+    keyed: Keyed, number: int, *, is_soon: bool
+) -> None:
+    keyed.put("root", queue="side")
+    keyed.put_many([{"jid": f"n{n}", "depends": ["root"]} for n in range(number)])
+    [job] = keyed.take(queue="side")
+    end = settlement("root", job["token"], "complete")
+    rest = keyed.settle([end], 1, ["side"], wait=60).rest
+    assert (float(rest[0]) < 1) == is_soon
+
+
 def test_one_refused_settlement_does_not_stop_the_others(keyed: Keyed) -> None:
     for number in range(3):
         keyed.put(f"j{number}", number)

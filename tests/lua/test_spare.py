@@ -97,6 +97,15 @@ def test_one_that_others_stand_behind_is_put(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
+def test_what_a_spare_one_takes_the_place_of_is_put_for_its_own_sake(
+    keyed: Keyed,
+) -> None:
+    heir = spare("b", unique="k", conflict="replace", data="[2]")
+    assert keyed.put_many([plain("a", unique="k"), heir]) == []
+    assert keyed.instead == {"b": "a"}
+    assert keyed.job("a")["data"] == "[2]"
+
+
 def test_a_key_of_a_holder_that_is_gone_is_satisfied(keyed: Keyed) -> None:
     keyed.put("old", unique="k", unique_until=100)
     keyed.call("cancel", "old", now=0)
