@@ -347,6 +347,12 @@ def test_a_job_waits_for_one_of_another_namespace(keyed: Keyed, mail: Keyed) -> 
     sound(keyed, mail, now=7)
 
 
+def test_nobody_follows_a_stand_in_as_if_it_were_tracked(keyed: Keyed) -> None:
+    with keyed.core.listening() as heard:
+        put_after(keyed, "a", "real", 2)
+    assert [channel for channel, text in heard if text == "real"] == []
+
+
 def test_the_real_job_may_have_ended_before(keyed: Keyed, mail: Keyed) -> None:
     mail.put("real", 1, queue="letters")
     end(mail, "complete", "result", '"x"')
@@ -651,6 +657,25 @@ def test_a_read_takes_a_hundred_entries_or_half_a_mebibyte(keyed: Keyed) -> None
     last = keyed.call("crossing.read", TARGET, now=0)[-1][0]
     assert keyed.call("crossing.delivered", TARGET, int(last) + 101, now=0) == 100
     assert keyed.call("crossing.waiting", now=0)[1][0][:2] == [TARGET, 101]
+
+
+@pytest.mark.parametrize(("less", "read"), [(0, 4), (1, 5)])
+def test_a_read_ends_with_the_entry_that_makes_half_a_mebibyte_full(
+    keyed: Keyed, less: int, read: int
+) -> None:
+    size = 128 * 1024 - less
+    head = b"\x93\xa11\xa1x\xdb"  # a list of "1", "x" and a text of so many bytes
+    text = b"a" * (size - len(head) - 4)
+    entry = head + len(text).to_bytes(4, "big") + text
+    keyed.server.rpush(f"ql:crossing:{TARGET}", *[entry] * 5)
+    assert len(entries(keyed)) == read
+
+
+def test_the_audit_lets_a_note_live_to_its_last_moment(keyed: Keyed) -> None:
+    keyed.put("a")
+    send(keyed, "a")
+    keyed.server.pexpire("ql:moved:a", 490)
+    sound(keyed)
 
 
 def test_a_job_that_never_had_a_failure_has_none_there(
