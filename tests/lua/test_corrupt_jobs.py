@@ -739,6 +739,17 @@ def test_of_what_cannot_be_read_60_bytes_are_shown(
     assert failure["message"] == f"Its field state cannot be read: {shown}"
 
 
+def test_one_whose_time_cannot_be_read_fails_instead_of_being_free(
+    keyed: Keyed,
+) -> None:
+    keyed.put("first")
+    keyed.put("second", depends=["first"], delay=50)
+    keyed.server.hset("ql:j:second", "scheduled", "soon")
+    keyed.settle([settlement("first", keyed.token("first"), "complete")])
+    words = "Its field scheduled cannot be read: soon"
+    assert keyed.job("second")["failure"]["message"] == words
+
+
 def test_a_scheduled_job_without_a_state_fails_when_it_is_due(keyed: Keyed) -> None:
     keyed.put("jid", 1000, delay=5)
     keyed.server.hdel("ql:j:jid", "state")
