@@ -245,3 +245,12 @@ def test_what_is_kept_without_an_end_is_named(keyed: Keyed) -> None:
     keyed.server.zadd("ql:results", {"result:ghost": 5})
     told = "result:ghost is kept without a time to end"
     assert told in keyed.violations()
+
+
+def test_a_thousand_lines_of_a_history_are_read(keyed: Keyed) -> None:
+    keyed.put("jid")
+    name = "ql:j:jid-history"
+    keyed.server.rpush(name, *['[1,"word"]'] * 1000, "[", "[")
+    assert keyed.violations() == []
+    keyed.server.lset(name, 999, "[")
+    assert keyed.violations() == ["job jid: line 1000 of its history cannot be read: ["]

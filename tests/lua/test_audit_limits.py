@@ -121,6 +121,16 @@ def test_damage_to_limits_is_seen(scene: Keyed, name: str) -> None:
         assert violations(snapshot(scene.server)) != []
 
 
+@pytest.mark.parametrize("name", sorted(ONLY_THE_AUDIT))
+def test_what_is_looked_at_now_may_still_be_held_back(scene: Keyed, name: str) -> None:
+    damage, words = DAMAGES[name]
+    damage(scene.server)
+    for openings in ("ql:q:queue-openings", "ql:q:turns-openings"):
+        limits = scene.server.zrange(openings, 0, -1)
+        scene.server.zadd(openings, dict.fromkeys(limits, NOW))
+    assert words not in "; ".join(scene.violations(NOW))
+
+
 def test_a_limit_that_is_lowered_while_jobs_run_is_sound(scene: Keyed) -> None:
     """What runs is more than allowed then: it may only become less."""
     for value in (1, 0, 1):
