@@ -47,7 +47,7 @@ class TestWorkingDirectory:
 
 
 EXECUTED = """
-import json, os, signal, sys
+import json, logging.handlers, os, signal, sys
 if "GENERATION" not in os.environ:
     os.environ["GENERATION"] = "2"
     os.environ["BEFORE"] = str(os.getpid())
@@ -56,7 +56,10 @@ if "GENERATION" not in os.environ:
     os.environ["LEFT_OPEN"] = str(inheritable)
     from django_qless.worker.restart import Program
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    print("flushed", end=" ")
+    handler = logging.handlers.MemoryHandler(100, target=logging.StreamHandler())
+    logging.getLogger("held").addHandler(handler)
+    logging.getLogger("held").warning("logged")
+    print("flushed")
     program = Program()
     os.chdir("/")
     program.execute()
@@ -77,7 +80,11 @@ def test_a_new_execution_keeps_the_process_and_nothing_else(tmp_path):
     done = subprocess.run(
         [sys.executable, str(program), "a b", "--c"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONUNBUFFERED": "",
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -91,8 +98,8 @@ def test_a_new_execution_keeps_the_process_and_nothing_else(tmp_path):
         "SIGUSR1",
         "SIGUSR2",
     ]
-    flushed, _, told = done.stdout.partition(" ")
-    assert flushed == "flushed"
+    flushed, told = done.stdout.splitlines()
+    assert (flushed, done.stderr) == ("flushed", "logged\n")
     folder = str(tmp_path.resolve())
     assert json.loads(told) == [True, ["a b", "--c"], folder, False, held_back]
 
