@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -20,10 +21,12 @@ from django_qless.worker.detached import job, lifetime, settlements
 from django_qless.worker.detached.directory import runs_directory, state_directory
 from django_qless.worker.detached.parent import read_all
 from django_qless.worker.detached.records import RESERVED_BYTES, Run, Runs
-from django_qless.worker.detached.starter import fence
+from django_qless.worker.detached.starter import fence, launch
 from django_qless.worker.pools.orphan_recovery import OrphanRecovery
 from django_qless.worker.pools.shared_state import SharedState
+from django_qless.worker.process_info import boottime
 from django_qless.worker.status_report import title
+from tests.real_servers import poll
 
 JOB = ["jid", "q", "k", "{}", "7", 3, 3, 0, "[]", "", 60.0]
 
@@ -319,3 +322,18 @@ def test_a_project_that_cannot_be_loaded_is_a_crash(
     assert "No module named 'nosuch_project'" in settlement.args[2]
     # What it writes is the job's output.
     assert "ModuleNotFoundError" in capfd.readouterr().err
+
+
+def test_signals_that_its_starter_holds_back_reach_a_run(runs: Runs) -> None:
+    entry = ["builtins.exec", "import signal; raise OSError(signal.pthread_sigmask(0, ()))"]
+    where = {"path": sys.path, "directory": "", "entry": entry}
+    until = boottime() + 600
+    run, alive = runs.add(order(worker="w", alias="default", **where), until)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
+    try:
+        launch(run, alive)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(alive)
+    poll(lambda: run.outcome, what="it ends")
+    assert "OSError: set()" in run.output

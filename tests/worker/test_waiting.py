@@ -46,6 +46,11 @@ def channel(server: Server) -> BlockingChannel:
 
 
 class TestBlockingChannel:
+    def test_it_notes_when_the_server_answered(self, channel: BlockingChannel) -> None:
+        floats, before = channel.shared.floats, time.monotonic()
+        channel.reserve(1)
+        assert before <= floats[shared_state.LAST_ANSWER] <= time.monotonic()
+
     def test_a_wait_brings_the_job(self, channel: BlockingChannel, put: Put) -> None:
         known = channel.reserve(1)
         assert known is not None
