@@ -303,6 +303,28 @@ def test_it_is_handed_back_where_it_would_end_with_the_worker(
     assert "returned" in [each["what"] for each in job.history]
 
 
+def test_a_worker_without_a_run_ends_at_once(
+    start: Start, put: Put, job_when: JobWhen
+) -> None:
+    worker = start(keep_detached=False, shutdown_timeout=600)
+    job_when(put("give", 1), "complete")
+    worker.signal("TERM")
+    assert worker.wait() == 0
+
+
+def test_a_restart_in_place_is_no_end_of_the_worker(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
+) -> None:
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start(keep_detached=False, shutdown_timeout=0.2)
+    running(ledger, "long")
+    worker.signal("HUP")
+    worker.wait_for_log("detached run watched", times=2)
+    gate.open()
+    job = job_when(jid, "complete")
+    assert [each["what"] for each in job.history] == ["put", "popped", "done"]
+
+
 def test_a_burst_waits_for_it_and_then_goes_on(
     start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
 ) -> None:

@@ -270,9 +270,8 @@ class Supervisor:
     @property
     def must_stop_detached(self) -> bool:
         """True if there are runs that would not outlive the end of this worker."""
-        if not len(self.detached) or self.shutdown.reexec:
-            return False
-        return bool(self.worker.detached_end)
+        ends = self.worker.detached_end and not self.shutdown.reexec
+        return bool(ends and len(self.detached))
 
     def leave_detached(self) -> None:
         """Renew the locks of detached jobs once more: the next worker has to start first."""
