@@ -21,6 +21,7 @@ from django_qless.worker.pools.buffer import JobBuffer, Outcome
 from django_qless.worker.pools.locks import LockRenewal
 from django_qless.worker.pools.prefork import PREFETCH_FROM, PreforkChild
 from django_qless.worker.pools.shared_state import SharedState
+from django_qless.worker.status_report import title
 from django_qless.worker.worker import Worker
 from tests.core.cutter import Cutter
 from tests.real_servers import poll
@@ -274,6 +275,27 @@ def test_of_many_quick_jobs_the_next_are_on_their_way(
     child.channel.settle()
     counts = client.queue("q").counts()
     assert (counts.running, counts.waiting) == (0, 50 - held)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "before", "is_named"),
+    [(1, None, True), (1, 0.5, True), (1, 0.001, False), (2, 0.5, False)],
+)
+def test_the_list_of_processes_names_a_single_job_that_may_be_slow(
+    child: PreforkChild, put: Put, monkeypatch: pytest.MonkeyPatch,
+    jobs: int, before: float | None, is_named: bool,
+) -> None:  # fmt: skip
+    """As slow as those before it, as far as is known."""
+    shown: list[str] = []
+    monkeypatch.setattr(title, "_set", shown.append)
+    monkeypatch.setattr(title, "_shown", "")
+    monkeypatch.setattr(title, "worker", "w1")
+    jid, *_ = [put("give", 1) for _ in range(jobs)]
+    child.channel.reserve(jobs)
+    child.prefetch.each = before
+    child.run_batch()
+    assert shown == ["qless_worker w1 running" + (f" give {jid}" if is_named else "")]
+    child.channel.settle()
 
 
 @job(entity=True)
