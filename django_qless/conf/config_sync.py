@@ -74,7 +74,7 @@ def sync_config(alias: str = conf.DEFAULT_ALIAS) -> SyncResult:
             done.unset.append(option)
     if after != before:
         # Last, so that a crash before it is made good by the next start.
-        client.config_set(MARKER, json.dumps(after, separators=(",", ":")))
+        client.config_set(MARKER, json.dumps(after))
     return done
 
 

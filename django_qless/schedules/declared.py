@@ -288,7 +288,7 @@ class Mark(NamedTuple):
 
     def text(self) -> str:
         """Return it as JSON."""
-        return json.dumps(self._asdict(), separators=(",", ":"), sort_keys=True)
+        return json.dumps(self._asdict())
 
     def seconds_until_due(self, digest: str, now: float) -> float:
         """Return how long, in seconds, workers about to end may still have this set."""

@@ -195,7 +195,7 @@ class Ending:
 def _with(text: str, name: str) -> str:
     """Return the mark with one more name."""
     names = set(json.loads(text or "[]")) | {name}
-    return json.dumps(sorted(names), separators=(",", ":"))
+    return json.dumps(sorted(names))
 
 
 def chunks_of_keys(

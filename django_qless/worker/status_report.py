@@ -132,6 +132,10 @@ class StatusReport:
     place is shown as "reloading".
     """
 
+    # Set by the first report of a turn.
+    _running: int
+    _reported_at: float
+
     def __init__(self, options: WorkerOptions, shutdown: Shutdown) -> None:
         self.shutdown = shutdown
         self.due = NEVER
@@ -144,9 +148,8 @@ class StatusReport:
         longest = MAX_INTERVAL if is_seen else NEVER
         self._interval = min(longest, self._systemd.watchdog or NEVER)
         self._queues = " ".join(options.queues)
-        # What was reported last, when, and whether READY=1 has been sent.
-        self._state, self._running = "starting", 0
-        self._reported_at = 0.0
+        # What was reported last, and whether READY=1 has been sent.
+        self._state = "starting"
         self._is_ready = False
 
     def begin(self) -> None:
@@ -157,8 +160,7 @@ class StatusReport:
         if self._file:
             self._file.create()
         self._systemd.notify("WATCHDOG=1")
-        self._reported_at = time.monotonic()
-        self.due = self._reported_at + self._interval
+        self.due = time.monotonic() + self._interval
 
     def update(self, now: float, *, good: float, state: str, running: int) -> None:
         """Report a turn of the loop, at the monotonic time `now`. Raises nothing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sysconfig
 
+import pytest
 from django.template.loader import render_to_string
 
 from django_qless.admin.components.traceback import trace
@@ -58,6 +59,31 @@ def test_nothing_is_lost() -> None:
             texts.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
             texts += [f"    {line}" for line in frame.code]
     assert "\n".join(texts) == CHAINED.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "is_own"),
+    [
+        ("/srv/shop/orders/jobs.py", True),
+        ("C:\\shop\\jobs.py", True),
+        (f"{STANDARD}/json/decoder.py", False),
+        ("/venv/lib/python3.12/site-packages/requests/api.py", False),
+        ("/usr/lib/python3/dist-packages/requests/api.py", False),
+        ("C:\\venv\\Lib\\site-packages\\requests\\api.py", False),
+        ("<frozen importlib._bootstrap>", False),
+    ],
+)
+def test_whose_a_call_is(file: str, is_own: bool) -> None:
+    [section] = trace(f'  File "{file}", line 1, in f\n    g()').sections
+    assert section.frames[0].is_own is is_own
+
+
+def test_of_a_thousand_calls_the_last_stay_as_they_are() -> None:
+    calls = [f'  File "/srv/shop/tree.py", line {n}, in walk' for n in range(1000)]
+    found = trace("\n".join([*calls, "RecursionError: too deep"]))
+    assert sum(len(each.frames) for each in found.sections) == 600
+    assert found.sections[-1].lines == [*calls[600:], "RecursionError: too deep"]
+    assert found.headline == "RecursionError: too deep"
 
 
 def test_many_calls_of_ones_own_are_folded() -> None:

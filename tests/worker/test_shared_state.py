@@ -175,6 +175,15 @@ class TestMessage:
             assert message.write([n] * n)
             assert message.read() == [n] * n
 
+    def test_a_message_may_fill_its_page(self) -> None:
+        message = Message(memoryview(bytearray(200)))
+        longest = "x" * (message.capacity - len('""'))
+        assert message.write(longest)
+        assert message.read() == longest
+        assert not message.write(f"{longest}x")
+        # Members of a list take no space but their own and a comma's.
+        assert message.write([7] * (message.capacity // 2 - 1))
+
     def test_a_message_too_long_leaves_the_old_one(self) -> None:
         message = Message(memoryview(bytearray(200)))
         assert message.write("old")

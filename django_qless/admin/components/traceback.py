@@ -12,9 +12,7 @@ _FRAME = re.compile(
     r'^[ |+\-]*  File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+)$'
 )
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "\\site-packages\\", "<frozen ")
-_STANDARD = tuple(
-    path for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path
-)
+_STANDARD = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 MOST_FRAMES = 600
 
 MOST_OWN = 16
