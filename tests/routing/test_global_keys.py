@@ -19,6 +19,7 @@ from django_qless.enqueue import claims
 from django_qless.exceptions import InvalidOption
 from django_qless.operations.audit import audit_namespace
 from django_qless.operations.crossing import carry_all
+from django_qless.signals import job_enqueued
 from django_qless.testing import run_jobs
 from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS, Places
 
@@ -339,3 +340,34 @@ def test_what_is_put_with_others_in_one_call_is_refused(places: Places) -> None:
         flow.add(sync.args(1))
     with pytest.raises((InvalidOption, ImproperlyConfigured), match="on_commit=True"):
         sync.using(on_commit="outbox").delay(1)
+
+
+@job
+def gather() -> str:
+    return "goods"
+
+
+@job(unique=lambda number: f"{number}", unique_scope="global", after="gather")
+def publish(number: int) -> int:
+    return number
+
+
+def test_what_a_job_comes_after_is_enqueued_only_with_it(places: Places) -> None:
+    heard: list[str] = []
+
+    def hear(handle: Any, **more: Any) -> None:
+        heard.append(handle.name.rpartition(".")[2])
+
+    job_enqueued.connect(hear)
+    try:
+        jobs = publish.enqueue_many([publish.args(n) for n in (1, 1, 2)])
+        again = publish.delay(1)
+    finally:
+        job_enqueued.disconnect(hear)
+    assert [each.created for each in (*jobs, again)] == [True, False, True, False]
+    assert heard == ["gather", "publish", "publish"]
+    counts = places[DEFAULT].queue_counts("default")
+    assert (counts.waiting, counts.depends) == (1, 2)
+    run_jobs()
+    assert [each.result() for each in jobs] == [1, 1, 2]
+    sound(places)
