@@ -139,7 +139,7 @@ def _fitting(text: str, most: int) -> int:
     """Return how many characters fit; quotes take six bytes each."""
     size = min(len(text), most)
     while size and (taken := _bytes(text[:size])) > most:
-        size = min(size - 1, size * most // taken)
+        size = size * most // taken
     return size
 
 

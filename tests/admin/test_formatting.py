@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
+from django.utils import timezone as zones
 from django.utils import translation
 
 from django_qless.admin import formatting
@@ -22,6 +25,35 @@ from django_qless.admin import formatting
 )
 def test_a_span(seconds: float | None, text: str) -> None:
     assert formatting.span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (9, "9 s"), (10, "10 s"), (72, "1 min 12 s")]
+)
+def test_a_span_of_whole_seconds(seconds: float, text: str) -> None:
+    assert formatting.whole_span(seconds) == text
+
+
+@pytest.mark.parametrize("seconds", [None, 0, 1e12, 1e17, 1e300, float("nan")])
+def test_no_moment(seconds: float | None) -> None:
+    """Also if a field on the server has nonsense."""
+    assert formatting.moment(seconds) is None
+
+
+def test_a_moment_is_shown_in_the_time_zone_of_the_user() -> None:
+    zone = timezone(timedelta(hours=5, minutes=30))
+    with zones.override(zone):
+        found = formatting.moment(86400)
+    assert found == datetime(1970, 1, 2, tzinfo=timezone.utc)
+    assert found.tzinfo is zone
+
+
+def test_a_number_is_written_as_in_the_language_of_the_user() -> None:
+    assert [formatting.number(each) for each in (None, "", 0)] == ["", "", "0"]
+    with translation.override("en"):
+        assert formatting.number(1234567) == "1,234,567"
+    with translation.override("de"):
+        assert formatting.number(1234567.5) == "1.234.567,5"
 
 
 def test_an_end_of_a_paragraph_ends_no_isolation() -> None:

@@ -325,7 +325,10 @@ def test_a_project_that_cannot_be_loaded_is_a_crash(
 
 
 def test_signals_that_its_starter_holds_back_reach_a_run(runs: Runs) -> None:
-    entry = ["builtins.exec", "import signal; raise OSError(signal.pthread_sigmask(0, ()))"]
+    entry = [
+        "builtins.exec",
+        "import signal; raise OSError(signal.pthread_sigmask(0, ()))",
+    ]
     where = {"path": sys.path, "directory": "", "entry": entry}
     until = boottime() + 600
     run, alive = runs.add(order(worker="w", alias="default", **where), until)

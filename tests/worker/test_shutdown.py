@@ -94,6 +94,21 @@ class TestShutdown:
         shutdown.request_stop()
         assert shutdown.stage is Stage.STOPPING
 
+    def test_who_wants_an_end_after_a_long_reload_gets_it_at_once(self) -> None:
+        shutdown = Shutdown(timeout=30, reload_timeout=0)
+        shutdown.reload()
+        shutdown.advance()
+        assert shutdown.stage is Stage.INTERRUPTING
+        shutdown.request_stop()
+        assert (shutdown.stage, shutdown.reexec) == (Stage.STOPPING, False)
+        assert shutdown.deadline is None
+
+    def test_the_echo_of_a_request_is_none(self) -> None:
+        shutdown = Shutdown(timeout=30, echo=3600)
+        shutdown.request_stop()
+        shutdown.request_stop()
+        assert shutdown.stage is Stage.DRAINING
+
     def test_its_state_in_a_word(self) -> None:
         shutdown = Shutdown(timeout=0.5)
         words = [shutdown.state]
@@ -119,3 +134,19 @@ def test_a_resumption_that_overtakes_its_pause_still_comes_after_it() -> None:
     assert signals.received() == [signal.SIGTSTP, signal.SIGTERM, signal.SIGCONT]
     assert signals.received() == []
     signals.close()
+
+
+def test_at_the_end_all_is_as_before() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    outer = signal.set_wakeup_fd(writer)
+    handlers = {each: signal.getsignal(each) for each in Signals.WATCHED}
+    try:
+        with Signals():
+            assert signal.getsignal(signal.SIGTERM) is not handlers[signal.SIGTERM]
+        assert signal.set_wakeup_fd(outer) == writer
+    finally:
+        signal.set_wakeup_fd(outer)
+        os.close(reader)
+        os.close(writer)
+    assert {each: signal.getsignal(each) for each in handlers} == handlers

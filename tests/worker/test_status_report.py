@@ -226,7 +226,8 @@ class TestHealthFile:
         return report
 
     def test_it_says_how_the_worker_is(self, report, path):
-        assert json.loads(path.read_text())["state"] == "starting"
+        told = json.loads(path.read_text())
+        assert (told["state"], told["good"]) == ("starting", None)
         turn(report, 100.0, good=99.5, running=3)
         told = json.loads(path.read_text())
         assert (told["name"], told["pid"], told["state"], told["running"]) == (
