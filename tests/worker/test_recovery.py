@@ -12,7 +12,11 @@ import pytest
 
 from django_qless.core.commands.entities import Payload
 from django_qless.worker.process_info import start_time, this_process
-from django_qless.worker.recovery import refuse_duplicate, resume_jobs
+from django_qless.worker.recovery import (
+    refuse_duplicate,
+    resume_jobs,
+    runs_elsewhere,
+)
 from django_qless.worker.server_checks import CannotStart
 from tests.real_servers import poll
 
@@ -169,3 +173,14 @@ class TestDuplicates:
         assert shown.info is not None
         assert shown.info["host"] == socket.gethostname()
         assert shown.info["born"] == start_time(worker.pid)
+
+
+def test_a_process_counts_as_the_worker_unless_it_began_at_another_time() -> None:
+    """Not every system tells when a process began."""
+    pid = os.getppid()
+    born = start_time(pid)
+    assert born
+    assert runs_elsewhere({"pid": pid, "born": born})
+    assert not runs_elsewhere({"pid": pid, "born": f"{born}0"})
+    assert runs_elsewhere({"pid": pid, "born": ""})
+    assert runs_elsewhere({"pid": pid})
