@@ -5666,7 +5666,6 @@ function StandIns.send(jid, text)
   local record, bound = modules.Job.read(jid), cjson.decode(text)
   local needs, results = results_of(jid)
   local batch = modules.Moving.batch(bound.namespace, record.queue, '0')
-  batch.checked = false
   modules.Moving.add(batch, jid, record, { home = bound.home, needs = needs, results = results })
   call('HSET', key.job(jid), 'elsewhere', bound.namespace, 'open', '1')
   call('HDEL', key.job(jid), 'scheduled')
@@ -7908,7 +7907,7 @@ modules.Crossing = Crossing
 -- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
 -- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
 
-local floor, format, max = math.floor, string.format, math.max
+local format, max = string.format, math.max
 
 -- Entries that one call reads, and bytes of them after which it stops.
 local MOST, BYTES = 100, 512 * 1024
@@ -7926,7 +7925,7 @@ end
 -- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
 local function next_sequence()
   local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
-  local text = format('%.0f', max(last + 1, floor(scope.now * 1e6)))
+  local text = format('%.0f', max(last + 1, scope.now * 1e6))
   call('HSET', key.meta(), 'crossed', text)
   return text
 end
@@ -9043,7 +9042,7 @@ local function add_unique(add, field, target)
     local text, where = modules.Unique.parts(field)
     add('unique', text)
     add('conflict', 'take')
-    add('unique_until', string.lower(string.sub(field, 1, 1)) == 's' and 'start' or 'end')
+    add('unique_until', string.find(field, '^[sS]') and 'start' or 'end')
     add('claim', where and 'moved ' .. where .. '\n' .. target)
   end
 end
@@ -9142,16 +9141,15 @@ local function put_of(jid, record, batch)
   return put
 end
 
--- The same, if it will not be refused there; raises what would be said.
+-- Raises what would be said there, if it would be refused.
 local function check(jid, record, batch)
   local put = put_of(jid, record, batch)
   modules.PutOptions.parse('send.each', put, 1, 7, #put)
-  return put
 end
 
 -- Adds to the batch for the entry what makes a job: the put there, and what is said beyond that.
 function Moving.add(batch, jid, record, more)
-  local put = batch.checked and check(jid, record, batch) or put_of(jid, record, batch)
+  local put = put_of(jid, record, batch)
   put[1], put[2] = jid, batch.queue
   batch.more[#batch.more + 1] = cjson.encode(more)
   batch.bytes = batch.bytes + #batch.more[#batch.more]
@@ -9174,7 +9172,9 @@ end
 
 -- Takes a job out, for the batch.
 function Moving.send_one(jid, batch)
-  send(jid, leaving(jid), batch)
+  local record = leaving(jid)
+  check(jid, record, batch)
+  send(jid, record, batch)
 end
 
 -- A job whose run ends well is to go on there, with all of its retries, as it would here. -> its record; or nil, and why
@@ -9198,15 +9198,13 @@ end
 
 -- Its run has ended, and no worker holds it: takes it out.
 function Moving.go_on(jid, record, batch)
-  batch.checked = false -- It is, by after_run.
   send(jid, record, batch)
   Moving.close(batch)
 end
 
 -- With a delay of '' the jobs stay what they are: see Rerouted.
 function Moving.batch(target, queue, delay)
-  local batch =
-    { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
+  local batch = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
   if delay == '' then
     batch.as_it_is, batch.delay = true, '0'
   end
@@ -15850,8 +15848,16 @@ modules.Rerouted = Rerouted
 -- Where another namespace says when its jobs are ahead of others of the same key, those that were put here come first.
 local AHEAD = 1e9
 
-local function score_of(jid, queue)
-  return call('ZSCORE', key.place(queue, 'work'), jid) or call('ZSCORE', key.place(queue, 'aside'), jid)
+-- Tenants take turns: a job whose tenant's turn has come stands in the work as if it had become ready just then. Among
+-- the jobs of its tenant its place is by when that really was.
+local function score_of(jid, record)
+  if record.fair_by and record.state == 'waiting' then
+    local priority, time =
+      modules.Record.read('priority', record.priority, 0), modules.Record.read('time', record.time, scope.now)
+    return string.format('%.17g', modules.Places.score(priority, time))
+  end
+  local place = key.place
+  return call('ZSCORE', place(record.queue, 'work'), jid) or call('ZSCORE', place(record.queue, 'aside'), jid)
 end
 
 -- Adds to what goes with a job (`more`) what says where it stands.
@@ -15861,7 +15867,7 @@ function Rerouted.add(more, jid, record, target)
     more.remaining = modules.Record.read('remaining', record.remaining)
     return
   end
-  more.score, more.time = score_of(jid, record.queue) or nil, modules.Record.text('time', record.time)
+  more.score, more.time = score_of(jid, record) or nil, modules.Record.text('time', record.time)
   local turn = call('HGET', key.job(jid), 'turn')
   local position = turn and call('ZSCORE', key.limit_order(turn), jid)
   more.position = position and tonumber(position) - AHEAD or nil

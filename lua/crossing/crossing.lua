@@ -2,7 +2,7 @@
 -- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
 -- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
 
-local floor, format, max = math.floor, string.format, math.max
+local format, max = string.format, math.max
 
 -- Entries that one call reads, and bytes of them after which it stops.
 local MOST, BYTES = 100, 512 * 1024
@@ -20,7 +20,7 @@ end
 -- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
 local function next_sequence()
   local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
-  local text = format('%.0f', max(last + 1, floor(scope.now * 1e6)))
+  local text = format('%.0f', max(last + 1, scope.now * 1e6))
   call('HSET', key.meta(), 'crossed', text)
   return text
 end

@@ -63,7 +63,7 @@ local function add_unique(add, field, target)
     local text, where = Unique.parts(field)
     add('unique', text)
     add('conflict', 'take')
-    add('unique_until', string.lower(string.sub(field, 1, 1)) == 's' and 'start' or 'end')
+    add('unique_until', string.find(field, '^[sS]') and 'start' or 'end')
     add('claim', where and 'moved ' .. where .. '\n' .. target)
   end
 end
@@ -162,16 +162,15 @@ local function put_of(jid, record, batch)
   return put
 end
 
--- The same, if it will not be refused there; raises what would be said.
+-- Raises what would be said there, if it would be refused.
 local function check(jid, record, batch)
   local put = put_of(jid, record, batch)
   PutOptions.parse('send.each', put, 1, 7, #put)
-  return put
 end
 
 -- Adds to the batch for the entry what makes a job: the put there, and what is said beyond that.
 function Moving.add(batch, jid, record, more)
-  local put = batch.checked and check(jid, record, batch) or put_of(jid, record, batch)
+  local put = put_of(jid, record, batch)
   put[1], put[2] = jid, batch.queue
   batch.more[#batch.more + 1] = cjson.encode(more)
   batch.bytes = batch.bytes + #batch.more[#batch.more]
@@ -194,7 +193,9 @@ end
 
 -- Takes a job out, for the batch.
 function Moving.send_one(jid, batch)
-  send(jid, leaving(jid), batch)
+  local record = leaving(jid)
+  check(jid, record, batch)
+  send(jid, record, batch)
 end
 
 -- A job whose run ends well is to go on there, with all of its retries, as it would here. -> its record; or nil, and why
@@ -218,15 +219,13 @@ end
 
 -- Its run has ended, and no worker holds it: takes it out.
 function Moving.go_on(jid, record, batch)
-  batch.checked = false -- It is, by after_run.
   send(jid, record, batch)
   Moving.close(batch)
 end
 
 -- With a delay of '' the jobs stay what they are: see Rerouted.
 function Moving.batch(target, queue, delay)
-  local batch =
-    { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0, checked = true }
+  local batch = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
   if delay == '' then
     batch.as_it_is, batch.delay = true, '0'
   end

@@ -4,8 +4,16 @@
 -- Where another namespace says when its jobs are ahead of others of the same key, those that were put here come first.
 local AHEAD = 1e9
 
-local function score_of(jid, queue)
-  return call('ZSCORE', key.place(queue, 'work'), jid) or call('ZSCORE', key.place(queue, 'aside'), jid)
+-- Tenants take turns: a job whose tenant's turn has come stands in the work as if it had become ready just then. Among
+-- the jobs of its tenant its place is by when that really was.
+local function score_of(jid, record)
+  if record.fair_by and record.state == 'waiting' then
+    local priority, time =
+      Record.read('priority', record.priority, 0), Record.read('time', record.time, scope.now)
+    return string.format('%.17g', Places.score(priority, time))
+  end
+  local place = key.place
+  return call('ZSCORE', place(record.queue, 'work'), jid) or call('ZSCORE', place(record.queue, 'aside'), jid)
 end
 
 -- Adds to what goes with a job (`more`) what says where it stands.
@@ -15,7 +23,7 @@ function Rerouted.add(more, jid, record, target)
     more.remaining = Record.read('remaining', record.remaining)
     return
   end
-  more.score, more.time = score_of(jid, record.queue) or nil, Record.text('time', record.time)
+  more.score, more.time = score_of(jid, record) or nil, Record.text('time', record.time)
   local turn = call('HGET', key.job(jid), 'turn')
   local position = turn and call('ZSCORE', key.limit_order(turn), jid)
   more.position = position and tonumber(position) - AHEAD or nil

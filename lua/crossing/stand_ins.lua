@@ -109,7 +109,6 @@ function StandIns.send(jid, text)
   local record, bound = Job.read(jid), cjson.decode(text)
   local needs, results = results_of(jid)
   local batch = Moving.batch(bound.namespace, record.queue, '0')
-  batch.checked = false
   Moving.add(batch, jid, record, { home = bound.home, needs = needs, results = results })
   call('HSET', key.job(jid), 'elsewhere', bound.namespace, 'open', '1')
   call('HDEL', key.job(jid), 'scheduled')

@@ -109,6 +109,70 @@ def test_a_job_goes_with_all_that_makes_it(keyed: Keyed, mail: Keyed) -> None:
     assert [job["jid"] for job in mail.take(queue="mail", now=6)] == ["a"]
 
 
+def test_what_has_ended_takes_no_deadline_along(keyed: Keyed, mail: Keyed) -> None:
+    for jid in ("complete", "failed"):
+        keyed.put(jid, 1, expires_at=5000)
+    for job in keyed.take(now=2):
+        if job["jid"] == "complete":
+            keyed.call("complete", "complete", job["token"], "queue", "{}", now=3)
+        else:
+            keyed.call("fail", "failed", job["token"], "oops", "it failed", now=3)
+    for jid in ("complete", "failed"):
+        keyed.server.hset(f"ql:j:{jid}", mapping={"deadline": 5000, "crashes": 2})
+    assert send(keyed, "complete", "failed", now=4) == {}
+    deliver(keyed, mail, 5)
+    for jid in ("complete", "failed"):
+        found = mail.server.hmget(f"mail:j:{jid}", "deadline", "crashes", "remaining")
+        assert found == [None, None, "5"]
+
+
+def test_an_old_record_that_has_to_stay_stays_as_it_is(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.put("b", 1, depends='["a"]')
+    old = '[{"put":1.5,"q":"a"}]'
+    keyed.server.hset("ql:j:a", "history", old)
+    assert "has dependents" in send(keyed, "a", now=2)["a"]
+    assert keyed.server.hget("ql:j:a", "history") == old
+
+
+def test_what_is_there_has_no_stand_in_made(keyed: Keyed) -> None:
+    keyed.put("here", 1)
+    put_after(keyed, "first", "there", 2)
+    stand_ins = {"home": "home", "jobs": {"there": ["mail", "other", "other"]}}
+    pairs = {
+        "depends": '["there","here"]',
+        "stand_ins": json.dumps(stand_ins),
+    }
+    keyed.put("second", 3, **pairs)
+    job = keyed.job("there", 4)
+    assert (job["queue"], job["klass"]) == ("letters", "shop.write")
+    assert sorted(job["dependents"]) == ["first", "second"]
+    assert keyed.job("here", 4)["dependents"] == ["second"]
+    assert [args for _, command, args in keyed.call("crossing.read", "mail", now=4)[1:]] == [
+        ["there", "home"]
+    ]  # fmt: skip
+
+
+def test_an_entry_has_a_quarter_of_a_mebibyte_of_histories(keyed: Keyed) -> None:
+    jids = [f"a{n}" for n in range(20)]
+    for jid in jids:
+        keyed.put(jid, 1)
+        for now in (2, 3, 4):
+            keyed.call("log", jid, "x" * 9000, now=now)
+    assert send(keyed, *jids, now=5) == {}
+    assert [int(args[0]) for _, _, args in entries(keyed)] == [10, 10]
+
+
+def test_32_kib_of_its_history_go_with_a_job(keyed: Keyed, mail: Keyed) -> None:
+    keyed.put("a", 1)
+    for now in range(2, 8):
+        keyed.call("log", "a", "x" * 9000, now=now)
+    assert send(keyed, "a", now=9) == {}
+    deliver(keyed, mail, 10)
+    whens = [event["when"] for event in mail.job("a", 11)["history"]]
+    assert whens == [1, 5, 6, 7, 10]
+
+
 def test_jobs_of_a_key_run_in_their_order_there(keyed: Keyed, mail: Keyed) -> None:
     for jid in "abc":
         keyed.put(jid, 1, limit_key="k", ordered=1)

@@ -145,6 +145,15 @@ def test_an_error_of_the_server_stays_what_it_is(keyed: Keyed) -> None:
     assert "WRONGTYPE" in refusal, refusal
 
 
+def test_an_error_of_the_check_for_there_stays_what_it_is(keyed: Keyed) -> None:
+    keyed.put("a", unique="once", claim="1 default/claims\nhome")
+    [job] = keyed.take(now=1)
+    keyed.server.lpush("ql:claim_lost:a", "1")
+    end = settlement("a", job["token"], "move", "mail", 0, "[]", TARGET)
+    refusal = keyed.refusal("settle", "worker", 1, *end, 0, 0, now=2)
+    assert "WRONGTYPE" in refusal, refusal
+
+
 def test_what_the_target_would_refuse_does_not_leave(keyed: Keyed) -> None:
     keyed.put("a")
     [job] = keyed.take(now=1)

@@ -52,6 +52,21 @@ def test_jobs_that_wait_come_before_those_that_were_put_there_later(
     assert taken == ["first", "high", "a", "b", "c", "d", "new"]
 
 
+def test_those_of_a_tenant_keep_their_places_among_them(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    for number, jid in enumerate("abcd"):
+        keyed.put(jid, number, fair_by="t")
+    keyed.put("urgent", 5, fair_by="t", priority=3)
+    mail.put("new", 10, fair_by="t")
+    mail.put("newer", 10.5, fair_by="t")
+    send(keyed, "a", "b", "c", "d", "urgent", now=11)
+    deliver(keyed, mail, 12)
+    order = [mail.take(1, now=now)[0]["jid"] for now in range(13, 20)]
+    assert order == ["new", "urgent", "a", "b", "c", "d", "newer"]
+    sound(keyed, mail, now=20)
+
+
 def test_lag_is_counted_from_when_they_became_ready(keyed: Keyed, mail: Keyed) -> None:
     keyed.put("a", 5)
     send(keyed, "a", now=20)

@@ -39,6 +39,14 @@ def test_what_was_moved_here_and_is_gone_is_not_looked_for_for_ever(
     assert [job["jid"] for job in keyed.take(now=7)] == ["a"]
 
 
+def test_of_what_has_no_result_no_time_is_told(mail: Keyed) -> None:
+    mail.put("real", 1)
+    mail.call("watch", "real", "home", now=2)
+    complete(mail, 3)
+    _, [_, command, args] = mail.call("crossing.read", "home", now=4)
+    assert (command, args) == ("ended", ["real", "complete", "", "1"])
+
+
 def test_what_is_on_its_way_here_is_awaited(keyed: Keyed, mail: Keyed) -> None:
     mail.put("real", 1)
     mail.call("send.each", "home", "queue", 0, "real", now=2)

@@ -399,4 +399,16 @@ EQUIVALENTS: list[Equivalent] = [
         "self._last = 1",
         "The clock has been beyond both for long.",
     ),
+    Equivalent(
+        "lua/crossing/crossing.lua",
+        "call('RPUSH', key.crossing_wake(), '1')",
+        "call('LPUSH', key.crossing_wake(), '1')",
+        "The list is empty then.",
+    ),
+    Equivalent(
+        "lua/crossing/crossing.lua",
+        "call('HSET', key.meta(), 'namespace', string.sub(id, 1, 20))",
+        "call('HSET', key.meta(), 'namespace', string.sub(id, 0, 20))",
+        "Texts have nothing before their first byte.",
+    ),
 ]
