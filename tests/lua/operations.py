@@ -533,7 +533,7 @@ WEIGHTS = {
     "workflow_put": 2, "workflow_staged": 4, "workflow": 5,
 }  # fmt: skip
 
-#: The same with entities and deliveries. (Recorded runs are made without them.)
+#: The same with entities and deliveries. (Recorded runs have themes for these: see newer_inquiries.)
 WITH_ENTITIES = {**WEIGHTS, "entity": 25, "deliver": 10}
 
 Draw = Callable[[list[str]], Operation]
