@@ -118,9 +118,7 @@ function JobEnd.goes_on(job, state, moved)
   if workflow then
     Workflow.moved(workflow, 'running', state)
   end
-  if holds or turn then
-    Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
-  end
+  Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
   end

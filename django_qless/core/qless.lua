@@ -5739,7 +5739,7 @@ function ENDS.failed(jid, record, group, message)
     leave(jid, record)
     modules.History.failed(jid, group, nil, message)
     modules.Outcome.write_failed(
-      { jid = jid, queue = record.queue, rare = '1', state = counted },
+      { jid = jid, queue = record.queue, rare = true, state = counted },
       group,
       message,
       floor(scope.now)
@@ -6143,9 +6143,7 @@ function JobEnd.goes_on(job, state, moved)
   if workflow then
     modules.Workflow.moved(workflow, 'running', state)
   end
-  if holds or turn then
-    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
-  end
+  modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
   end

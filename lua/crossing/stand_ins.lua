@@ -182,7 +182,7 @@ function ENDS.failed(jid, record, group, message)
     leave(jid, record)
     History.failed(jid, group, nil, message)
     Outcome.write_failed(
-      { jid = jid, queue = record.queue, rare = '1', state = counted },
+      { jid = jid, queue = record.queue, rare = true, state = counted },
       group,
       message,
       floor(scope.now)
