@@ -38,6 +38,11 @@ function SortedSet.add(name, score, members)
   in_pieces('ZADD', name, values)
 end
 
+-- The first members of a set, as many as one call may name; or with their scores.
+function SortedSet.head(name, ...)
+  return call('ZRANGE', name, 0, Arguments.most - 1, ...)
+end
+
 -- The member with the lowest score, and the score; nil if there is none.
 function SortedSet.first(name)
   local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')

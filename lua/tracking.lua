@@ -21,7 +21,7 @@ end
 function Tracking.track(args, i)
   if args[i] == nil then
     local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, Arguments.most - 1)) do
+    for _, jid in ipairs(SortedSet.head(key.tracked())) do
       local shown = Job.show(jid)
       if shown then
         jobs[#jobs + 1] = shown

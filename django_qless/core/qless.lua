@@ -1108,6 +1108,78 @@ function Places.register(queue)
   end
 end
 end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {
+remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
+}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+-- The first members of a set, as many as one call may name; or with their scores.
+function SortedSet.head(name, ...)
+  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
+end
+
+-- The member with the lowest score, and the score; nil if there is none.
+function SortedSet.first(name)
+  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+-- The member with the highest score, and the score; nil if there is none.
+function SortedSet.last(name)
+  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
 elseif module_name == 'Config' then
 return function()
 local Config = {
@@ -2325,73 +2397,6 @@ function Dependencies.carry_on()
   end)
 end
 end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {
-remove = 0, add = 0, first = 0, last = 0, add_to_set = 0, append = 0
-}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
--- The member with the lowest score, and the score; nil if there is none.
-function SortedSet.first(name)
-  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
--- The member with the highest score, and the score; nil if there is none.
-function SortedSet.last(name)
-  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
-end
-end
 elseif module_name == 'Wake' then
 return function()
 local Wake = {
@@ -3015,7 +3020,7 @@ end
 function Tracking.track(args, i)
   if args[i] == nil then
     local jobs, expired = {}, {}
-    for _, jid in ipairs(call('ZRANGE', key.tracked(), 0, modules.Arguments.most - 1)) do
+    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
       local shown = modules.Job.show(jid)
       if shown then
         jobs[#jobs + 1] = shown
@@ -11935,7 +11940,7 @@ end
 -- known either.)
 local function check_holders(report, name)
   local count, allowed = modules.Holders.count(name), 0
-  for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, modules.Arguments.most - 1)) do
+  for _, jid in ipairs(modules.SortedSet.head(key.limit_holders(name))) do
     local state, text = modules.Hash.values(key.job(jid), 'state', 'holds')
     local holds = modules.Record.read('holds', text, {})
     if state ~= 'running' or not holds[name] then
@@ -11959,7 +11964,7 @@ local function check_rate(last)
 end
 
 local function check_order(report, name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_order(name), 0, modules.Arguments.most - 1)) do
+  for _, jid in ipairs(modules.SortedSet.head(key.limit_order(name))) do
     if call('HGET', key.job(jid), 'turn') ~= name then
       complain(report, 'job %s has a position in %s, and does not know it', jid, name)
     end
@@ -11967,7 +11972,7 @@ local function check_order(report, name)
 end
 
 local function check_called(report, name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, modules.Arguments.most - 1)) do
+  for _, jid in ipairs(modules.SortedSet.head(key.limit_called(name))) do
     local called = call('HGET', key.job(jid), 'called')
     if not string.find(called or '', cjson.encode(name), 1, true) then
       complain(report, 'job %s was called by %s, and does not know it', jid, name)
@@ -14331,7 +14336,7 @@ end
 
 -- What was spawned and is not complete knows its spawner, and is known to have failed or not.
 function AuditLinks.check_spawned(report, spawner)
-  local list = call('ZRANGE', key.spawned(spawner), 0, modules.Arguments.most - 1, 'WITHSCORES')
+  local list = modules.SortedSet.head(key.spawned(spawner), 'WITHSCORES')
   for n = 1, #list, 2 do
     local jid, failed = list[n], list[n + 1] == '1'
     local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
@@ -15482,10 +15487,10 @@ local QUEUES = 200 -- of which one call says how many they have
 -- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
 -- of either as one call may look at.
 local function each_elsewhere(visit)
-  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, modules.Arguments.most - 1)) do
+  for _, id in ipairs(modules.SortedSet.head(key.schedules())) do
     visit(id, call('HGET', key.schedule(id), 'queue'))
   end
-  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, modules.Arguments.most - 1)) do
+  for _, id in ipairs(modules.SortedSet.head(key.paused_schedules())) do
     visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
   end
 end
@@ -16986,7 +16991,7 @@ local function check_place_key(report, name)
   end
   local special = { recur = member_of_recur, aside = member_of_aside, openings = member_of_openings }
   local check = special[place] or member_of_place(place)
-  for _, jid in ipairs(call('ZRANGE', key.place(queue, place), 0, modules.Arguments.most - 1)) do
+  for _, jid in ipairs(modules.SortedSet.head(key.place(queue, place))) do
     check(report, jid, queue)
   end
 end
@@ -16994,7 +16999,7 @@ end
 local function check_held_key(report, name)
   local worker = match(name, '^(.*):jobs$')
   if worker and not call('ZSCORE', key.workers(), worker) then
-    for _, jid in ipairs(call('ZRANGE', key.held(worker), 0, modules.Arguments.most - 1)) do
+    for _, jid in ipairs(modules.SortedSet.head(key.held(worker))) do
       member_of_worker(report, jid, worker)
     end
   end

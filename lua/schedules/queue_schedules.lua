@@ -6,10 +6,10 @@ local QUEUES = 200 -- of which one call says how many they have
 -- Shows the cron schedules by their next tick, then the paused ones, with the queue of each: as many
 -- of either as one call may look at.
 local function each_elsewhere(visit)
-  for _, id in ipairs(call('ZRANGE', key.schedules(), 0, Arguments.most - 1)) do
+  for _, id in ipairs(SortedSet.head(key.schedules())) do
     visit(id, call('HGET', key.schedule(id), 'queue'))
   end
-  for _, id in ipairs(call('ZRANGE', key.paused_schedules(), 0, Arguments.most - 1)) do
+  for _, id in ipairs(SortedSet.head(key.paused_schedules())) do
     visit(id, call('HGET', key.schedule(id), 'queue') or call('HGET', key.template(id), 'queue'))
   end
 end

@@ -277,7 +277,7 @@ local function check_place_key(report, name)
   end
   local special = { recur = member_of_recur, aside = member_of_aside, openings = member_of_openings }
   local check = special[place] or member_of_place(place)
-  for _, jid in ipairs(call('ZRANGE', key.place(queue, place), 0, Arguments.most - 1)) do
+  for _, jid in ipairs(SortedSet.head(key.place(queue, place))) do
     check(report, jid, queue)
   end
 end
@@ -285,7 +285,7 @@ end
 local function check_held_key(report, name)
   local worker = match(name, '^(.*):jobs$')
   if worker and not call('ZSCORE', key.workers(), worker) then
-    for _, jid in ipairs(call('ZRANGE', key.held(worker), 0, Arguments.most - 1)) do
+    for _, jid in ipairs(SortedSet.head(key.held(worker))) do
       member_of_worker(report, jid, worker)
     end
   end

@@ -79,7 +79,7 @@ end
 -- known either.)
 local function check_holders(report, name)
   local count, allowed = Holders.count(name), 0
-  for _, jid in ipairs(call('ZRANGE', key.limit_holders(name), 0, Arguments.most - 1)) do
+  for _, jid in ipairs(SortedSet.head(key.limit_holders(name))) do
     local state, text = Hash.values(key.job(jid), 'state', 'holds')
     local holds = Record.read('holds', text, {})
     if state ~= 'running' or not holds[name] then
@@ -103,7 +103,7 @@ local function check_rate(last)
 end
 
 local function check_order(report, name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_order(name), 0, Arguments.most - 1)) do
+  for _, jid in ipairs(SortedSet.head(key.limit_order(name))) do
     if call('HGET', key.job(jid), 'turn') ~= name then
       complain(report, 'job %s has a position in %s, and does not know it', jid, name)
     end
@@ -111,7 +111,7 @@ local function check_order(report, name)
 end
 
 local function check_called(report, name)
-  for _, jid in ipairs(call('ZRANGE', key.limit_called(name), 0, Arguments.most - 1)) do
+  for _, jid in ipairs(SortedSet.head(key.limit_called(name))) do
     local called = call('HGET', key.job(jid), 'called')
     if not string.find(called or '', cjson.encode(name), 1, true) then
       complain(report, 'job %s was called by %s, and does not know it', jid, name)

@@ -18,7 +18,7 @@ end
 
 -- What was spawned and is not complete knows its spawner, and is known to have failed or not.
 function AuditLinks.check_spawned(report, spawner)
-  local list = call('ZRANGE', key.spawned(spawner), 0, Arguments.most - 1, 'WITHSCORES')
+  local list = SortedSet.head(key.spawned(spawner), 'WITHSCORES')
   for n = 1, #list, 2 do
     local jid, failed = list[n], list[n + 1] == '1'
     local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
