@@ -103,6 +103,14 @@ def test_empty_queues_cost_nothing(keyed: Keyed, asked: str) -> None:
     assert cost(keyed, *queues) <= few + (0 if asked == "glob" else 8)
 
 
+def test_a_few_queues_are_served_without_a_look_at_each(keyed: Keyed) -> None:
+    names = [*(f"a{n}" for n in range(7)), "z"]
+    for name in names:
+        keyed.put(f"later-{name}", queue=name, delay=1000)
+    settle(keyed, ("*",), now=2)
+    assert cost(keyed, "*") < cost(keyed, *names)
+
+
 def test_names_behind_the_beginning_asked_for_cost_nothing(keyed: Keyed) -> None:
     keyed.put("known", queue="z")
     settle(keyed, ("z",))

@@ -278,6 +278,26 @@ def test_a_pop_leaves_the_wake_ups_for_what_falls_due(keyed: Keyed) -> None:
     assert is_woken(keyed, names)
 
 
+@pytest.mark.parametrize(("now", "left"), [(59.9, 0), (60, 1)])
+def test_a_pop_leaves_one_wake_up_for_the_limits_that_it_has_not_looked_at(
+    keyed: Keyed, now: float, left: int
+) -> None:
+    """It looks at fifty of those that are due, and another worker at the others."""
+    keyed.call("config.set", "heartbeat", 1000, now=0)
+    for jid in ("first", "second"):
+        items = [
+            {"jid": f"{jid}-{n}", "ordered": 1, "limit_key": f"k{n}"} for n in range(51)
+        ]
+        keyed.put_many(items)
+    assert len(keyed.take(100)) == 51
+    for number in range(3):
+        wait(keyed, f"w{number}", now=59, seconds=5)
+    keyed.put_many([{"jid": f"j{n}"} for n in range(3)], 59.5)
+    assert all_tokens(keyed) == 3
+    assert len(keyed.take(3, worker="quick", now=now)) == 3
+    assert all_tokens(keyed) == left
+
+
 def test_a_short_lock_is_known_to_who_slept_before(keyed: Keyed) -> None:
     keyed.call("config.set", "heartbeat", 1, now=0)
     keyed.call("config.set", "grace-period", 0, now=0)
