@@ -283,6 +283,23 @@ def test_what_one_call_cannot_see_is_left_to_others(keyed: Keyed) -> None:
     assert keyed.violations(5) == []
 
 
+def test_where_only_failed_ones_are_left_nothing_has_to_be_seen_by_others(
+    keyed: Keyed,
+) -> None:
+    tokens = {jid: start(keyed, jid) for jid in ("root", "other")}
+    keyed.put("far", queue="far")
+    keyed.put("after", depends=["root"])
+    keyed.put("behind", depends=["other"], on_failure="run")
+    spawn(keyed, tokens["root"], "a", depends=["far"])
+    keyed.call("spawn", "other", tokens["other"], "w", *items("b"), now=1)
+    keyed.take(queue="side", now=2)
+    end(keyed, "b", "fail", "group", "message")
+    # The first of them follows links, so the second cannot see as far as another call.
+    ends = [settlement(jid, token, "complete") for jid, token in tokens.items()]
+    assert keyed.settle(ends, now=2).refused == []
+    assert (state(keyed, "after"), state(keyed, "behind")) == ("depends", "waiting")
+
+
 def test_siblings_may_wait_for_each_other(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])
@@ -530,6 +547,20 @@ def test_thousands_are_waited_for(keyed: Keyed) -> None:
     for jid in ("after0", "after1", "after2", "later"):
         assert state(keyed, jid) == "waiting"
     assert keyed.violations(3) == []
+
+
+def test_a_call_deals_with_a_thousand_and_links_one_at_least_of_each_dependent(
+    keyed: Keyed,
+) -> None:
+    token = start(keyed)
+    names = [f"after{n}" for n in range(3)]
+    for name in names:
+        keyed.put(name, depends=["root"])
+    for begin in (0, 1000):
+        spawn(keyed, token, *(f"j{n}" for n in range(begin, begin + 1000)))
+    end(keyed, "root")
+    counts = [keyed.server.scard(f"ql:j:{name}-dependencies") for name in names]
+    assert sorted(counts) == [1, 1, 997]
 
 
 def test_thousands_wait_for_them(keyed: Keyed) -> None:
