@@ -99,7 +99,7 @@ end
 -- The same, where the job has arrived.
 function StandIns.take_results(jid, needs, results)
   DependencyResults.add(jid, needs)
-  for _, each in ipairs(results or {}) do
+  for _, each in ipairs(results) do
     Outcome.keep_result(each[1], '', each[2], each[3])
   end
 end
