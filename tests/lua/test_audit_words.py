@@ -504,6 +504,45 @@ def test_words(keyed: Keyed, name: str) -> None:
     assert sorted(keyed.violations(25)) == sorted(WORDS[name])
 
 
+def test_those_who_wait_for_the_end_of_a_job_are_no_damage(keyed: Keyed) -> None:
+    keyed.put("first")
+    keyed.put("second")
+    keyed.call("await", "one", 60, "job", "first", now=0)
+    keyed.call("await", "two", 60, "job", "second", now=0)
+    keyed.call("cancel", "first", now=1)
+    assert keyed.server.keys("ql:ended:*") == ["ql:ended:one"]
+    assert keyed.server.keys("ql:awaiting:*") == ["ql:awaiting:job:second"]
+    assert keyed.violations(2) == []
+
+
+@pytest.mark.parametrize("name", ["q:odd", "w:odd"])
+def test_a_key_that_is_no_list_of_a_queue_or_worker_is_passed_over(
+    keyed: Keyed, name: str
+) -> None:
+    keyed.server.set(f"ql:{name}", "1")
+    assert keyed.violations() == []
+
+
+@pytest.mark.parametrize("list_of", ["queue", "worker"])
+def test_a_list_without_owner_is_checked_up_to_its_thousandth_member(
+    keyed: Keyed, list_of: str
+) -> None:
+    for begin in (0, 500):
+        keyed.put_many([{"jid": f"j{n}"} for n in range(begin, begin + 500)])
+    if list_of == "queue":
+        keyed.server.zrem("ql:queues", "queue")
+        name, jids = "ql:q:queue-work", keyed.server.zrange("ql:q:queue-work", 0, -1)
+    else:
+        jids = [job["jid"] for _ in range(4) for job in keyed.take(250)]
+        keyed.server.zrem("ql:workers", "worker")
+        name = "ql:w:worker:jobs"
+    last = jids[-1]
+    keyed.server.zrem(name, last)
+    keyed.server.zadd(name, {"thousandth": 1e9, "beyond": 2e9})
+    [found] = [text for text in keyed.violations() if last not in text]
+    assert found.startswith("job thousandth is ")
+
+
 def test_a_step_tells_a_hundred_of_what_it_found(keyed: Keyed) -> None:
     keyed.put_many([{"jid": f"j{n}"} for n in range(150)])
     keyed.server.delete("ql:q:queue-work")

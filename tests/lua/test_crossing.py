@@ -770,6 +770,18 @@ def test_the_audit_finds_a_damaged_entry(keyed: Keyed) -> None:
     sound(keyed)
 
 
+def test_the_audit_reads_a_thousand_entries_for_a_namespace(keyed: Keyed) -> None:
+    keyed.put("j")
+    send(keyed, "j")
+    name = f"ql:crossing:{TARGET}"
+    keyed.server.hset("ql:meta", "crossed", 999)
+    # Each is a list of one number, in MessagePack.
+    numbers = [b"\x91\xcd" + number.to_bytes(2, "big") for number in range(1, 1000)]
+    keyed.server.delete(name)
+    keyed.server.rpush(name, *numbers, "thousandth", "beyond")
+    assert keyed.violations() == [f"an entry for namespace {TARGET} is damaged"]
+
+
 def test_the_audit_finds_stand_ins_and_watched_jobs_that_are_not_right(
     keyed: Keyed, mail: Keyed
 ) -> None:
