@@ -93,6 +93,18 @@ def test_a_call_hands_out_250_entities(orders: Entities) -> None:
     assert orders.violations() == []
 
 
+def test_a_call_takes_no_more_off_its_queue_than_it_hands_out(keyed: Keyed) -> None:
+    puts = []
+    for number in (250, 260):
+        orders = Entities(keyed, f"of-{number}")
+        items = [(f"o{n:03}", 1, n, "") for n in range(number)]
+        orders.push_many(items, batch=999)
+        keyed.server.config_resetstat()
+        assert len(orders.take()) == 250
+        puts.append(keyed.server.info("commandstats")["cmdstat_zadd"]["calls"])
+    assert puts[0] == puts[1], "some were put back"
+
+
 def test_a_call_hands_out_250_entities_of_all_its_queues(orders: Entities) -> None:
     beside = Entities(orders.keyed, "beside")
     orders.push_many([(f"o{n:03}", 1, n, "") for n in range(251)], batch=250)
