@@ -52,6 +52,8 @@ def crowd(keyed: Keyed) -> Keyed:
         (("klass", "s*p.*.se?d"), ["a1", "a2"]),
         (("klass", "*send*shop*"), []),
         (("klass", "*mail*l"), []),  # no letter stands for two
+        (("klass", "hop.*"), []),
+        (("klass", "*.mai"), []),
         (("klass", "shop.mail.[rs]end"), ["a2"]),  # Cut at [: others may be among them.
         (("jid", "a"), ["a1", "a2"]),
         (("queue", "side"), []),
