@@ -411,4 +411,16 @@ EQUIVALENTS: list[Equivalent] = [
         "call('HSET', key.meta(), 'namespace', string.sub(id, 0, 20))",
         "Texts have nothing before their first byte.",
     ),
+    Equivalent(
+        "lua/nonempty.lua",
+        "while #part <= most and part.from do",
+        "while #part < most and part.from do",
+        "While there are more to read, none or at least sixteen have been read.",
+    ),
+    Equivalent(
+        "lua/views/audit.lua",
+        "FAMILY[#FAMILY + 1] = { start = 'q:', check = check_place_key }",
+        "FAMILY[#FAMILY + 2] = { start = 'q:', check = check_place_key }",
+        "The family behind it fills the gap, and no key is of both.",
+    ),
 ]
