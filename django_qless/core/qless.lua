@@ -10337,12 +10337,7 @@ end
 -- How many more entities of a queue belong to the runs of `taken` ones, which have been handed out: a run has up
 -- to `batch`.
 function EntityRun.further(taken)
-  local batch, handed = scope.batch or 1, scope.entities
-  scope.batch = nil
-  if scope.full or taken == 0 then
-    return 0
-  end
-  return math.min(taken * (batch - 1), MOST_JOBS - handed.jobs)
+  return math.min(taken * ((scope.batch or 1) - 1), MOST_JOBS - scope.entities.jobs)
 end
 
 -- The lock of a run was lost, which uses no retry up. -> the retries that remain; below 0 if the entity has

@@ -423,4 +423,10 @@ EQUIVALENTS: list[Equivalent] = [
         "FAMILY[#FAMILY + 2] = { start = 'q:', check = check_place_key }",
         "The family behind it fills the gap, and no key is of both.",
     ),
+    Equivalent(
+        "lua/entities/entity_run.lua",
+        "return math.min(taken * ((scope.batch or 1) - 1), MOST_JOBS - scope.entities.jobs)",
+        "return math.min(taken * ((scope.batch or 0) - 1), MOST_JOBS - scope.entities.jobs)",
+        "Less than none is handed out as none is.",
+    ),
 ]
