@@ -289,6 +289,7 @@ def test_where_only_failed_ones_are_left_nothing_has_to_be_seen_by_others(
     tokens = {jid: start(keyed, jid) for jid in ("root", "other")}
     keyed.put("far", queue="far")
     keyed.put("after", depends=["root"])
+    keyed.put("last", depends=["after"])
     keyed.put("behind", depends=["other"], on_failure="run")
     spawn(keyed, tokens["root"], "a", depends=["far"])
     keyed.call("spawn", "other", tokens["other"], "w", *items("b"), now=1)
