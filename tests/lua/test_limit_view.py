@@ -60,3 +60,16 @@ def test_turns_of_tenants_are_of_no_type(keyed: Keyed) -> None:
         "kind": "fair",
         "key": "t",
     }
+
+
+def test_a_limit_is_shown_though_the_record_of_its_first_job_is_gone(
+    keyed: Keyed,
+) -> None:
+    limit(keyed, TYPE, 1)
+    for n in range(3):
+        keyed.put(f"j{n}", START + n / 10)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    keyed.server.delete("ql:j:j1")  # by a foreign core
+    found = shown(keyed, "type", START + 1)
+    assert (found["first"], found["held_back"]) == ("j1", 2)
+    assert not {"type", "most", "running"} & set(found)
