@@ -20,7 +20,7 @@ from django_qless.exceptions import InvalidOption
 from django_qless.operations.audit import audit_namespace
 from django_qless.operations.crossing import carry_all
 from django_qless.signals import job_enqueued
-from django_qless.testing import run_jobs
+from django_qless.testing import enqueued_jobs, run_jobs
 from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS, Places
 
 KEY = f"{__name__}.sync:shop"
@@ -371,3 +371,12 @@ def test_what_a_job_comes_after_is_enqueued_only_with_it(places: Places) -> None
     run_jobs()
     assert [each.result() for each in jobs] == [1, 1, 2]
     sound(places)
+
+
+def test_what_a_duplicate_comes_after_does_not_count_as_enqueued(
+    places: Places,
+) -> None:
+    publish.delay(1)
+    publish.delay(1)
+    names = [each.name.rpartition(".")[2] for each in enqueued_jobs()]
+    assert names == ["gather", "publish"]

@@ -396,6 +396,19 @@ class TestAlarm:
         poll(lambda: rings, what="it rings")
         assert rings == ["theirs"]
 
+    def test_it_rings_no_sooner_than_it_has_to(self, rings: list[str]) -> None:
+        alarm = Alarm(100, lambda: rings.append("ours"))
+        alarm.set()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 90
+        alarm.cancel()
+
+    def test_one_without_any_time_rings_at_once(self, rings: list[str]) -> None:
+        alarm = Alarm(0, lambda: rings.append("ours"))
+        alarm.set()
+        poll(lambda: rings, what="it rings")
+        alarm.cancel()
+        assert rings == ["ours"]
+
     def test_cancelled_twice_is_cancelled(self, rings: list[str]) -> None:
         alarm = Alarm(100, lambda: rings.append("ours"))
         alarm.cancel()

@@ -6,13 +6,18 @@ import json
 import os
 import socket
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_qless.core import Settlement
 from django_qless.core.commands.entities import Payload
+from django_qless.worker import recovery
 from django_qless.worker.process_info import start_time, this_process
 from django_qless.worker.recovery import (
+    GONE_AFTER,
+    crash_outcomes,
     refuse_duplicate,
     resume_jobs,
     runs_elsewhere,
@@ -23,7 +28,7 @@ from tests.real_servers import poll
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from django_qless.core import Client, Job
+    from django_qless.core import Client, Job, Reserved
     from django_qless.worker.crash_reports import CrashReport
     from tests.worker.conftest import WorkerProcess
     from tests.worker.ledger import Gate, Ledger
@@ -96,6 +101,47 @@ class TestTakingUp:
         assert json.loads(report.exhausted.data)["payloads"] == [1, 2]
         assert client.entity("q", "e1").dying == [("1", 1)]
 
+    def test_what_was_finished_meanwhile_is_neither_counted_nor_reported(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        payload = Payload("e1", '{"v":1,"entity":"e1"}', "1", 1)
+        client.push("", "q", "entities", [payload])
+        for _ in range(3):
+            hold(client, 1)
+            resume_jobs(client, "w1")
+        hold(client, 1)
+
+        def look_and_finish(client: Client, crash: Settlement) -> Reserved | None:
+            run = exhausted_run(client, crash)
+            assert run is not None
+            done = Settlement(crash.jid, crash.token, "complete")
+            assert not client.settle("w1", [done], 0, ()).refused
+            return run
+
+        exhausted_run = recovery.exhausted_run
+        monkeypatch.setattr(recovery, "exhausted_run", look_and_finish)
+        reports: list[CrashReport] = []
+        assert resume_jobs(client, "w1", report=reports.append) == 0
+        assert not reports
+
+    def test_a_job_that_is_no_longer_held_is_left_out(
+        self, put: Put, client: Client
+    ) -> None:
+        free, held = put("give", 1), put("give", 2, priority=1)
+        assert hold(client, 1) == [held]
+        assert [each.jid for each in crash_outcomes(client, "w1", [free, held])] == [
+            held
+        ]
+
+    def test_those_that_go_on_by_themselves_are_left_alone(
+        self, put: Put, client: Client, job_when: JobWhen
+    ) -> None:
+        on, ended = put("give", 1, priority=1), put("give", 2)
+        hold(client, 2)
+        assert resume_jobs(client, "w1", {job_when(on, "running").token}) == 1
+        assert job_when(on, "running").worker == "w1"
+        assert job_when(ended, "waiting").crashes == 1
+
     def test_many(self, put: Put, client: Client) -> None:
         for n in range(450):
             put("give", n)
@@ -159,6 +205,23 @@ class TestDuplicates:
         self.report(client, host="elsewhere", pid=1)
         refuse_duplicate(client, "w1", resume=False)
         with pytest.raises(CannotStart, match=r"host elsewhere.*begin again in 1\d s"):
+            refuse_duplicate(client, "w1", resume=True)
+
+    def test_one_on_another_host_that_is_silent_for_long_is_gone(
+        self, client: Client
+    ) -> None:
+        client.script.now = time.time() - GONE_AFTER - 1
+        self.report(client, host="elsewhere", pid=1)
+        client.script.now = "*"
+        refuse_duplicate(client, "w1", resume=True)
+
+    def test_a_heartbeat_from_before_the_clock_was_set_back_is_a_new_one(
+        self, client: Client
+    ) -> None:
+        client.script.now = time.time() + 3600
+        self.report(client, host="elsewhere", pid=1)
+        client.script.now = "*"
+        with pytest.raises(CannotStart, match=r"heartbeat 0 s ago.* again in 15 s"):
             refuse_duplicate(client, "w1", resume=True)
 
     def test_one_that_says_nothing_of_itself_is_let_be(self, client: Client) -> None:
