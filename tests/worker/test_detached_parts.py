@@ -82,8 +82,9 @@ def test_the_folders_are_private(runs: Runs, tmp_path: Path) -> None:
     private = Runs(tmp_path / "new" / "runs")
     with private.adding():
         run, _ = private.add(order(), until=5.0)
-    for path in (private.base, run.folder, run.folder / "order.json"):
-        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+    for path in (private.base, run.folder, *run.folder.iterdir()):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
     (tmp_path / "link").symlink_to(private.base)
     link = Runs(tmp_path / "link").adding()
     with pytest.raises(PermissionError, match="DETACHED_DIRECTORY"), link:

@@ -94,6 +94,15 @@ class TestTerm:
         clock.now = 1010.0
         assert not term.holds(shared)
 
+    def test_a_first_call_that_waited_counts_from_when_it_was_sent(
+        self, shared: SharedState, clock: Clock
+    ) -> None:
+        term = ServerClock().term(settled(506, now=504), 1000.0, waited=True)
+        clock.now = 1001.9
+        assert term.holds(shared)
+        clock.now = 1002.0
+        assert not term.holds(shared)
+
     def test_heartbeats_for_what_they_have_seen_prolong_it(
         self, shared: SharedState, clock: Clock
     ) -> None:

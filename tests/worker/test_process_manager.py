@@ -9,6 +9,7 @@ import pytest
 
 from django_qless.worker.pools import POOLS, shared_state
 from django_qless.worker.pools.process_manager import (
+    ISOLATION_PAUSE,
     KEPT,
     CrashIsolation,
     IdleTimer,
@@ -80,6 +81,16 @@ def test_children_that_were_not_needed_for_long_are_stopped(
     assert not any(child.shared.ints[shared_state.STOP] for child in fixed)
 
 
+def test_while_jobs_run_alone_it_looks_soon_whether_they_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: NOW)
+    manager = ProcessManager(POOLS["prefork"], 2)
+    assert manager.due == math.inf
+    manager._isolation.record_crash(["a", "b"], NOW)
+    assert manager.due == NOW + ISOLATION_PAUSE
+
+
 class TestRestartBackoff:
     def pauses(self, *deaths: DeadChild) -> list[float]:
         """Return how long each of these deaths in a row has the next child wait."""
@@ -93,7 +104,7 @@ class TestRestartBackoff:
     def test_what_cannot_start_waits_longer_and_longer(self) -> None:
         dead = DeadChild(was_ready=False, age=0.0)
         pauses = self.pauses(*[dead] * 20)
-        assert pauses[0] == pytest.approx(0.1)
+        assert pauses[:3] == pytest.approx([0.1, 0.2, 0.4])
         assert all(before < after for before, after in pairwise(pauses[:8]))
         assert pauses[-1] == 30
 

@@ -113,6 +113,7 @@ def test_a_child_knows_its_parents_signals(shared: SharedState) -> None:
 def test_a_child_knows_whether_its_parent_looks_in_time(shared: SharedState) -> None:
     shared.floats[shared_state.PARENT_WAKES] = 100.0
     assert not shared.must_wake_parent(101.0)
+    assert not shared.must_wake_parent(100.0)
     assert shared.must_wake_parent(99.0)
     shared.floats[shared_state.PARENT_WAKES] = math.inf
     assert shared.must_wake_parent(1e9)
