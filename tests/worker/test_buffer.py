@@ -9,6 +9,7 @@ import pytest
 
 from django_qless.core import Reserved, Settlement
 from django_qless.worker.pools import async_child, prefork
+from django_qless.worker.pools.batches import Batches
 from django_qless.worker.pools.buffer import Item, JobBuffer, Prefetch
 from django_qless.worker.pools.outcomes import released
 from django_qless.worker.pools.shared_state import SharedState
@@ -58,6 +59,22 @@ class TestJobBuffer:
         assert not buffer.held
         sent = [outcome.settlement for outcome in buffer.take_outcomes(9)]
         assert sent == [back(B), back(C), done(A)]
+
+    def test_a_batch_is_finished_by_a_job_that_is_handed_back(
+        self, buffer: JobBuffer
+    ) -> None:
+        announced: list[tuple[str, int]] = []
+        buffer.batches = Batches(
+            lambda job: job,
+            lambda what, jobs, ran=0: announced.append((what, ran)),
+        )
+        load(buffer, [A, B])
+        buffer.batches.begin(buffer.waiting)
+        item = buffer.waiting.popleft()
+        buffer.end(item, done(A), buffer.begin(item))
+        assert announced == [("started", 0)]
+        buffer.give_back_waiting()
+        assert announced == [("started", 0), ("finished", 1)]
 
     def test_a_run_tells_how_long_its_job_was_held(self, buffer: JobBuffer) -> None:
         (item,) = buffer.hold([A], since=1.0)
