@@ -9,6 +9,7 @@ import pytest
 
 from django_qless.worker.pools import POOLS, shared_state
 from django_qless.worker.pools.process_manager import (
+    ISOLATED,
     ISOLATION_PAUSE,
     KEPT,
     CrashIsolation,
@@ -24,14 +25,18 @@ NOW = 1000.0
 class DeadChild:
     """What a restart_backoff looks at."""
 
-    def __init__(self, *, was_ready: bool, age: float) -> None:
+    killed_outcomes = None
+    pid = 1
+
+    def __init__(self, *, was_ready: bool, age: float, status: int = 0) -> None:
         self.shared = SharedState()
         self.shared.ints[shared_state.READY] = was_ready
         self.began = NOW - age
+        self.status = status
 
-    def command(self, field: int) -> None:
+    def command(self, field: int, value: int = 1) -> None:
         """Take a command."""
-        self.shared.command(field)
+        self.shared.command(field, value)
 
 
 def test_with_shared_slots_there_is_one_child_more_than_work() -> None:
@@ -89,6 +94,52 @@ def test_while_jobs_run_alone_it_looks_soon_whether_they_have_ended(
     assert manager.due == math.inf
     manager._isolation.record_crash(["a", "b"], NOW)
     assert manager.due == NOW + ISOLATION_PAUSE
+
+
+def test_jobs_of_a_child_that_leaves_count_among_those_that_run_at_once() -> None:
+    manager = ProcessManager(POOLS["threads"], 2)
+    leaving, successor = (DeadChild(was_ready=True, age=0.0) for _ in range(2))
+    manager._children.extend([leaving, successor])  # type: ignore[list-item]
+    leaving.shared.ints[shared_state.LEAVING] = 1
+    slots = [leaving.shared.take("jid", token, NOW) for token in "123"]
+    for slot in slots:
+        leaving.shared.begin(slot, NOW)
+    capacities = []
+    for slot in slots:
+        manager.rebalance()
+        capacities.append(successor.shared.ints[shared_state.CAPACITY])
+        leaving.shared.finish(slot)
+    assert capacities == [0, 0, 1]
+
+
+def test_after_a_crash_of_several_jobs_each_child_runs_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: NOW)
+    for concurrency, wanted in ((1, 1), (2, 2), (1000, ISOLATED)):
+        manager = ProcessManager(POOLS["threads"], concurrency)
+        assert manager.wanted == 1
+        manager._isolation.record_crash(["a", "b"], NOW)
+        assert manager.wanted == wanted
+        children = [DeadChild(was_ready=True, age=0.0) for _ in range(wanted)]
+        manager._children.extend(children)  # type: ignore[arg-type]
+        manager.rebalance()
+        capacities = [each.shared.ints[shared_state.CAPACITY] for each in children]
+        assert capacities == [1] * wanted
+
+
+@pytest.mark.parametrize(
+    ("status", "runs", "waits"), [(0, 3, False), (0, 0, True), (1, 3, True)]
+)
+def test_only_a_child_that_left_after_its_work_is_replaced_at_once(
+    status: int, runs: int, waits: bool
+) -> None:
+    manager = ProcessManager(POOLS["prefork"], 1)
+    dead = DeadChild(was_ready=False, age=0.0, status=status)
+    dead.shared.ints[shared_state.LEAVING] = 1
+    dead.shared.ints[shared_state.RUNS] = runs
+    manager._record_end(dead, NOW)  # type: ignore[arg-type]
+    assert (manager.restart_backoff.due > NOW) == waits
 
 
 class TestRestartBackoff:
