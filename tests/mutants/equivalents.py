@@ -394,6 +394,18 @@ EQUIVALENTS: list[Equivalent] = [
         "Each is looked at by itself.",
     ),
     Equivalent(
+        "django_qless/worker/recovery.py",
+        "BATCH = 200",
+        "BATCH = 2000",
+        "The client itself cuts larger calls; it only says how many are in memory.",
+    ),
+    Equivalent(
+        "django_qless/worker/pools/process_manager.py",
+        "self._needed, self._needed_until = 1, 0.0",
+        "self._needed, self._needed_until = 2, 0.0",
+        "The first look replaces both.",
+    ),
+    Equivalent(
         "django_qless/core/jid.py",
         "self._last = 0",
         "self._last = 1",

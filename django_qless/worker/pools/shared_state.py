@@ -139,8 +139,6 @@ class HeldJobs(NamedTuple):
 
     def without(self, tokens: Collection[str]) -> HeldJobs:
         """Return them without the jobs of these tokens."""
-        if not tokens:
-            return self
         return HeldJobs(
             *([held for held in part if held.token not in tokens] for part in self)
         )
