@@ -441,4 +441,10 @@ EQUIVALENTS: list[Equivalent] = [
         "return math.min(taken * ((scope.batch or 0) - 1), MOST_JOBS - scope.entities.jobs)",
         "Less than none is handed out as none is.",
     ),
+    Equivalent(
+        "lua/job_end.lua",
+        "Workflow.moved(record.workflow, 'failed', 'waiting')",
+        "Workflow.moved(record.workflow, 'failed', 'scheduled')",
+        "A workflow counts neither of them.",
+    ),
 ]
