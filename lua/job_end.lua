@@ -118,7 +118,9 @@ function JobEnd.goes_on(job, state, moved)
   if workflow then
     Workflow.moved(workflow, 'running', state)
   end
-  Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  if holds or turn then
+    Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
   end

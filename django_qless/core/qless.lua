@@ -6148,7 +6148,9 @@ function JobEnd.goes_on(job, state, moved)
   if workflow then
     modules.Workflow.moved(workflow, 'running', state)
   end
-  modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  if holds or turn then
+    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline', 'fixed')
   end

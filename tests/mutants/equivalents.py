@@ -447,4 +447,16 @@ EQUIVALENTS: list[Equivalent] = [
         "Workflow.moved(record.workflow, 'failed', 'scheduled')",
         "A workflow counts neither of them.",
     ),
+    Equivalent(
+        "lua/job_end.lua",
+        "if holds or turn then",
+        "if true then",
+        "What is called asks again; here it spares a script the building of its module.",
+    ),
+    Equivalent(
+        "lua/job_end.lua",
+        "if workflow then",
+        "if true then",
+        "What is called asks again; here it spares a script the building of its module.",
+    ),
 ]
