@@ -358,12 +358,6 @@ EQUIVALENTS: list[Equivalent] = [
         "What stands in the list is not read.",
     ),
     Equivalent(
-        "lua/crossing/moving.lua",
-        "batch.checked = false -- It is, by after_run.",
-        "batch.checked = true -- It is, by after_run.",
-        "It spares a second check.",
-    ),
-    Equivalent(
         "lua/crossing/stand_ins.lua",
         "return record.elsewhere and record.state == 'depends' and 'waiting' or record.state",
         "return record.elsewhere and record.state == 'depends' and 'scheduled' or record.state",
