@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEAD = Path(__file__).parents[2] / "lua" / "head.lua"
 
 #: Even seeds leave records as they are; together these make all themes of inquiries.
-SEEDS = (0, 2, 4, 6, 8, 10, 12, 14)
+SEEDS = ("0", "2", "4", "6", "8", "10", "12", "14")
 COUNT = 250
 
 #: Names that are values: of jobs, workers, clients, bins of histograms and the like.
