@@ -85,6 +85,9 @@ class TestSignals:
         waiting = put("say", ledger.path, "waiting")
         worker.signal(name)
         worker.wait_for_log(f"SIG{name}")
+        # The log says so first; its title changes when its children have been told.
+        title = Path(f"/proc/{worker.pid}/cmdline")
+        poll(lambda: "draining" in title.read_text(), what="the children are told")
         gate.open()
         assert worker.wait() == 0
         assert job_when(running, "complete")
