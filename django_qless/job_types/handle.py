@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django_qless.conf import routing
 from django_qless.conf.sealing import open_value
 from django_qless.core import BulkResult
+from django_qless.core.attempts import RETURNED, read_attempts
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
 from django_qless.core.request import Steps, adrive, drive
@@ -120,7 +121,7 @@ class JobHandle(Handle, Generic[R]):
 
     @property
     def remaining(self) -> int:
-        """The number of retries left."""
+        """The number of retries left; a complete job has all of them again."""
         # The server counts below 0 when a job has used all of its retries.
         return max(self._job.remaining, 0) if self._job else self.retries
 
@@ -128,8 +129,13 @@ class JobHandle(Handle, Generic[R]):
     def attempt(self) -> int:
         """The number of its current or next run: 1 for the first.
 
-        The last one of a job that has failed.
+        The last one of a job that has failed, and as far as its history goes back of one
+        that is complete.
         """
+        if self.state == "complete":
+            # The server has given back what the attempts before the last one used up.
+            past = read_attempts(self.history, is_running=False, now=time.time())
+            return sum(each.end != RETURNED for each in past.attempts) or 1
         return self.retries - self.remaining + 1
 
     @property

@@ -102,7 +102,7 @@ def job_row(handle: JobHandle[Any]) -> list[str]:
         handle.queue,
         handle.state,
         str(handle.priority),
-        str(handle.remaining),
+        _retries_left(handle),
         " ".join(handle.tags),
     ]
 
@@ -117,7 +117,7 @@ def job_text(handle: JobHandle[Any], result: Any) -> str:
         ("queue", handle.queue),
         ("failed in", handle.failed_from or ""),
         ("priority", str(handle.priority)),
-        ("retries left", f"{handle.remaining} of {handle.retries}"),
+        ("retries left", _retries_left(handle, f" of {handle.retries}")),
         ("worker", handle.worker),
         ("tags", " ".join(handle.tags)),
         ("data", displayed_data(handle)),
@@ -145,6 +145,11 @@ def job_text(handle: JobHandle[Any], result: Any) -> str:
             *(f"  {line}" for line in failure.message.splitlines()),
         ]
     return "\n".join(text)
+
+
+def _retries_left(handle: JobHandle[Any], of: str = "") -> str:
+    """Return how many retries are left; "" if the job is complete and has all again."""
+    return "" if handle.state == "complete" else f"{handle.remaining}{of}"
 
 
 def _canceled(handle: JobHandle[Any]) -> str:

@@ -239,6 +239,21 @@ def test_completed_jobs_have_a_page(admin_browser: Browser, content: Content) ->
     assert "Completed jobs, the latest first" in html
 
 
+def test_a_completed_job_has_no_retries_left_to_count(
+    admin_browser: Browser, qless: Client
+) -> None:
+    qless.put("", "mail", "a", "tests.Nothing", "{}", retries=3)
+
+    def tries() -> str:
+        [row] = admin_browser.get(url(state="")).context["listing"].rows
+        return row.tries
+
+    qless.pop("mail", "w", 1)[0].retry()
+    assert tries() == "2/3"
+    qless.pop("mail", "w", 1)[0].complete()
+    assert tries() == ""
+
+
 def test_the_table_refreshes(admin_browser: Browser, content: Content) -> None:
     answer = admin_browser.get(url(state="failed", live="1")).json()
     assert content.jobs["failed"] in answer["parts"]["jobs"]

@@ -13,7 +13,13 @@ from django.db.models.signals import post_init
 
 from django_qless import JobHandle, await_all, wait_all
 from django_qless.conf.connections import connections
-from django_qless.core import HasDependents, JobNotFound, ServerBusy, WrongState
+from django_qless.core import (
+    HasDependents,
+    JobNotFound,
+    ServerBusy,
+    Settlement,
+    WrongState,
+)
 from django_qless.exceptions import JobFailed, JobGone, NoResult, NotPut, ResultNotReady
 from django_qless.operations import objects
 from tests.jobs_app import jobs
@@ -421,6 +427,18 @@ def test_attempts_of_a_job_that_has_used_all_of_them(qless, work) -> None:
     assert work() == 2
     handle = handle.refresh()
     assert (handle.state, handle.attempt, handle.remaining) == ("failed", 2, 0)
+
+
+def test_attempts_of_a_job_that_is_complete(qless) -> None:
+    handle = jobs.add.using(retries=3).delay(1)
+    qless.pop("default", "w", 1)[0].retry()
+    [job] = qless.pop("default", "w", 1)
+    qless.settle("w", [Settlement(job.jid, job.token, "release", (0,))], 0, [])
+    [job] = qless.pop("default", "w", 1)
+    assert handle.refresh().attempt == 2
+    job.complete()
+    handle = handle.refresh()
+    assert (handle.state, handle.attempt, handle.remaining) == ("complete", 2, 3)
 
 
 def test_waiting_for_all(qless, work) -> None:

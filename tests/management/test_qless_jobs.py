@@ -42,6 +42,16 @@ def test_show(qless, work) -> None:
         run("qless_jobs", "show", "nobody")
 
 
+def test_retries_left_are_those_of_a_job_that_is_not_complete(qless) -> None:
+    handle = add.using(retries=2, queue="mail").delay(20, 1)
+    qless.pop("mail", "w", 1)[0].retry()
+    assert "retries left: 1 of 2" in run("qless_jobs", "show", handle.jid)
+    qless.pop("mail", "w", 1)[0].complete()
+    text = run("qless_jobs", "show", handle.jid)
+    assert "state:        complete" in text
+    assert "retries left" not in text
+
+
 def test_show_has_the_attempts(qless, work) -> None:
     handle = policies.retries_some.delay("Flaky")
     work()

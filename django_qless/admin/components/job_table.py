@@ -41,7 +41,9 @@ class JobRow:
 
     @property
     def tries(self) -> str:
-        """The retries that are left, of all."""
+        """The retries that are left, of all; "" if it is complete and has all again."""
+        if self.brief.state == "complete":
+            return ""
         return f"{max(self.brief.remaining, 0)}/{self.brief.retries}"
 
 
