@@ -6,11 +6,11 @@ import os
 
 
 def options() -> list[str]:
-    """Return pytest's options: three processes for each processor.
+    """Return pytest's options: two processes for each processor.
 
-    A process of tests computes for a third of its time: the rest is waiting for workers.
+    A process of tests waits for workers half of its time. Each more must collect all tests.
     """
-    return ["-n", str(3 * (os.cpu_count() or 1)), "--dist", "loadgroup"]
+    return ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "loadgroup"]
 
 
 def environment() -> dict[str, str]:

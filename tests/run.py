@@ -119,10 +119,32 @@ class Tests:
     passed_when_repeated: list[str]
 
 
+def compile_tests() -> None:
+    """Have each test file of a fresh checkout compiled once, not by each process anew."""
+    if any(ROOT.glob("tests/__pycache__/conftest.*pytest*")):
+        return
+    files = sorted(str(path) for path in ROOT.glob("tests/**/test_*.py"))
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
+    environment, number = processes.environment(), os.cpu_count() or 1
+    compiling = [
+        subprocess.Popen(
+            [*command, *files[first::number]],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+        for first in range(number)
+    ]
+    # What is wrong with a file, the run says.
+    for each in compiling:
+        each.wait()
+
+
 def run_tests(arguments: list[str], *, repeat: bool) -> Tests:
     """Run pytest on all processors, and with `repeat` the few that failed once more."""
     if not arguments:
         say_how_long()
+        compile_tests()
     with tempfile.TemporaryDirectory() as folder:
         # Caches of their own: the developer's names tests of earlier runs too.
         whole, again = Path(folder, "whole"), Path(folder, "again")

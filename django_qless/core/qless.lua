@@ -7097,10 +7097,8 @@ function CycleDetection.harmless(jid, jids)
     if waits[current] == nil then
       local others = behind(current)
       waits[current] = false
-      if #others > 0 then
-        scope.links_followed = followed() + #others
-        tired = followed() > FAR
-      end
+      scope.links_followed = followed() + #others
+      tired = followed() > FAR
       for n = 1, #others do
         if tired or walk(others[n]) then
           waits[current] = true

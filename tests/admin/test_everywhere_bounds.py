@@ -51,7 +51,8 @@ def watching(server: Server) -> Iterator[redis.Redis]:
     client.close()
 
 
-def test_there_are_so_many(masses: Masses, qless: Client) -> None:
+def there_are_so_many(masses: Masses, qless: Client) -> None:
+    """Raises AssertionError if anything is missing. (To load the masses takes seconds.)"""
     assert len({queue.name for queue in qless.queues()}) >= SMALL.queues
     groups = qless.failure_groups(0, 1)
     assert groups.total_groups == SMALL.groups
@@ -63,8 +64,13 @@ def test_there_are_so_many(masses: Masses, qless: Client) -> None:
 
 
 def test_every_page(
-    masses: Masses, feed: Feed, watching: redis.Redis, admin_browser: Browser
+    masses: Masses,
+    feed: Feed,
+    qless: Client,
+    watching: redis.Redis,
+    admin_browser: Browser,
 ) -> None:
+    there_are_so_many(masses, qless)
     pages = bounds.pages(masses, feed)
     assert len(pages) > 100
     # By day every other page with usual names, the others with long ones.

@@ -87,10 +87,10 @@ def allowed(kind: str) -> set[str]:
 def asked(kind: str, site: Callable[..., list[Place]]) -> list[Place]:
     """Return what to ask for: as who may do all, about each thing; else about one."""
     if kind != "superuser":
-        return part(site(most=1), 4, draw(kind, 4))
+        return part(site(most=1), 8, draw(kind, 8))
     elsewhere = [each for each in site(most=1) if each.route.namespace != "admin"]
     things = [each for each in site() if each.route.namespace == "admin"]
-    return part([*things, *elsewhere], 3)
+    return part([*things, *elsewhere], 6)
 
 
 def expected(kind: str, place: Place, way: str) -> set[int]:

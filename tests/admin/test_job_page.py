@@ -373,9 +373,13 @@ def test_a_job_that_raised_twice_before_it_was_done(
         "",
     ]
     history = handle.refresh().history
-    popped = [entry["when"] for entry in history if entry["what"] == "popped"]
-    ended = [entry["when"] for entry in history if entry["what"] in ("retried", "done")]
-    began = [history[0]["when"], *ended]
+    popped = [float(entry["when"]) for entry in history if entry["what"] == "popped"]
+    ended = [
+        float(entry["when"])
+        for entry in history
+        if entry["what"] in ("retried", "done")
+    ]
+    began = [float(history[0]["when"]), *ended]
     assert [row[2] for row in rows] == [
         phase_in_words(Phase("waiting", begin, end))
         for begin, end in zip(began, popped, strict=False)

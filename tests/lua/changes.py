@@ -30,11 +30,15 @@ end
 # for what is gone. ARGV: the key of what was there before.
 LOOK = """
 local call = redis.call
-local before, found = {}, {}
-local known = call('HGETALL', ARGV[1])
-for i = 1, #known, 2 do
-  before[known[i]] = known[i + 1]
+local found = {}
+local function known(name)
+  local flat, values = call('HGETALL', name), {}
+  for i = 1, #flat, 2 do
+    values[flat[i]] = flat[i + 1]
+  end
+  return values
 end
+local before, dumps = known(ARGV[1]), known(ARGV[1] .. ' dumped')
 local function in_order(flat)
   local values, names = {}, {}
   for i = 1, #flat, 2 do
@@ -68,18 +72,22 @@ local read = {
 local names = call('KEYS', '*:*')
 table.sort(names)
 for _, name in ipairs(names) do
-  local kind, left = call('TYPE', name).ok, string.format('%.0f', call('PTTL', name))
-  local content = read[kind](name)
-  local sizes = {}
-  for n, text in ipairs(content) do
-    sizes[n] = #text
-  end
-  local text = kind .. table.concat(sizes, ' ') .. ':' .. table.concat(content)
-  local mark = redis.sha1hex(text) .. ' ' .. left
-  if mark ~= before[name] then
-    local last = string.match(before[name] or '', '%S+$')
-    found[#found + 1] = { name, kind, content, last ~= left and left or 'as before' }
-    call('HSET', ARGV[1], name, mark)
+  local mark, last = string.match(before[name] or '', '^(%S+) (%S+)$')
+  local left, dumped = string.format('%.0f', call('PTTL', name)), call('DUMP', name)
+  if dumped ~= dumps[name] or left ~= last then
+    local kind = call('TYPE', name).ok
+    local content = read[kind](name)
+    local sizes = {}
+    for n, text in ipairs(content) do
+      sizes[n] = #text
+    end
+    local now = redis.sha1hex(kind .. table.concat(sizes, ' ') .. ':' .. table.concat(content))
+    -- The server's own form of a value may differ by an order that says nothing.
+    if now ~= mark or left ~= last then
+      found[#found + 1] = { name, kind, content, last ~= left and left or 'as before' }
+      call('HSET', ARGV[1], name, now .. ' ' .. left)
+    end
+    call('HSET', ARGV[1] .. ' dumped', name, dumped)
   end
   if left ~= '-1' then
     call('PERSIST', name)
@@ -94,6 +102,7 @@ table.sort(gone)
 for _, name in ipairs(gone) do
   found[#found + 1] = { name, 'none', {}, '' }
   call('HDEL', ARGV[1], name)
+  call('HDEL', ARGV[1] .. ' dumped', name)
 end
 return found
 """
