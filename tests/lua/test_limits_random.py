@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests import drawing
 from tests.lua.caller import Core
 from tests.lua.operations import WEIGHTS, Generator, Operation
 from tests.lua.random_run import RandomRun
 
-TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", "4000"))
+USUAL = "4000" if drawing.THOROUGH else "2000"
+TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", USUAL))
 EACH = 500
 
 

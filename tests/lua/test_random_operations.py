@@ -11,10 +11,12 @@ import os
 
 import pytest
 
+from tests import drawing
 from tests.lua.caller import Core
 from tests.lua.random_run import RandomRun
 
-TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", "4000"))
+USUAL = "4000" if drawing.THOROUGH else "2000"
+TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", USUAL))
 FIRST_SEED = int(os.environ.get("QLESS_RANDOM_SEED", "1"))
 EACH = 500
 
