@@ -10,13 +10,14 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from django_qless.core import Client
 
@@ -65,8 +66,11 @@ class ForkedProcess:
 class Template:
     """A process that forks workers; see tests/worker/template.py."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, program: str | None = None) -> None:
+        """Start it; `program` is what its workers execute when they restart in place."""
         self.module = module
+        self.program = program or module
+        self._numbers = count(1)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.worker.template", module],
             cwd=ROOT,
@@ -76,15 +80,26 @@ class Template:
             start_new_session=True,
         )
 
-    def fork(self, arguments: list[str], log: Path) -> ForkedProcess:
+    def fork(
+        self,
+        arguments: Sequence[str],
+        log: Path,
+        *,
+        errors: Path | None = None,
+        folder: Path = ROOT,
+        environment: Mapping[str, str] | None = None,
+    ) -> ForkedProcess:
         """Start a worker with these arguments; its output goes to the log."""
-        status = log.with_suffix(".status")
+        status = log.with_suffix(f".{next(self._numbers)}.status")
         status.unlink(missing_ok=True)
         order = {
-            "module": self.module,
+            "module": self.program,
             "arguments": arguments,
             "log": str(log),
+            "errors": str(errors or log),
             "status": str(status),
+            "folder": str(folder),
+            "environment": environment,
         }
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -95,9 +110,24 @@ class Template:
 
 
 @cache
-def template_of(module: str) -> Template:
+def template_of(module: str, program: str | None = None) -> Template:
     """Return this process's template of the module, started at the first need."""
-    return Template(module)
+    return Template(module, program)
+
+
+def django(
+    arguments: Sequence[str],
+    log: Path,
+    environment: Mapping[str, str],
+    *,
+    errors: Path | None = None,
+    folder: Path = ROOT,
+) -> ForkedProcess:
+    """Start what `python -m django` with these arguments would be in the environment."""
+    template = template_of("tests.worker.django_program", "django")
+    return template.fork(
+        arguments, log, errors=errors, folder=folder, environment=environment
+    )
 
 
 class WorkerProcess:

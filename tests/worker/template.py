@@ -4,7 +4,8 @@
 
 Half of the time of a worker of the tests would be that of its imports. An order is a
 line of JSON on standard input: the worker's arguments and where its output and its exit
-status go. The answer is a line with its process id. The template ends with its input.
+status go, and perhaps its folder and its environment. The answer is a line with its
+process id. The template ends with its input.
 """
 
 from __future__ import annotations
@@ -69,14 +70,28 @@ def become(order: dict[str, Any]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    for number, stream in enumerate((nothing, output, output)):
+    output, errors = (
+        os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
+        for name in ("log", "errors")
+    )
+    for number, stream in enumerate((nothing, output, errors)):
         os.dup2(stream, number)
-    os.close(nothing)
-    os.close(output)
+        os.close(stream)
+    if order["environment"] is not None:
+        move_to(order["folder"], order["environment"])
     # A worker that restarts in place executes this again: without the template.
     sys.argv[1:] = order["arguments"]
     sys.orig_argv[1:] = ["-m", order["module"], *order["arguments"]]
+
+
+def move_to(folder: str, environment: dict[str, str]) -> None:
+    """Go to a folder, into an environment of its own, as if Python began there."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:1] = [folder, *environment.get("PYTHONPATH", "").split(os.pathsep)]
+    importlib.invalidate_caches()
+    sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
 
 
 if __name__ == "__main__":

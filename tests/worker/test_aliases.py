@@ -19,7 +19,14 @@ from django_qless.worker.aliases import GroupMember, current_member
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.shutdown import Shutdown
 from tests.real_servers import Server, poll
-from tests.worker.processes import children_of, descendants, is_alive, whole_lines
+from tests.worker.processes import (
+    ForkedProcess,
+    children_of,
+    descendants,
+    django,
+    is_alive,
+    whole_lines,
+)
 from tests.worker.test_status_report import Manager
 
 if TYPE_CHECKING:
@@ -68,22 +75,15 @@ class Group:
         for client in self.clients.values():
             self._stack.callback(client.close)
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, **environment: str) -> ForkedProcess:
         """Start the command."""
-        with self.log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "django", "qless_worker", *arguments],
-                cwd=ROOT,
-                env={**self.environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        process = django(
+            ("qless_worker", *arguments), self.log, {**self.environment, **environment}
+        )
         self._stack.callback(end, process)
         return process
 
-    def started(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    def started(self, *arguments: str, **environment: str) -> ForkedProcess:
         """Start it; return when the two aliases with a server are served."""
         process = self.start(*arguments, "--name", "w", **environment)
         for alias in ("default", "mail"):
@@ -120,7 +120,7 @@ class Group:
         self._stack.close()
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: ForkedProcess) -> None:
     """End a command for certain, with all its processes."""
     family = [process.pid, *descendants(process.pid)]
     for pid in family:

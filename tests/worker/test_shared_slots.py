@@ -20,11 +20,11 @@ from tests.worker.test_namespaces import DEFAULT, MAIL, REPORTS, Namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from subprocess import Popen
 
     from tests.worker.ledger import Gate, Ledger
+    from tests.worker.processes import ForkedProcess
 
-    Command = Popen[bytes]
+    Command = ForkedProcess
 
 QUEUES = {DEFAULT: "q", MAIL: "mail", REPORTS: "report.x"}
 POOLS = ["prefork", "fork", "threads", "coroutines"]
