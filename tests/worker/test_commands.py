@@ -20,6 +20,7 @@ from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools import POOLS
 from django_qless.worker.reservers import RESERVERS
 from tests.real_servers import poll
+from tests.worker.processes import django
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,8 @@ ROOT = Path(__file__).parents[2]
 class Project:
     """A project of its own: its environment, and its manage.py."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
         self.environment = {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "tests.worker.settings",
@@ -55,30 +57,27 @@ class Project:
 
     def manage(self, *arguments: str) -> tuple[int, str, str]:
         """Run a command to its end; return exit code, output and errors."""
-        with self.start(*arguments) as process:
-            try:
-                output, errors = process.communicate(timeout=300)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-        return process.returncode, output, errors
+        output, errors = self.folder / "output", self.folder / "errors"
+        process = django(arguments, output, self.environment, errors=errors)
+        try:
+            code = process.wait(300)
+        finally:
+            process.kill()
+        return code, output.read_text(), errors.read_text()
 
     def shell(self, code: str) -> str:
         """Run Python code in the project."""
-        code = f"import django; django.setup()\n{code}"
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env=self.environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        status, output, errors = self.manage(
+            "shell", "--no-imports", "-v", "0", "-c", code
+        )
+        assert status == 0, errors
+        return output
 
 
 @pytest.fixture
 def project(server: Server, ledger: Ledger, gate: Gate, tmp_path: Path) -> Project:
     return Project(
+        tmp_path,
         LOCATION=server.url,
         LEDGER=ledger.path,
         GATE=gate.path,
@@ -98,7 +97,10 @@ class TestWorker:
             " break_twice.delay(), give_up.delay()]\n"
             "print(*(job.jid for job in jobs))"
         ).split()
-        code, _, errors = project.manage("qless_worker", "--burst", "-v", "2")
+        # As people start it: by a Python of its own.
+        with project.start("qless_worker", "--burst", "-v", "2") as worker:
+            _, errors = worker.communicate(timeout=300)
+            code = worker.returncode
         # Of each of the two that fail for good, from the job's own code on.
         assert (code, errors.count("Traceback (most recent call last)")) == (0, 2)
         assert errors.count('shop/jobs.py", line') == 2
@@ -226,14 +228,14 @@ class TestWorker:
         assert "default" in errors
 
     def test_without_a_server_it_says_so(self, tmp_path: Path) -> None:
-        project = Project(LOCATION=f"unix://{tmp_path}/nowhere.sock")
+        project = Project(tmp_path, LOCATION=f"unix://{tmp_path}/nowhere.sock")
         code, _, errors = project.manage("qless_worker")
         assert code == os.EX_UNAVAILABLE
         assert "nowhere.sock" in errors
         assert "Traceback" not in errors
 
-    def test_a_mistake_in_the_settings_is_a_check(self) -> None:
-        project = Project(LOCATION="")
+    def test_a_mistake_in_the_settings_is_a_check(self, tmp_path: Path) -> None:
+        project = Project(tmp_path, LOCATION="")
         code, _, errors = project.manage("qless_worker")
         assert code == 1
         assert "LOCATION" in errors
@@ -295,7 +297,9 @@ class TestAsked:
         assert self.asked("--reload").reload
 
     def test_a_trial_loads_everything_and_asks_no_server(self, tmp_path: Path) -> None:
-        project = Project(LOCATION=f"unix://{tmp_path}/nowhere.sock", LEDGER="unused")
+        project = Project(
+            tmp_path, LOCATION=f"unix://{tmp_path}/nowhere.sock", LEDGER="unused"
+        )
         assert project.manage("qless_worker", "--trial")[0] == 0
         assert "--trial" not in project.manage("qless_worker", "--help")[1]
 
@@ -413,6 +417,7 @@ class TestWithoutAServer:
             f"         'up': {{'LOCATION': {server.url!r}}}}}\n"
         )
         return Project(
+            tmp_path,
             DJANGO_SETTINGS_MODULE="halved_settings",
             PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
         )
@@ -455,6 +460,7 @@ class TestEmbedded:
             "QLESS = {'default': {'EMBEDDED': True}}\n"
         )
         project = Project(
+            tmp_path,
             DJANGO_SETTINGS_MODULE="solo_settings",
             PYTHONPATH=f"{tmp_path}:{ROOT}",
             LEDGER=str(tmp_path / "unused"),
