@@ -67,9 +67,7 @@ class Project:
 
     def shell(self, code: str) -> str:
         """Run Python code in the project."""
-        status, output, errors = self.manage(
-            "shell", "--no-imports", "-v", "0", "-c", code
-        )
+        status, output, errors = self.manage("shell", "-v", "0", "-c", code)
         assert status == 0, errors
         return output
 
