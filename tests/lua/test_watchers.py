@@ -93,3 +93,23 @@ def test_who_waits_here_for_a_job_elsewhere_is_told(keyed: Keyed, mail: Keyed) -
     assert told(keyed) == 0
     exchange(6, home=keyed, mail=mail)
     assert told(keyed) == 1
+
+
+def test_who_asks_where_a_job_is_awaited_is_told_its_end(
+    keyed: Keyed, mail: Keyed
+) -> None:
+    """What is complete is known here; what has failed goes on where it is."""
+    for jid in ("done", "broken"):
+        mail.put(jid, 1)
+        put_after(keyed, f"after-{jid}", jid, 2)
+    exchange(3, home=keyed, mail=mail)
+    done, broken = mail.take(now=4)
+    mail.call("complete", "done", done["token"], "queue", "{}", now=4)
+    mail.call("fail", "broken", broken["token"], "group", "message", now=4)
+    exchange(5, home=keyed, mail=mail)
+    for jid in ("done", "broken"):
+        keyed.call("watch", jid, "away", now=6)
+    _, [_, command, args] = keyed.call("crossing.read", "away", now=7)
+    assert (command, args) == ("ended", ["done", "complete", "", "1"])
+    _, [_, command, args] = keyed.call("crossing.read", "mail", now=7)
+    assert (command, args) == ("watch", ["broken", "away"])
