@@ -36,11 +36,16 @@ LATER = ["test_suite.py::test_passes_later[a@b]", "test_suite.py::test_passes_la
 
 @pytest.fixture
 def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that a whole run takes for the project."""
+    """Return a folder that a whole run takes for the project, without pytest's plugins.
+
+    Each Python of such a run would import Django for them.
+    """
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run, "say_how_long", lambda: None)
-    options = ["-n", "2", "--dist", "loadgroup", "-p", "no:randomly"]
+    monkeypatch.setattr(run, "compile_tests", lambda: None)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    options = ["-p", "xdist.plugin", "-n", "2", "--dist", "loadgroup"]
     monkeypatch.setattr(processes, "options", lambda: options)
     return tmp_path
 
