@@ -73,7 +73,9 @@ class Demo:
         return dict(json.loads(shown.stdout))
 
     def close(self) -> None:
-        """Stop the project's server, if it runs."""
+        """Stop the project's server, if it has been started."""
+        if not (self.directory / ".qless").exists():
+            return
         self.run("manage.py", "qless_embedded", "stop")
         status = self.run("manage.py", "qless_embedded", "status")
         assert "not running" in status.stdout
