@@ -2,8 +2,10 @@
 
     python steps.py set up              migrations and checks
     python steps.py run blocks.json     the same, then the blocks, beside a worker
+    python steps.py check a b           Django's checks, with settings after settings
 
-Both in one process: to import Django is half of what a page costs.
+Each in one process, of which the worker and the checks are forks: to import Django is
+half of what a page costs.
 
 An expression with `# → text` behind it, or below it, must have a value of which that is
 the repr. What is printed must be the output that stands below the block, if there is one.
@@ -12,10 +14,13 @@ the repr. What is printed must be the output that stands below the block, if the
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import json
+import multiprocessing
 import os
 import re
+import runpy
 import subprocess
 import sys
 import time
@@ -26,10 +31,14 @@ from typing import TYPE_CHECKING, Any
 import django
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from multiprocessing.process import BaseProcess
 
 ARROW = "# → "
 PATIENCE = 180.0
+
+#: What needs no settings to be imported, and is imported with any.
+IMPORTED_BY_ALL = ("django.contrib.admin", "django_qless.operations")
 
 
 class Untrue(Exception):
@@ -128,25 +137,65 @@ def run_all(path: str) -> None:
     print(json.dumps(failures.groups()))
 
 
+def manage(log: Path, *arguments: str) -> None:
+    """Do what `python manage.py` does, and write what it prints into a log."""
+    with log.open("w") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+    sys.argv = ["manage.py", *arguments]
+    sys.orig_argv = [sys.executable, *sys.argv]
+    runpy.run_path("manage.py", run_name="__main__")
+
+
+def forked(log: Path, *arguments: str) -> BaseProcess:
+    """Start a fork of this process that does what `python manage.py` does."""
+    log.touch()
+    sys.stdout.flush()
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=manage, args=(log, *arguments))
+    process.start()
+    return process
+
+
+def ended(process: BaseProcess, patience: float) -> int | None:
+    """Wait for a fork; return its exit code, None if it had to be killed."""
+    process.join(patience)
+    code = process.exitcode
+    process.kill()
+    return code
+
+
 @contextmanager
 def worker() -> Iterator[None]:
     """Have a worker work, and end well. Raises Untrue."""
+    from django.db import connections
+
+    connections.close_all()  # no two processes may have one
     log = Path("worker.log")
-    command = (sys.executable, "manage.py", "qless_worker", "--no-reload")
-    with log.open("w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file)
+    process = forked(log, "qless_worker", "--no-reload")
     try:
         deadline = time.monotonic() + PATIENCE
         while " started worker=" not in log.read_text():
-            if process.poll() is not None or time.monotonic() > deadline:
+            if not process.is_alive() or time.monotonic() > deadline:
                 raise Untrue("no worker starts")
             time.sleep(0.05)
         yield
     finally:
         process.terminate()
-        code = process.wait(60)
-    if code:
+        code = ended(process, 60)
+    if code != 0:
         raise Untrue(f"the worker ends with {code}")
+
+
+def check(modules: Sequence[str]) -> None:
+    """Have Django's checks look at settings that are not used here. Raises Untrue."""
+    for name in IMPORTED_BY_ALL:
+        importlib.import_module(name)
+    log = Path("check.log")
+    for module in modules:
+        process = forked(log, "check", f"--settings={module}")
+        if ended(process, PATIENCE) != 0 or "no issues" not in log.read_text():
+            raise Untrue(f"{Path(*module.split('.'))}.py: {log.read_text()}")
 
 
 def set_up() -> None:
@@ -169,8 +218,11 @@ def set_up() -> None:
 
 def main() -> None:
     """Do what the command line asks for."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     sys.path.insert(0, str(Path.cwd()))
+    if sys.argv[1] == "check":
+        check(sys.argv[2:])
+        return
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
     set_up()
     if sys.argv[1] == "run":
