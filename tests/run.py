@@ -124,16 +124,17 @@ def compile_tests() -> None:
     if any(ROOT.glob("tests/__pycache__/conftest.*pytest*")):
         return
     files = sorted(str(path) for path in ROOT.glob("tests/**/test_*.py"))
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
-    environment, number = processes.environment(), os.cpu_count() or 1
+    number = os.cpu_count() or 1
+    shares = [files[first::number] for first in range(number)]
     compiling = [
         subprocess.Popen(
-            [*command, *files[first::number]],
+            [sys.executable, "-m", "pytest", "--collect-only", "-qq", *share],
             cwd=ROOT,
-            env=environment,
+            env=processes.environment(),
             stdout=subprocess.DEVNULL,
         )
-        for first in range(number)
+        for share in shares
+        if share
     ]
     # What is wrong with a file, the run says.
     for each in compiling:

@@ -43,7 +43,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run, "say_how_long", lambda: None)
-    monkeypatch.setattr(run, "compile_tests", lambda: None)
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     options = ["-p", "xdist.plugin", "-n", "2", "--dist", "loadgroup"]
     monkeypatch.setattr(processes, "options", lambda: options)
@@ -100,3 +100,25 @@ def test_a_file_that_cannot_be_imported_is_not_repeated(suite: Path) -> None:
     )
     tests = run.run_tests([], repeat=True)
     assert (tests.passed, tests.passed_when_repeated) == (False, [])
+
+
+def test_a_fresh_checkout_is_compiled_first(suite: Path) -> None:
+    folder, ran = suite / "tests", suite / "ran"
+    folder.mkdir()
+    (folder / "conftest.py").touch()
+    for name in ("test_a", "test_b", "test_c"):
+        text = f"from pathlib import Path\ndef test(): Path({str(ran)!r}).touch()\n"
+        (folder / f"{name}.py").write_text(text)
+
+    def compiled() -> list[str]:
+        return sorted(
+            path.name.partition(".")[0] for path in folder.glob("__pycache__/*pytest*")
+        )
+
+    run.compile_tests()
+    assert compiled() == ["conftest", "test_a", "test_b", "test_c"]
+    assert not ran.exists()
+    for path in folder.glob("__pycache__/test_*"):
+        path.unlink()
+    run.compile_tests()
+    assert compiled() == ["conftest"]
