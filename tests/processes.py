@@ -8,7 +8,7 @@ import os
 def options() -> list[str]:
     """Return pytest's options: two processes for each processor.
 
-    A process of tests waits for workers half of its time. Each more must collect all tests.
+    With what they start these keep it busy. Each more would have to collect all tests.
     """
     return ["-n", str(2 * (os.cpu_count() or 1)), "--dist", "loadgroup"]
 
