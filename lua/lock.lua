@@ -132,5 +132,7 @@ function Lock.extend(job, expires)
   call('HSET', key.job(job.jid), 'expires', expires)
   call('HDEL', key.job(job.jid), 'grace')
   call('ZADD', key.held(job.worker), expires, job.jid)
-  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+  if job.queue ~= '' then -- a damaged record names none
+    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+  end
 end

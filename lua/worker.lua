@@ -99,6 +99,7 @@ local function sort_out(worker, args, i, count)
     local state, its_worker, its_token, queue, grace, its_waited =
       Hash.values(key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
     if state == 'running' and its_worker == worker and its_token == token then
+      queue = queue or ''
       queues[queue] = queues[queue] or {}
       table.insert(queues[queue], jid)
       if grace then
@@ -138,7 +139,9 @@ function Worker.beat(args, i)
       call('HSET', key.job(jid), 'expires', expires)
     end
     SortedSet.add(key.held(worker), expires, jids)
-    SortedSet.add(key.place(queue, 'locks'), expires, jids)
+    if queue ~= '' then -- a damaged record names none
+      SortedSet.add(key.place(queue, 'locks'), expires, jids)
+    end
   end
   call('ZADD', key.workers(), scope.now, worker)
   if said ~= '' then

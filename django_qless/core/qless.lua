@@ -7259,7 +7259,9 @@ function Lock.extend(job, expires)
   call('HSET', key.job(job.jid), 'expires', expires)
   call('HDEL', key.job(job.jid), 'grace')
   call('ZADD', key.held(job.worker), expires, job.jid)
-  call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+  if job.queue ~= '' then -- a damaged record names none
+    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+  end
 end
 end
 elseif module_name == 'Nonempty' then
@@ -14099,6 +14101,7 @@ local function sort_out(worker, args, i, count)
     local state, its_worker, its_token, queue, grace, its_waited =
       modules.Hash.values(key.job(jid), 'state', 'worker', 'token', 'queue', 'grace', 'waited')
     if state == 'running' and its_worker == worker and its_token == token then
+      queue = queue or ''
       queues[queue] = queues[queue] or {}
       table.insert(queues[queue], jid)
       if grace then
@@ -14138,7 +14141,9 @@ function Worker.beat(args, i)
       call('HSET', key.job(jid), 'expires', expires)
     end
     modules.SortedSet.add(key.held(worker), expires, jids)
-    modules.SortedSet.add(key.place(queue, 'locks'), expires, jids)
+    if queue ~= '' then -- a damaged record names none
+      modules.SortedSet.add(key.place(queue, 'locks'), expires, jids)
+    end
   end
   call('ZADD', key.workers(), scope.now, worker)
   if said ~= '' then

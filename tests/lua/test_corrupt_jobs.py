@@ -717,6 +717,27 @@ def test_a_job_without_a_queue_does_not_keep_back_those_behind_it(keyed: Keyed) 
     assert [job["jid"] for job in keyed.take(now=1004)] == ["third"]
 
 
+@pytest.mark.parametrize("command", ["beat", "heartbeat"])
+def test_a_running_job_without_a_queue_keeps_no_other_from_being_renewed(
+    keyed: Keyed, command: str
+) -> None:
+    for jid in ("bad", "good"):
+        keyed.put(jid, 1000)
+    jobs = keyed.take(worker="w", now=1000)
+    keyed.server.hdel("ql:j:bad", "queue")
+    if command == "beat":
+        held = [part for job in jobs for part in (job["jid"], job["token"], "")]
+        assert keyed.call("beat", "w", "{}", 2, *held, now=1050) == [[], []]
+    else:
+        for job in jobs:
+            keyed.call("heartbeat", job["jid"], job["token"], now=1050)
+    ends = float(keyed.server.hget("ql:j:good", "expires") or 0)
+    assert ends > 1100
+    assert float(keyed.server.hget("ql:j:bad", "expires") or 0) == ends
+    assert keyed.server.zscore("ql:q:queue-locks", "good") == ends
+    assert not keyed.server.exists("ql:q:-locks")
+
+
 def refused(keyed: Keyed, *command: Any) -> str:
     """Call; return the error's text, if any."""
     try:
