@@ -77,6 +77,11 @@ class Attempt:
         """The start of the run: later than `handed` if the worker held it back."""
         return self.running.start if self.running else self.handed
 
+    @property
+    def has_begun(self) -> bool:
+        """False if the worker handed the job back before it began with it."""
+        return self.end != RETURNED or self.running is not None
+
 
 @dataclass(slots=True)
 class Attempts:

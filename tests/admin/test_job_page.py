@@ -418,6 +418,22 @@ def test_what_was_raised_needs_the_permission_to_view_data(
         assert error == f"ValueError-mail{message}"
 
 
+def test_what_was_handed_back_unbegun_was_no_run(
+    admin_browser: Browser, qless: Client
+) -> None:
+    token = run(qless, retries=3)
+    back = Settlement("j1", token, "release", (0,))
+    qless.settle(WORKER, [back], 0, ["mail"])
+    (held,) = qless.settle(WORKER, [], 1, ["mail"]).jobs
+    shown = page(admin_browser)
+    assert "Runs 1 Retries left 3/3" in shown.text
+    assert [row[0] for row in attempts(admin_browser)] == ["1", "2"]
+    qless.settle(WORKER, [Settlement("j1", held.token, "complete", ())], 0, ["mail"])
+    shown = page(admin_browser)
+    assert "Runs 1 " in shown.text
+    assert "Retries left" not in shown.text
+
+
 def test_time_spent_as_earlier_versions_tell_it(
     admin_browser: Browser, qless: Client
 ) -> None:

@@ -179,9 +179,8 @@ def spent(view: JobView[Any], found: Attempts) -> Spent:
         is_exact = all(phase.is_exact for phase in parts)
         return in_words(seconds, is_exact=is_exact) if parts else ""
 
-    return Spent(
-        time("waiting"), time("running"), time("unknown"), len(found.attempts), is_all
-    )
+    runs = sum(each.has_begun for each in found.attempts)
+    return Spent(time("waiting"), time("running"), time("unknown"), runs, is_all)
 
 
 ATTEMPT_ENDS: dict[str, Promise] = {
