@@ -1,8 +1,8 @@
 """Cron over a year of wall clocks that are set forward and back, against a walk by minutes.
 
 The walk knows nothing of cronsim, nor of what is tested: it goes through every minute of a
-year, asks the time zone what the clock shows, and a little matcher of its own whether
-that is a tick.
+year, asks the time zone each quarter of an hour what the clock shows, and a little matcher
+of its own whether that is a tick.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ EXPRESSIONS = [
 
 
 DAY = 1440
-"""Minutes of a day."""
+QUARTER = 15
+"""Minutes of a day, and of a quarter of an hour."""
 
 
 class Walk:
@@ -84,10 +85,12 @@ class Walk:
         self.end = int(datetime(year + 1, 1, 1, tzinfo=zoned).timestamp())
         self.minutes = range(self.begin, self.end, MINUTE)
         self.first = datetime(year, 1, 1)
+        # Clocks are set at full quarters of an hour.
         self.walls = []
-        for at in self.minutes:
-            shown = datetime.fromtimestamp(at, zoned).replace(tzinfo=None)
-            self.walls.append(int((shown - self.first).total_seconds()) // MINUTE)
+        for quarter in self.minutes[::QUARTER]:
+            shown = datetime.fromtimestamp(quarter, zoned).replace(tzinfo=None)
+            wall = int((shown - self.first).total_seconds()) // MINUTE
+            self.walls += range(wall, wall + QUARTER)
         self.shown = set(self.walls)
 
     @cached_property
