@@ -89,6 +89,21 @@ def schedule(keyed: Keyed, jids: list[str]) -> None:
         keyed.call("schedule.set", jid, "q", "k", "{}", "interval", 60, now=0)
 
 
+def push(keyed: Keyed, entities: list[str]) -> None:
+    for n, entity in enumerate(entities):
+        data = f'{{"v":1,"entity":"{entity}"}}'
+        keyed.call("push", "", "queue", "sync", 1, entity, data, "1", n, "", now=n)
+
+
+def push_one(keyed: Keyed, payloads: list[str]) -> None:
+    """Have each name as a payload of one entity."""
+    data = '{"v":1,"entity":"one"}'
+    for n, payload in enumerate(payloads):
+        keyed.call(
+            "push", "", "queue", "sync", 1, "one", data, f'"{payload}"', n, "", now=0
+        )
+
+
 def jobs_of(kind: str) -> Callable[..., list[str]]:
     def look(keyed: Keyed, *part: int) -> list[str]:
         return listed(keyed.call("jobs", kind, "queue", *part, now=NOW))
@@ -159,6 +174,11 @@ LISTS: dict[str, tuple[Make, Callable[..., list[str]], bool]] = {
     "tracked.jids": (track, inside("jobs", "tracked.jids"), True),
     "failure.groups": (fail_apart, first_of(inside("groups", "failure.groups", "last")),
                        True),
+    "entities.list": (
+        push,
+        first_of(inside("entities", "entities.list", "fresh", "queue"), "entity"), False),
+    "entity.show": (
+        push_one, first_of(inside("waiting", "entity.show", "queue", "one"), 1), False),
     "schedule.list": (
         schedule, first_of(inside("schedules", "schedule.list"), "id"), False),
     "briefs waiting": (put, rows_of("waiting", "queue"), False),
@@ -187,7 +207,7 @@ def test_each_part_is_what_was_asked_for(keyed: Keyed, name: str) -> None:
     [
         "jobs waiting", "jobs scheduled", "jobs depends", "jobs recurring",
         "jobs complete", "failed", "tag get", "workflow.jobs", "needs", "offspring",
-        "schedule.list",
+        "schedule.list", "entities.list", "entity.show",
     ],
 )  # fmt: skip
 def test_twenty_five_if_nobody_says_how_many(keyed: Keyed, name: str) -> None:

@@ -149,6 +149,12 @@ EQUIVALENTS: list[Equivalent] = [
     ),
     Equivalent(
         "lua/arguments.lua",
+        "if find(text, '^[/-~ --]*$') then",
+        "if false then",
+        "A fast path: such a text holds nothing of what is looked for after it.",
+    ),
+    Equivalent(
+        "lua/arguments.lua",
         "if not text then",
         "if true then",
         "What was remembered is printed again, to the same text.",
