@@ -409,6 +409,13 @@ def test_of_a_message_the_line_that_says_what_happened_is_kept(
     assert held.job("jid")["failure"]["message"] == message
 
 
+def test_of_bytes_that_are_no_text_no_more_than_three_are_left_out(held: Keyed) -> None:
+    end(held, "retry", 0, "group", b"x" + b"\x80" * 300)
+    [packed] = held.server.lrange("ql:j:jid-history", -1, -1)
+    assert "x" + "\udc80" * 196 + "…" in packed
+    assert "\udc80" * 197 not in packed
+
+
 def test_the_history_is_written_with_its_third_entry(keyed: Keyed) -> None:
     keyed.put("jid", 5)
     assert not keyed.server.exists("ql:j:jid-history")
