@@ -793,6 +793,17 @@ def test_a_job_in_the_hands_of_another_queue_leaves_both(keyed: Keyed) -> None:
     assert keyed.json("failed", GROUP, 0, 5, now=3)["total"] == 1
 
 
+def test_a_lost_run_in_the_hands_of_another_queue_leaves_both(keyed: Keyed) -> None:
+    keyed.put("jid", queue="queue")
+    keyed.take(queue="queue", now=1)
+    keyed.server.hset("ql:j:jid", mapping={"queue": "other", "remaining": "x"})
+    assert keyed.take(queue="queue", now=1000) == []
+    assert keyed.server.hmget("ql:j:jid", "state", "queue") == ["failed", "other"]
+    assert not keyed.server.exists("ql:q:queue-locks", "ql:q:queue-work")
+    assert keyed.take(queue="queue", now=2000) == []
+    assert keyed.json("failed", GROUP, 0, 5, now=3000)["total"] == 1
+
+
 def test_a_job_that_is_handed_back_fails_if_it_cannot_be_read(keyed: Keyed) -> None:
     keyed.put("jid")
     token = keyed.token("jid", 1)
