@@ -556,6 +556,16 @@ def test_bad_stand_ins_are_refused(keyed: Keyed, text: str) -> None:
     assert "stand_ins must be" in keyed.refusal(*put, now=0)
 
 
+def test_a_job_that_needs_none_of_its_stand_ins_is_put_without_them(
+    keyed: Keyed,
+) -> None:
+    stand_ins = {"home": "home", "jobs": {"real": ["mail", "letters", "shop.write"]}}
+    keyed.put("a", 0, stand_ins=json.dumps(stand_ins))
+    assert keyed.job("a")["state"] == "waiting"
+    assert not keyed.server.exists("ql:j:real")
+    assert keyed.call("crossing.waiting", now=1)[1] == []
+
+
 def test_what_is_unknown_is_refused_beside_stand_ins(keyed: Keyed) -> None:
     stand_ins = {"home": "home", "jobs": {"real": ["mail", "letters", "shop.write"]}}
     depends = ("depends", '["other","unknown"]', "stand_ins", json.dumps(stand_ins))
