@@ -148,6 +148,12 @@ EQUIVALENTS: list[Equivalent] = [
         "Only in the last millisecond of a result 0 are left, and no test can meet that.",
     ),
     Equivalent(
+        "lua/job_end.lua",
+        "Workflow.moved(workflow, 'running', 'complete')",
+        "Workflow.moved(workflow, 'stalled', 'complete')",
+        "A workflow counts neither of the two.",
+    ),
+    Equivalent(
         "lua/arguments.lua",
         "if find(text, '^[/-~ --]*$') then",
         "if false then",
