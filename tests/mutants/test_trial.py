@@ -15,6 +15,7 @@ from tests.mutants.tree import ROOT
 from tests.mutants.trial import Trial
 
 TESTS = """
+import os
 from pathlib import Path
 from threading import Event
 
@@ -37,6 +38,9 @@ def test_hangs_once():
     Path("ran").touch()
     if not ran:
         Event().wait()
+
+def test_ends_all():
+    os._exit(1)
 
 def test_after():
     Path("after").touch()
@@ -80,6 +84,10 @@ def test_what_hangs_kills_when_it_hangs_again(tried: Trial) -> None:
     assert judge(tried, "hangs") == ("hangs", "hangs")
     assert judge(tried, "hangs_once", "after") == ("", "")
     assert (tried.tree / "after").exists()
+
+
+def test_one_that_ends_the_whole_process_kills(tried: Trial) -> None:
+    assert judge(tried, "passes", "ends_all", "after") == ("ends_all", "fails")
 
 
 def test_a_file_that_cannot_be_imported_kills(tried: Trial) -> None:

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.mutants import plugin
 from tests.mutants.tree import ROOT, copied, environment
 
@@ -125,7 +123,8 @@ class Trial:
         """Wait for the end of a run, or until one test takes far too long.
 
         A module that cannot be imported fails in the file that needs it; where a conftest
-        needs it, pytest does not get as far as naming a file.
+        or a plugin needs it, pytest does not get as far as naming a file. A test may end
+        the whole process.
         """
         size, since = 0, time.monotonic()
         while True:
@@ -141,10 +140,10 @@ class Trial:
                 ]
                 if failed:
                     return Run(failed[0])
-                if code == pytest.ExitCode.USAGE_ERROR and not lines:
-                    return Run(named[0])
-                assert code in {0, 5}, f"pytest ended with {code} in {self.tree}"
-                return Run()
+                if code in {0, 5}:
+                    return Run()
+                assert last is None or last[0] == "begins", f"pytest ended with {code}"
+                return Run(last[1] if last else named[0])
             if len(lines) != size:
                 size, since = len(lines), time.monotonic()
             limit = START
