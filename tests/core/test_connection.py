@@ -11,6 +11,7 @@ import pytest
 
 from django_qless.core import Client, PoolExhausted, new_jid
 from django_qless.core.connection import Connection
+from django_qless.core.request import Steps, drive
 from tests.core.jobs import Make
 from tests.real_servers import poll
 
@@ -153,6 +154,30 @@ def test_an_interruption_never_shifts_replies(valkey: Make, server: Server) -> N
     assert job.jid == "a"
     assert client.put("", "q", "c", "k", "{}") == "c"
     assert made(client) == 1
+
+
+def echo(word: str) -> bytes:
+    """Return a request for this word."""
+    return b"*2\r\n$4\r\nECHO\r\n$%d\r\n%b\r\n" % (len(word), word.encode())
+
+
+@pytest.mark.parametrize("halfway", [1, 2])
+def test_an_exchange_that_is_given_up_leaves_no_reply_behind(
+    valkey: Make, halfway: int
+) -> None:
+    """An event loop that is closed closes what waits in it."""
+    connection = valkey().pool.acquire(1)
+
+    def two() -> Steps[None]:
+        yield from connection.send(echo("first") + echo("second"))
+        yield from connection.receive(None, None)
+
+    for steps in (connection.exchange(echo("first")), two()):
+        assert drive(connection.exchange(echo("before"))) == "before"
+        for _ in range(halfway):
+            next(steps)
+        steps.close()
+        assert drive(connection.exchange(echo("after"))) == "after"
 
 
 def test_closing_ends_connections_and_the_next_call_makes_new_ones(

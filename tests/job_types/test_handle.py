@@ -441,6 +441,13 @@ def test_attempts_of_a_job_that_is_complete(qless) -> None:
     assert (handle.state, handle.attempt, handle.remaining) == ("complete", 2, 3)
 
 
+def test_attempts_of_a_complete_job_whose_history_names_none(qless) -> None:
+    handle = jobs.add.using(retries=3).delay(1)
+    qless.pop("default", "w", 1)[0].complete()
+    qless.redis.delete(f"ql:j:{handle.jid}-history")
+    assert handle.refresh().attempt == 1
+
+
 def test_waiting_for_all(qless, work) -> None:
     many = jobs.add.enqueue_many(jobs.add.args(n) for n in range(1_000))
     elsewhere = jobs.add.using(alias="other").delay(7)

@@ -67,6 +67,19 @@ def test_show_has_the_attempts(qless, work) -> None:
         assert re.search(rf"  waited \S+ m?s  ran \S+ m?s  {end}  .*Flaky: again", line)
 
 
+def test_show_has_the_history_with_what_else_each_entry_says(qless) -> None:
+    qless.put("", "mail", "one", "klass", "{}")
+    [job] = qless.pop("mail", "w", 1)
+    job.fail("broken", "why")
+    history = run("qless_jobs", "show", "one").partition("history:\n")[2].splitlines()
+    rest = [line.split("  ", 3)[2:] for line in history[:3]]
+    assert rest == [
+        ["put", "q=mail"],
+        ["popped", "worker=w"],
+        ["failed", "group=broken  worker=w  message=why"],
+    ]
+
+
 def test_what_was_canceled_is_listed_and_shown(qless) -> None:
     first = add.using(queue="mail", delay=60).delay(20, 1)
     second = add.using(queue="mail", after=[first], on_failure="cancel").delay(2)

@@ -401,11 +401,11 @@ def have_child(ledger: str, gate: str) -> None:
 
 @job()
 def fork_and_return(ledger: str) -> None:
-    """Return twice: once here, once in a copy of this process."""
+    """Return twice: once here, once in a copy of this process; tell how that ended."""
     copy = os.fork()
     if copy:
-        os.waitpid(copy, 0)
-        note(ledger, "returned")
+        _, status = os.waitpid(copy, 0)
+        note(ledger, "returned", status)
 
 
 @job()

@@ -12,6 +12,7 @@ import pytest
 
 from django_qless.core import Client, Settled
 from django_qless.core.commands.entities import entity_jid
+from django_qless.exceptions import JobLost
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools import async_channel, channel, shared_state
 from django_qless.worker.pools.async_channel import AsyncChannel
@@ -335,6 +336,14 @@ def test_what_is_handed_out_when_a_wait_is_broken_off(server: Server) -> None:
     assert shared.ints[shared_state.CALLS] % 2 == 0
     shared.close()
     client.close()
+
+
+def test_interruptions_of_jobs_that_have_ended_are_forgotten() -> None:
+    child = cast("AsyncChild", SimpleNamespace())
+    child.buffer = cast("JobBuffer", SimpleNamespace(held={"here": None}))
+    child.interrupted = {"gone": JobLost, "here": JobLost}
+    AsyncChild.interrupt(child, [], JobLost())
+    assert child.interrupted == {"here": JobLost}
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_a_job_that_forks_does_not_become_two_workers(
     jid = put("fork_and_return", ledger.path)
     start_worker(queues=["q"], burst=True).wait()
     assert job_when(jid, "complete")
-    assert ledger.all() == ["returned"]
+    assert ledger.all() == ["returned 0"]
 
 
 def test_a_suspended_child_loses_its_lock_and_cannot_settle(

@@ -215,4 +215,4 @@ def test_a_copy_of_a_job_says_nothing(
     jid = put("fork_and_return", ledger.path)
     start(queues=["q"], burst=True).wait()
     assert job_when(jid, "complete")
-    assert ledger.all() == ["returned"]
+    assert ledger.all() == ["returned 0"]

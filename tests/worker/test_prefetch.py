@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_qless.core import Client, Reserved, Settlement
+from django_qless.core import BadArgument, Client, Reserved, Settlement
 from django_qless.core.commands.entities import Payload
 from django_qless.core.exceptions import ConnectionLost
 from django_qless.worker.heartbeat import Heartbeat
@@ -275,6 +275,14 @@ def test_of_many_quick_jobs_the_next_are_on_their_way(
     child.channel.settle()
     counts = client.queue("q").counts()
     assert (counts.running, counts.waiting) == (0, 50 - held)
+
+
+def test_what_the_server_refuses_is_told_if_nothing_was_to_be_settled(
+    child: PreforkChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child.channel, "next_order", lambda: ("",))
+    with pytest.raises(BadArgument):
+        child.channel.reserve(1)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from django_qless.core import Client
+from django_qless.worker.pools.prefork import PreforkChild
 from django_qless.worker.shared_slots import FIGURE, FIGURES, HELD, SharedSlots
 from tests.real_servers import Server, poll
 from tests.worker.processes import children_of, descendants
@@ -32,6 +35,27 @@ POOLS = ["prefork", "fork", "threads", "coroutines"]
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the slots of other processes are read from /proc"
 )
+
+
+def test_a_signal_that_finds_its_pipe_full_says_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The child will wake anyway; Python would print a warning for each."""
+    child = cast("PreforkChild", SimpleNamespace())
+    outer = signal.set_wakeup_fd(-1)
+    handler = signal.signal(signal.SIGUSR2, lambda *_: None)
+    try:
+        PreforkChild.make_signal_pipe(child)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(child.signal_writer, b"x" * 4096)
+        os.kill(os.getpid(), signal.SIGUSR2)
+    finally:
+        signal.set_wakeup_fd(outer)
+        signal.signal(signal.SIGUSR2, handler)
+    os.close(child.signal_reader)
+    os.close(child.signal_writer)
+    assert capfd.readouterr().err == ""
 
 
 class Project(Namespaces):

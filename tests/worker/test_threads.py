@@ -224,11 +224,11 @@ def test_a_job_that_forks_returns_once(stage: Stage) -> None:
     try:
         jid = stage.put("fork_and_return", ledger.path)
         stage.start(concurrency=2)
-        ledger.wait_for("returned")
+        ledger.wait_for("returned 0")
         stage.job_when(jid, "complete")
         after = stage.put("answer", 1)
         stage.job_when(after, "complete")
-        assert ledger.all() == ["returned"]
+        assert ledger.all() == ["returned 0"]
     finally:
         ledger.close()
 
