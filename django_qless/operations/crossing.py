@@ -122,7 +122,8 @@ class Carrier:
         except REFUSED:
             # Behind the number comes what is said of each job, and then the jobs.
             jid = str(entry.call.args[1 + int(str(entry.call.args[0]))])
-            ended = Command[Any]("ended", (jid, "failed", "refused", why), "write")
+            failed = (jid, "failed", "refused", why)
+            ended: Command[Any] = Command("ended", failed, "write")
             source.deliver(f"{entry.id}/refused", ended)
 
     def _tell(self, target: str, done: Sequence[Entry]) -> None:

@@ -130,6 +130,7 @@ def test_result_of_a_job_that_is_gone(qless, work) -> None:
 def test_what_became_of_a_job_that_was_canceled(qless, work) -> None:
     handle = jobs.add.using(tags=["a"], delay=60).delay(1)
     assert handle.canceled is handle.refresh().canceled is None
+    assert handle.failed_from is handle.refresh().failed_from is None
     before = time.time()
     handle.cancel()
     now = handle.refresh()

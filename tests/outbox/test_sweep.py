@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from django.test import override_settings
 from django_qless.core import Client, ServerFull
 from django_qless.outbox import backlog, calls, tables
 from django_qless.outbox.models import Entry
-from django_qless.outbox.sweep import Swept, sweep
+from django_qless.outbox.sweep import Swept, _is_locked, sweep
 from django_qless.runtime import outboxes
 from django_qless.runtime.outboxes import sweep_all as sweep_quietly
 from tests.jobs_app import jobs
@@ -36,6 +37,26 @@ def left(away: Any, *numbers: int, database: str = "default") -> list[str]:
         with away(), transaction.atomic(using=database):
             jids.append(own.delay(number).jid)
     return jids
+
+
+@pytest.mark.parametrize(
+    ("raised", "is_locked"),
+    [
+        (SimpleNamespace(sqlstate="55P03", args=()), True),  # psycopg
+        (SimpleNamespace(pgcode="55P03", args=()), True),  # psycopg2
+        (SimpleNamespace(args=(1205, "Lock wait timeout exceeded")), True),  # MariaDB
+        (SimpleNamespace(args=(3572, "NOWAIT is set")), True),  # MySQL
+        (SimpleNamespace(sqlstate="42601", args=("syntax error",)), False),
+        (SimpleNamespace(args=(0,)), False),
+        (SimpleNamespace(args=()), False),
+        (None, False),
+    ],
+)
+def test_what_each_driver_raises_for_entries_that_another_holds(
+    raised: Any, is_locked: bool
+) -> None:
+    error: Any = SimpleNamespace(__cause__=raised)
+    assert _is_locked(error) is is_locked
 
 
 def test_young_entries_belong_to_their_process(qless, away) -> None:

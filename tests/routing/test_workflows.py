@@ -102,6 +102,26 @@ def test_a_deliverer_that_dies_after_each_call_changes_nothing(
     sound(places)
 
 
+def test_a_step_that_its_namespace_refuses_fails(places: Places) -> None:
+    flow = three()
+    letters = flow._nodes[1].handle
+    handle = flow.enqueue()
+    # (A clash of ids, which nothing that we draw can have.)
+    here = places.here.client()
+    places[MAIL].put("", "mail", "other", "k", "[]")
+    record = here.hgetall("ql-mail:j:other")
+    here.hset(
+        f"ql-mail:j:{letters.jid}", mapping={**record, "entity": "e", "rare": "1"}
+    )
+    places[MAIL].cancel("other")
+    run_jobs()
+    job = places[DEFAULT].get(letters.jid)
+    assert job is not None
+    assert (job.state, job.failure.group) == ("failed", "refused")
+    assert "entity" in job.failure.message
+    assert handle.refresh().progress.failed == 1
+
+
 def test_a_server_that_is_away_keeps_the_workflow_waiting(places: Places) -> None:
     handle = three().enqueue()
     places.there.kill()

@@ -41,6 +41,16 @@ async def amay_run(current: CurrentJob) -> Any:
     return may_run(current)
 
 
+class Guard:
+    """A hook that is no function."""
+
+    def __call__(self, current: CurrentJob) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "<the guard>"
+
+
 def around(run: Callable[..., Any]) -> Callable[..., Any]:
     def call(current: CurrentJob) -> Any:
         happened.append("middleware")
@@ -63,6 +73,11 @@ async def aguarded() -> str:
 
 @job(should_run=f"{__name__}.amay_run", retries=0)
 def guarded_by_coroutine() -> None:
+    happened.append("ran")
+
+
+@job(should_run=Guard())
+def guarded_by_object() -> None:
     happened.append("ran")
 
 
@@ -116,6 +131,12 @@ def test_a_job_that_may_not(
     assert message in failure.message
     assert "ran" not in happened
     assert "middleware" not in happened
+
+
+def test_a_hook_without_a_name_is_named_as_it_names_itself(work: Any) -> None:
+    handle = guarded_by_object.delay()
+    assert work() == 1
+    assert handle.refresh().failure.message == "<the guard> refused the job"
 
 
 def test_a_hook_may_say_not_now(work: Any) -> None:

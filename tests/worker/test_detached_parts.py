@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from django_qless.core import Reserved
+from django_qless.core import ConnectionLost, Reserved
 from django_qless.worker.detached import job, lifetime, settlements
 from django_qless.worker.detached.directory import runs_directory, state_directory
 from django_qless.worker.detached.parent import read_all
@@ -307,6 +308,23 @@ def test_a_detached_job_does_not_end_with_the_child_that_has_started_it() -> Non
     assert orphans.is_done
     orphans.take_over(dead, {"1"})
     assert not orphans.is_done
+    shared.close()
+
+
+def test_what_a_dead_child_held_is_settled_later_if_the_server_is_away() -> None:
+    client = MagicMock()
+    client.settle.side_effect = ConnectionLost("away")
+    shared = SharedState(slots=4)
+    shared.begin(shared.take("job 1", "1", 0.0), 0.0)
+    dead: Any = SimpleNamespace(
+        shared=shared, killed_outcomes=None, pid=7, status=-9, stacks=str
+    )
+    orphans = OrphanRecovery(client, "w")
+    orphans.take_over(dead, ())
+    before = time.monotonic()
+    orphans.settle([])
+    assert not orphans.is_done
+    assert before + 0.5 < orphans.due < time.monotonic() + 60
     shared.close()
 
 
