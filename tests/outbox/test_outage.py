@@ -65,6 +65,37 @@ def test_buffer_writes_also_outside_of_transactions(qless, away, sweep_all) -> N
     assert qless.schedule_list().schedules
 
 
+def test_more_dependencies_than_a_call_takes_are_delivered(
+    qless, away, sweep_all
+) -> None:
+    first = jobs.add.enqueue_many(jobs.add.args(n) for n in range(1_200))
+    jids = [each.jid for each in first]
+    with away(ON_OUTAGE="buffer"):
+        handle = jobs.add.using(after_jids=jids).delay(7)
+    assert sweep_all().error is None
+    job = qless.get(handle.jid)
+    assert (job.state, sorted(job.dependencies)) == ("depends", sorted(jids))
+
+
+def test_buffer_writes_from_asynchronous_code_too(qless, away, sweep_all) -> None:
+    with away(ON_OUTAGE="buffer"):
+        handle = asyncio.run(jobs.add.adelay(1))
+    assert handle.pending
+    assert Entry.objects.count() == sweep_all().entries == 1
+    assert waiting(qless) == [handle.jid]
+
+
+def test_asynchronous_code_writes_nothing_while_the_server_is_there(
+    qless, server
+) -> None:
+    alias = {"LOCATION": server.url, "ON_OUTAGE": "buffer"}
+    with override_settings(QLESS={"default": alias}):
+        handle = asyncio.run(jobs.add.adelay(1))
+    assert (handle.pending, handle.created) == (False, True)
+    assert waiting(qless) == [handle.jid]
+    assert not Entry.objects.exists()
+
+
 def test_buffer_writes_what_waited_for_a_commit(qless, away, sweep_all) -> None:
     with away(ON_OUTAGE="buffer"), transaction.atomic():
         first = jobs.add.delay(1)
