@@ -25,6 +25,9 @@ LONGEST = "p" * 100
 JOBS = "must be a whole number of jobs, or 0 for any number"
 
 
+SENTINELS = {"SENTINELS": [("h", 1)], "SERVICE_NAME": "main"}
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -141,6 +144,10 @@ def test_numbers_of_the_core(name: str) -> None:
         ({"CONFIG": {"t-rate-per-key": "fast"}}, "E012", "number, not 'fast'"),
         ({"CONFIG": {"q-weight": -1}}, "E012", "must be a number from 0, not -1"),
         ({"CONFIG": {"q-heartbeat": "60"}}, "E012", "must be a number, not '60'"),
+        (
+            {**SENTINELS, "SENTINEL_OPTIONS": {"db": 1}},
+            *("E042", "SENTINEL_OPTIONS must not have 'db'"),
+        ),
         ({"CONTEXT": "a.b"}, "E025", "CONTEXT must be a list"),
         ({"CONTEXT": ["ab"]}, "E025", "'ab' is no dotted name"),
         ({"CONTEXT": [5]}, "E025", "5 is no dotted name"),

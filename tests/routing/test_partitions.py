@@ -91,6 +91,13 @@ def test_only_a_number_of_partitions_is_one(number: Any) -> None:
     assert "a whole number from 1 to 64" in text
 
 
+def test_a_queue_whose_partitions_would_have_too_long_names_is_refused() -> None:
+    [(check, text)] = found(of(QUEUES={"q" * 91: {"partitions": 2}}))
+    assert check == "E064"
+    assert "more than 100 characters" in text
+    assert found(of(QUEUES={"q" * 90: {"partitions": 2}})) == []
+
+
 def test_one_partition_is_the_queue_itself() -> None:
     with override_settings(QLESS=of(1)):
         assert conf.namespaces_of("default") == ["default"]
