@@ -1,4 +1,4 @@
-"""Sending to several namespaces at the same time."""
+"""Sending to several namespaces: one that does not answer keeps nothing from the others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django_qless.conf.each import MOST
 from django_qless.core import NotReplicated, QlessError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from django_qless.enqueue.dispatchable import Dispatchable
 
 
 def send_each(some: Sequence[Dispatchable], *, on_commit: bool = False) -> None:
-    """Send these, each to its namespace. Raises when all have ended, if one has failed."""
+    """Send these at the same time. Raises when all have ended, if one has failed."""
 
     def send(each: Dispatchable) -> QlessError | None:
         try:
@@ -30,6 +30,19 @@ def send_each(some: Sequence[Dispatchable], *, on_commit: bool = False) -> None:
     contexts = {id(each): copy_context() for each in some}
     with ThreadPoolExecutor(min(len(some), MOST), "qless-enqueue") as threads:
         _raise_worst(list(threads.map(send, some)), Lates)
+
+
+def send_in_turn(
+    some: Sequence[Dispatchable], send: Callable[[Dispatchable], None]
+) -> None:
+    """Send these in this thread. Raises when all have been tried, if one has failed."""
+    errors: list[QlessError] = []
+    for each in some:
+        try:
+            send(each)
+        except QlessError as error:
+            errors.append(error)
+    _raise_worst(errors, Lates)
 
 
 async def asend_each(some: Sequence[Dispatchable]) -> None:

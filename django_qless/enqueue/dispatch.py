@@ -74,8 +74,7 @@ class Dispatcher:
     def send_each_on_commit(self, some: Sequence[Dispatchable]) -> None:
         """Send what has waited for one commit, to several namespaces at the same time."""
         if not _may_go_at_once(some):
-            for each in some:
-                self.send_on_commit(each)
+            at_once.send_in_turn(some, self.send_on_commit)
             return
         try:
             at_once.send_each(some, on_commit=True)
@@ -176,8 +175,7 @@ def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
     if _may_go_at_once(now):
         dispatcher.send_each(now)
         return
-    for each in now:
-        dispatcher.send(outage.guarded(each))
+    at_once.send_in_turn([outage.guarded(each) for each in now], dispatcher.send)
 
 
 async def asend_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:

@@ -465,4 +465,16 @@ EQUIVALENTS: list[Equivalent] = [
         "if true then",
         "What is called asks again; here it spares a script the building of its module.",
     ),
+    Equivalent(
+        "django_qless/operations/entity_run.py",
+        "dead = (yield client.entity(self.queue, left[0], 0, 1)).dead or {}",
+        "dead = (yield client.entity(self.queue, left[0], 0, 2)).dead or {}",
+        "How many there are is read, none of them.",
+    ),
+    Equivalent(
+        "django_qless/job_types/signature.py",
+        "self._keywords = frozenset(p.name for p in keywords)",
+        "pass",
+        "Then binding decides what counting might have decided sooner.",
+    ),
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from django_qless.conf import each as each_namespace
 from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.core import ConnectionLost
-from django_qless.enqueue import at_once
+from django_qless.enqueue import at_once, dispatch
 from django_qless.enqueue.dispatch import Dispatcher
 from django_qless.enqueue.request import EnqueueBatch
 from django_qless.exceptions import InvalidJob, InvalidOption
@@ -211,9 +212,28 @@ def test_receivers_of_signals_are_called_in_the_thread_that_enqueues(
     assert threads == [threading.current_thread().name] * 8
 
 
-@pytest.mark.usefixtures("split")
+@pytest.fixture(params=["with a receiver", "without"])
+def _heard_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With a receiver of the signal they are sent one after the other."""
+    heard: list[Any] = []
+
+    def receive(**details: Any) -> None:
+        heard.append(details)
+
+    if request.param == "without":
+        yield
+        return
+    job_enqueued.connect(receive)
+    yield
+    job_enqueued.disconnect(receive)
+    assert len(heard) == 30
+
+
+@pytest.mark.usefixtures("split", "_heard_or_not")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("on_commit", [False, True])
 def test_what_one_server_refuses_keeps_no_other_from_its_jobs(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, on_commit: bool
 ) -> None:
     send = EnqueueBatch.send
 
@@ -223,8 +243,9 @@ def test_what_one_server_refuses_keeps_no_other_from_its_jobs(
         send(batch)
 
     monkeypatch.setattr(EnqueueBatch, "send", failing)
-    monkeypatch.setattr(TestDispatcher, "send_each", Dispatcher.send_each)
-    with pytest.raises(ConnectionLost, match="away"):
+    monkeypatch.setattr(dispatch, "dispatcher", Dispatcher())
+    scope = transaction.atomic() if on_commit else nullcontext()
+    with pytest.raises(ConnectionLost, match="away"), scope:
         count.enqueue_many(map(count.args, range(40)))
     assert waiting() == [10, 0, 10, 10]
 
