@@ -380,3 +380,15 @@ def test_what_a_duplicate_comes_after_does_not_count_as_enqueued(
     publish.delay(1)
     names = [each.name.rpartition(".")[2] for each in enqueued_jobs()]
     assert names == ["gather", "publish"]
+
+
+def test_a_tick_adds_no_job_while_another_namespace_has_its_key(places: Places) -> None:
+    first = in_queue(MAIL).delay(1)
+    schedule = sync.recur(2, every=3600)
+    assert [run.name for run in run_jobs("default")] == [f"{sync.name}:tick"]
+    assert live(places) == [MAIL]
+    first.cancel()
+    carry_all("default")
+    schedule.run()
+    assert [run.name for run in run_jobs("default")] == [f"{sync.name}:tick", sync.name]
+    sound(places)
