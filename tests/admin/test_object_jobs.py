@@ -19,7 +19,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 from django.db.models import Model
 from django.test import Client, override_settings
-from django.urls import path
+from django.urls import path as route
 
 from django_qless import jobs, queues
 from django_qless.admin import listing, register
@@ -70,7 +70,10 @@ def plain_shop(model: type[Model]) -> Iterator[None]:
     register(site)
     site.register(model, type("SomeAdmin", (JobsAdminMixin, ModelAdmin), {}))
     urls = ModuleType("plain_shop")
-    urls.urlpatterns = [path("admin/", admin.site.urls), path("shop/", site.urls)]
+    urls.urlpatterns = [
+        route("admin/", admin.site.urls),
+        route("shop/", site.urls),
+    ]
     with override_settings(ROOT_URLCONF=urls):
         yield
 
