@@ -83,6 +83,19 @@ def test_why_a_queue_is_paused(admin_browser: Browser, qless: Client) -> None:
     assert "paused" not in shown(admin_browser).table(CAPTION)[1][0]
 
 
+@pytest.mark.parametrize(
+    ("reason", "by", "words"),
+    [("it is down", "", " it is down"), ("", "ann", " by ann"), ("", "", "")],
+)
+def test_a_pause_of_which_less_is_known(
+    admin_browser: Browser, qless: Client, reason: str, by: str, words: str
+) -> None:
+    put(qless, "mail", "a")
+    qless.pause("mail", reason, by=by)
+    cell = shown(admin_browser).table(CAPTION)[1][0]
+    assert cell == f"mail paused{words} no worker"
+
+
 def test_a_queue_that_nobody_serves(admin_browser: Browser, qless: Client) -> None:
     put(qless, "mail", "a")
     put(qless, "other", "b")
