@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
 
 from django_qless import queues
-from tests.jobs_app.jobs import add
+from tests.jobs_app.jobs import add, failing
 from tests.management.commands import doctor_findings, doctor_words
 from tests.permissions import nothing_refused, set_user, url_of
 from tests.real_servers import Server
@@ -141,3 +143,35 @@ def test_a_user_who_may_not_even_look(server: Server) -> None:
 def test_options_set_by_hand(qless) -> None:
     qless.config_set("heartbeat", 5)
     assert "heartbeat was set by an operator" in doctor_words()
+
+
+def test_failures_are_counted_by_group(qless, work) -> None:
+    assert "failed: " not in doctor_words()
+    for group in ("a", "a", "b"):
+        failing.delay(group, "m")
+    work()
+    assert "hint failures failed: 3 jobs in 2 groups" in doctor_words()
+
+
+def test_a_module_of_jobs_that_cannot_be_imported(
+    qless, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "halfway"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "jobs.py").write_text("import nowhere_to_be_found\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, "halfway"]):
+        told = doctor_words()
+    assert (
+        "PROBLEM jobs halfway.jobs cannot be imported: "
+        "ModuleNotFoundError(\"No module named 'nowhere_to_be_found'\")"
+    ) in told
+
+
+def test_scripts_are_slower(server: Server) -> None:
+    alias = {"LOCATION": server.url, "ENGINE": "script"}
+    with override_settings(QLESS={"default": alias}):
+        told = doctor_words()
+    assert re.search(r"fine server Valkey \S+, with scripts", told)
+    assert "hint server scripts cost the server more than functions" in told
