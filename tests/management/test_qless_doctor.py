@@ -13,6 +13,7 @@ from django.core.management import call_command
 from django.test import override_settings
 
 from django_qless import queues
+from django_qless.management.server_findings import of_permissions
 from tests.jobs_app.jobs import add, failing
 from tests.management.commands import doctor_findings, doctor_words
 from tests.permissions import nothing_refused, set_user, url_of
@@ -175,3 +176,27 @@ def test_scripts_are_slower(server: Server) -> None:
         told = doctor_words()
     assert re.search(r"fine server Valkey \S+, with scripts", told)
     assert "hint server scripts cost the server more than functions" in told
+
+
+def test_a_server_without_functions_has_no_libraries() -> None:
+    with Server("valkey", "--rename-command", "FUNCTION", "") as old:
+        alias = {"LOCATION": old.url, "ENGINE": "script"}
+        with override_settings(QLESS={"default": alias}):
+            told = doctor_words("--clean")
+    assert "fine server Valkey" in told
+    assert " functions " not in told.replace("than functions", "")
+
+
+def test_a_server_that_does_not_tell_permissions() -> None:
+    [found] = of_permissions(None)
+    assert found.level == "hint"
+    assert "servers older than Redis 7 do not report permissions" in found.text
+
+
+def test_jobs_that_use_an_outbox_that_is_not_installed(server: Server) -> None:
+    alias = {"LOCATION": server.url, "ON_COMMIT": "outbox"}
+    with override_settings(QLESS={"default": alias}):
+        found = [text for _, about, text in doctor_findings() if about == "outbox"]
+    [text] = found
+    assert text.startswith("QLESS['default'], by ON_COMMIT, uses the outbox")
+    assert "is not installed" in text
