@@ -23,7 +23,7 @@ def test_a_server_that_another_process_starts_is_not_stopped(
         lock = os.open(tmp_path / watcher.START, os.O_RDWR | os.O_CREAT)
         try:
             assert watcher.try_lock(lock)
-            with pytest.raises(CommandError, match="Another process keeps .* locked"):
+            with pytest.raises(CommandError, match=r"Another process keeps .* locked"):
                 run("qless_embedded", "stop")
         finally:
             os.close(lock)
