@@ -209,6 +209,19 @@ def test_cancel_with_those_that_wait(admin_browser: Browser, qless: Client) -> N
     assert qless.get("other") is not None
 
 
+def test_cancel_with_one_that_waits_and_whose_record_is_lost(
+    admin_browser: Browser, qless: Client
+) -> None:
+    put(qless, "a")
+    for jid in ("b", "c"):
+        put(qless, jid, depends=["a"])
+    qless.redis.delete("ql:j:b")
+    response = act(admin_browser, "cancel", "a", dependents="on")
+    assert response.status_code == 409
+    assert "a is a dependency of b" in response.content.decode()
+    assert job(qless, "a").state == "waiting"
+
+
 @pytest.mark.parametrize(("number", "may"), [(100, True), (101, False)])
 def test_cancel_with_many_that_wait(
     admin_browser: Browser, qless: Client, number: int, may: bool

@@ -12,11 +12,13 @@ from django.contrib import admin
 from django.test import override_settings
 from django.urls import path, reverse
 
+from django_qless import job
 from django_qless.admin import register
 from django_qless.admin.components.history import phase_in_words
 from django_qless.admin.links import quote
 from django_qless.core import Put, Settlement
 from django_qless.core.attempts import Phase
+from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
 from tests.admin.reading import read
@@ -197,6 +199,17 @@ def test_data_of_a_class_job_have_their_names(
     # Such a job may carry anything; there is nothing to name then.
     put(qless, "j2", data="[7, 8]", klass=GNOMES)
     assert "[ 7, 8 ]" in page(admin_browser, "j2").text
+
+
+def test_arguments_of_a_function_that_names_none(
+    admin_browser: Browser, qless: Client
+) -> None:
+    """Such as a built-in one: they have numbers."""
+    handle = job(name="tests.largest")(max).delay(7, 9)
+    try:
+        assert "[0] 7 [1] 9" in page(admin_browser, handle.jid).text
+    finally:
+        registry._types.pop("tests.largest")
 
 
 @pytest.mark.parametrize(

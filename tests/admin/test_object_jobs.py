@@ -258,7 +258,7 @@ class TestThePage:
 
     def test_a_job_whose_data_are_anything(self, chief, feed, qless) -> None:
         for n, data in enumerate(
-            ("[1]", "5", '{"row":[]}', '{"v":1,"row":{}}', "null", '["row: "]')
+            ("[1]", "5", '{"row":[]}', '{"v":1,"row":{}}', "null", '[{"row": 5}]')
         ):
             qless.put("", "q", str(n), "jobs_app.Feed.rename", data)
         assert "0 found; scanned 6 of 6" in text(chief.get(url(feed)))

@@ -10,7 +10,7 @@ from django.test import override_settings
 from django_qless.checks import check_context, check_options, check_settings
 from django_qless.declare.declaration import Declaration
 from django_qless.job_types.options import Options
-from django_qless.job_types.registry import JobType, Registry
+from django_qless.job_types.registry import Binding, JobType, Registry
 
 
 def some(a: int, b: int = 0, *, c: int = 0) -> None:
@@ -49,6 +49,19 @@ def test_options_of_jobs(monkeypatch, given, words) -> None:
     line = some.__code__.co_firstlineno
     place = f"tests/checks/test_jobs.py:{line}: shop.some:"
     assert words.format(place=place) in message
+
+
+def test_a_key_of_a_class_job_is_not_compared_with_its_parameters(monkeypatch) -> None:
+    """Such a job is enqueued with data, not with the arguments of its class."""
+
+    class Shop:
+        def __init__(self, one: int, two: int) -> None: ...
+
+    options = Options().changed("some", unique=lambda data: "x")
+    only = Registry()
+    only.register(JobType("shop.Shop", Shop, options, binding=Binding.CLASS))
+    monkeypatch.setattr("django_qless.checks.jobs.registry", only)
+    assert check_options() == []
 
 
 def test_nothing_wrong(monkeypatch) -> None:

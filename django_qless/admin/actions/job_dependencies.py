@@ -136,9 +136,7 @@ class CancelJob(JobAction):
             new = [each.jid for each in view.dependents if each.jid not in found]
             found.update(dict.fromkeys(new))
             todo += new
-            if len(found) - 1 > MOST_CANCELED or view.dependents_total > len(
-                view.dependents
-            ):
+            if max(len(found) - 1, view.dependents_total) > MOST_CANCELED:
                 raise WrongState(
                     gettext(
                         "More than %d jobs wait for it: cancel them first, on the page of their queue"
