@@ -616,7 +616,12 @@ def page_of_site(browser: Browser, model: type[Model], options: type) -> Words:
     ("model", "row", "method", "words"),
     [
         (Seat, ["A", 5], "reserve", 'rows_app.Seat ["A", 5]'),
-        (Stamp, {"$bytes": "aGk="}, "press", 'rows_app.Stamp {"$bytes": "aGk="}'),
+        (
+            Stamp,
+            {"$date": "2030-01-31"},
+            "press",
+            'rows_app.Stamp {"$date": "2030-01-31"}',
+        ),
     ],
 )
 def test_a_row_whose_key_is_no_text_is_named_without_a_link(
