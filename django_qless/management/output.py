@@ -169,7 +169,7 @@ def _event(event: dict[str, Any]) -> str:
     """Return an entry of the history. (How long it was held, the attempts say.)"""
     said = "when", "what", "held"
     members = {name: event[name] for name in event if name not in said}
-    if isinstance(members.get("until"), float):
+    if isinstance(members.get("until"), (int, float)):
         members["until"] = format_time(members["until"])
     # A message may be long: it comes last.
     names = sorted(members, key=lambda name: (name == "message", name))

@@ -227,6 +227,14 @@ def test_one_chosen_has_one_entry(qless, browser) -> None:
     assert (entry.object_id, entry.content_type.model) == (jid, "job")
 
 
+def test_too_many_chosen(qless, browser) -> None:
+    jids = many(1001)
+    with override_settings(DATA_UPLOAD_MAX_NUMBER_FIELDS=None):
+        response = browser.post(BULK, {"jid": jids, "verb": "retry"})
+    assert response.status_code == 400
+    assert "1,001 jobs are selected, at most 1,000 can be" in response.content.decode()
+
+
 def test_none_chosen(qless, browser) -> None:
     response = browser.post(BULK, {"verb": "retry"}, follow=True)
     assert messages_of(response) == ["No job is selected: nothing was done."]

@@ -261,3 +261,43 @@ def test_another_alias(admin_browser: Browser, qless: Client) -> None:
 )
 def test_numbers_as_text(number: float, text: str) -> None:
     assert number_text(float(number)) == text
+
+
+LIMITS_OF_A_TYPE = {
+    "max-concurrency-of-type": "Jobs of this type that may run at once, in all queues",
+    "rate-of-type": "How often jobs of this type may start",
+    "max-concurrency-per-key": "Jobs of one key of this type that may run at once",
+    "rate-per-key": "How often jobs of one key of this type may start",
+}
+
+
+def test_limits_of_a_type_say_what_they_mean(
+    admin_browser: Browser, qless: Client
+) -> None:
+    for name in LIMITS_OF_A_TYPE:
+        qless.config_set(f"shop.Send-{name}", "5/s" if "rate" in name else 5)
+    shown = rows(read(admin_browser.get(LIST)))
+    for name, words in LIMITS_OF_A_TYPE.items():
+        assert shown[f"shop.Send-{name}"][3].startswith(words)
+        page = read(admin_browser.get(url("change", f"shop.Send-{name}")))
+        assert words in page.text
+
+
+@pytest.mark.parametrize(
+    "option", ["mail-rate", "shop.Send-rate-of-type", "shop.Send-rate-per-key"]
+)
+def test_rates_are_checked(admin_browser: Browser, qless: Client, option: str) -> None:
+    response = admin_browser.post(url("set", option), {"value": "many"})
+    assert "for example 100/m or 5/10s" in read(response, 400).text
+    assert qless.config_get(option) is None
+    admin_browser.post(url("set", option), {"value": " 5 / 10s "})
+    assert qless.config_get(option) == "5/10s"
+
+
+def test_the_queue_for_failed_jobs_is_a_text(
+    admin_browser: Browser, qless: Client
+) -> None:
+    admin_browser.post(url("set", "mail-failed-queue"), {"value": "broken"})
+    assert qless.config_get("mail-failed-queue") == "broken"
+    meaning = rows(read(admin_browser.get(LIST)))["mail-failed-queue"][3]
+    assert "that have failed for good" in meaning

@@ -219,6 +219,16 @@ def test_payloads_are_data(qless: Client, as_user: Callable[[str], Browser]) -> 
     assert browser.get(url("text", entity="o-1")).status_code == 403
 
 
+def test_an_entity_whose_data_is_no_json_is_shown(
+    admin_browser: Browser, qless: Client
+) -> None:
+    push(qless, "o-1")
+    qless.redis.hset(f"ql:j:{entity_jid(QUEUE, 'o-1')}", "data", "no json")
+    page = get(admin_browser, url("show", entity="o-1"))
+    assert KLASS in page.text
+    assert len(page.table(PAYLOADS)) == 2
+
+
 def test_sensitive_payloads_are_hidden(admin_browser: Browser, qless: Client) -> None:
     keep_secret.push("o-1", "a secret")
     for page, query in (("show", {}), ("text", {"offset": 0})):

@@ -131,6 +131,13 @@ def test_time_out_of_a_job_that_no_worker_has(
     assert act(admin_browser, "timeout").status_code == 409
 
 
+def test_the_question_before_a_time_out(admin_browser: Browser, qless: Client) -> None:
+    run(qless)
+    page = admin_browser.get(url("timeout")).content.decode()
+    assert f"Take {ADD} from its worker {WORKER}?" in page
+    assert job(qless).state == "running"
+
+
 def test_undepend(admin_browser: Browser, qless: Client) -> None:
     for jid in ("a", "b", "c"):
         put(qless, jid)
@@ -200,6 +207,36 @@ def test_cancel_with_those_that_wait(admin_browser: Browser, qless: Client) -> N
     )
     assert [job(qless, jid).state for jid in ("a", "b", "c")] == ["canceled"] * 3
     assert qless.get("other") is not None
+
+
+def test_cancel_with_one_that_waits_and_whose_record_is_lost(
+    admin_browser: Browser, qless: Client
+) -> None:
+    put(qless, "a")
+    for jid in ("b", "c"):
+        put(qless, jid, depends=["a"])
+    qless.redis.delete("ql:j:b")
+    response = act(admin_browser, "cancel", "a", dependents="on")
+    assert response.status_code == 409
+    assert "a is a dependency of b" in response.content.decode()
+    assert job(qless, "a").state == "waiting"
+
+
+@pytest.mark.parametrize(("number", "may"), [(100, True), (101, False)])
+def test_cancel_with_many_that_wait(
+    admin_browser: Browser, qless: Client, number: int, may: bool
+) -> None:
+    put(qless, "a")
+    for n in range(number):
+        put(qless, f"b{n}", depends=["a"])
+    response = act(admin_browser, "cancel", "a", dependents="on")
+    if may:
+        assert f"{number} jobs that waited for it" in done(response)
+        assert job(qless, "b99").state == "canceled"
+    else:
+        assert response.status_code == 409
+        assert "More than 100 jobs wait for it" in response.content.decode()
+        assert job(qless, "a").state == "waiting"
 
 
 def test_a_complete_job_is_not_cancelled(admin_browser: Browser, qless: Client) -> None:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.contrib import admin
+from django.db.models import Model
 from django.test import override_settings
-from django.urls import reverse
+from django.urls import path, reverse
 
+from django_qless import job
+from django_qless.admin import register
 from django_qless.admin.components.history import phase_in_words
 from django_qless.admin.links import quote
 from django_qless.core import Put, Settlement
 from django_qless.core.attempts import Phase
+from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
 from tests.admin.reading import read
-from tests.jobs_app.jobs import send_welcome
+from tests.jobs_app.jobs import echo, send_welcome
+from tests.jobs_app.models import Feed
 from tests.jobs_app.policies import raises_twice
 from tests.real_servers import poll
+from tests.rows_app.models import Seat, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
 
 WORKER = "worker-1"
 SEND = "tests.jobs_app.jobs.send_welcome"
+GNOMES = "tests.jobs_app.jobs.Gnomes"
 
 
 def put(client: Client, jid: str = "j1", **options: Any) -> str:
@@ -184,6 +193,89 @@ def test_arguments_have_their_names(admin_browser: Browser, qless: Client) -> No
     assert 'user "ann" template "short"' in page(admin_browser).text
 
 
+def test_data_of_a_class_job_have_their_names(
+    admin_browser: Browser, qless: Client
+) -> None:
+    put(qless, data='{"wanted": 3, "more": [1]}', klass=GNOMES)
+    assert "wanted 3 more [ 1 ]" in page(admin_browser).text
+    # Such a job may carry anything; there is nothing to name then.
+    put(qless, "j2", data="[7, 8]", klass=GNOMES)
+    assert "[ 7, 8 ]" in page(admin_browser, "j2").text
+
+
+def test_arguments_of_a_function_that_names_none(
+    admin_browser: Browser, qless: Client
+) -> None:
+    """Such as a built-in one: they have numbers."""
+    handle = job(name="tests.largest")(max).delay(7, 9)
+    try:
+        assert "[0] 7 [1] 9" in page(admin_browser, handle.jid).text
+    finally:
+        registry._types.pop("tests.largest")
+
+
+@pytest.mark.parametrize(
+    ("args", "last", "missing"),
+    [
+        (list(range(120)), "[99] 99", "[100] 100"),
+        (["x" * 9000, "y" * 9000, "last"], "[1]", "[2]"),
+    ],
+)
+def test_of_many_arguments_the_first_are_shown(
+    admin_browser: Browser, qless: Client, args: list[Any], last: str, missing: str
+) -> None:
+    data = json.dumps({"v": 1, "args": args})
+    put(qless, data=data, klass="elsewhere.unknown")
+    text = page(admin_browser).text
+    assert last in text
+    assert missing not in text
+    assert "There is more than is shown here." in text
+
+
+def test_long_names_of_arguments_count_as_well(
+    admin_browser: Browser, qless: Client
+) -> None:
+    kwargs = {f"k{n:02}{'n' * 1000}": n for n in range(20)}
+    put(qless, data=json.dumps({"v": 1, "kwargs": kwargs}), klass="elsewhere.unknown")
+    html = admin_browser.get(url()).content.decode()
+    assert '<th scope="row">k16n' in html
+    assert '<th scope="row">k17n' not in html
+    assert "There is more than is shown here." in html
+
+
+def test_a_result_that_no_key_opens(admin_browser: Browser, qless: Client) -> None:
+    from django.conf import settings
+
+    keys = {"ENCRYPTION_KEYS": ["A" * 43 + "="]}
+    default = {**settings.QLESS["default"], **keys}
+    early = echo.delay("ann-secret")  # before there was a key
+    with override_settings(QLESS={**settings.QLESS, "default": default}):
+        (held,) = qless.settle(WORKER, [], 1, [early.queue]).jobs
+        outcome = Execution(DjangoEnvironment(), qless, WORKER).perform(held)
+        assert not qless.settle(WORKER, [outcome], 0, ["-"]).refused
+        assert "ann-secret" in result(admin_browser, early.jid)
+    without = result(admin_browser, early.jid)
+    assert "no key here opens it" in without
+    assert "ann-secret" not in without
+
+
+def result(browser: Browser, jid: str) -> str:
+    """Return the page of a job's result."""
+    response = browser.get(f"{url(jid, 'text')}?part=result")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+@pytest.mark.parametrize("part", ["result", "failure", "nonsense", ""])
+def test_a_text_that_a_job_has_not(
+    admin_browser: Browser, qless: Client, part: str
+) -> None:
+    put(qless)
+    response = admin_browser.get(f"{url(page='text')}?part={part}")
+    assert response.status_code == 404
+    assert "The job has no such text." in response.content.decode()
+
+
 def test_data_of_no_envelope(admin_browser: Browser, qless: Client) -> None:
     put(qless, data="[1, 2]", klass="elsewhere.unknown")
     assert "[ 1, 2 ]" in page(admin_browser).text
@@ -277,6 +369,15 @@ def test_history(admin_browser: Browser, qless: Client) -> None:
     for words in story:
         at = shown.find(words, at)
         assert at >= 0, (words, shown)
+
+
+def test_a_long_entry_of_the_log_is_cut(admin_browser: Browser, qless: Client) -> None:
+    run(qless)
+    qless.log("j1", "x" * 5000, '{"the-rest": 12}')
+    shown = page(admin_browser).text
+    assert "x" * 4000 in shown
+    assert "x" * 4097 not in shown
+    assert "the-rest" not in shown
 
 
 def test_a_long_history_has_a_gap(admin_browser: Browser, qless: Client) -> None:
@@ -497,6 +598,72 @@ def test_a_row_links_to_its_page(
     shown = Words(as_user("view+view_data").get(here).content.decode())
     assert "On jobs_app.Feed 5" in shown.text
     assert "/shop/jobs_app/feed/5/change/" not in shown.links
+
+
+def page_of_site(browser: Browser, model: type[Model], options: type) -> Words:
+    """Return the page of the job on a site that has this admin of a model."""
+    site = admin.AdminSite(name="of_models")
+    register(site)
+    site.register(model, options)
+    urls: Any = ModuleType("of_models")
+    urls.urlpatterns = [path("site/", site.urls)]
+    with override_settings(ROOT_URLCONF=urls):
+        response = browser.get("/site/django_qless/job/j1/change/")
+    return Words(response.content.decode())
+
+
+@pytest.mark.parametrize(
+    ("model", "row", "method", "words"),
+    [
+        (Seat, ["A", 5], "reserve", 'rows_app.Seat ["A", 5]'),
+        (
+            Stamp,
+            {"$date": "2030-01-31"},
+            "press",
+            'rows_app.Stamp {"$date": "2030-01-31"}',
+        ),
+    ],
+)
+def test_a_row_whose_key_is_no_text_is_named_without_a_link(
+    admin_browser: Browser,
+    qless: Client,
+    model: type[Model],
+    row: Any,
+    method: str,
+    words: str,
+) -> None:
+    data = json.dumps({"v": 1, "row": row, "args": []})
+    put(qless, data=data, klass=f"{model._meta.label}.{method}")
+    # (There cannot be an admin of a model with a key of two columns.)
+    shown_model = Feed if model is Seat else model
+    shown = page_of_site(admin_browser, shown_model, admin.ModelAdmin)
+    assert f"On {words}" in shown.text
+    name = f"/site/rows_app/{model._meta.model_name}/"
+    links = {link for link in shown.links if link.startswith(name)}
+    assert links <= {name, f"{name}add/"}
+
+
+def test_a_row_whose_pages_are_not_in_the_urls_is_named(
+    admin_browser: Browser, qless: Client
+) -> None:
+    put(qless, data='{"v":1,"row":5,"args":["x"]}', klass="jobs_app.Feed.rename")
+
+    class ListAdmin(admin.ModelAdmin):
+        def get_urls(self) -> list[Any]:
+            return [each for each in super().get_urls() if "list" in str(each.name)]
+
+    shown = page_of_site(admin_browser, Feed, ListAdmin)
+    assert "On jobs_app.Feed 5" in shown.text
+    assert "/site/jobs_app/feed/" in shown.links
+    assert "/site/jobs_app/feed/5/change/" not in shown.links
+
+
+@pytest.mark.parametrize("klass", ["jobs_app.Feed.count_words", "elsewhere.unknown"])
+def test_a_job_of_no_model_is_on_no_row(
+    admin_browser: Browser, qless: Client, klass: str
+) -> None:
+    put(qless, data='{"v":1,"row":5,"args":["x"]}', klass=klass)
+    assert "jobs_app.Feed 5" not in page(admin_browser).text
 
 
 def test_without_the_permission_data_are_hidden(

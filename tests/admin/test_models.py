@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
+from typing import Any
+
 import pytest
 from django.apps import apps
 from django.core.management import call_command
@@ -20,3 +24,14 @@ def test_there_are_no_tables() -> None:
     assert models
     tables = connection.introspection.table_names()
     assert not {model._meta.db_table for model in models} & set(tables)
+
+
+@pytest.mark.django_db
+def test_they_have_no_rows(django_assert_num_queries: Any) -> None:
+    """So that what reads all models of a project does not fail."""
+    output = io.StringIO()
+    call_command("dumpdata", "django_qless", stdout=output)
+    assert json.loads(output.getvalue()) == []
+    with django_assert_num_queries(0):
+        for model in apps.get_app_config("django_qless").get_models():
+            assert list(model._default_manager.all()) == []

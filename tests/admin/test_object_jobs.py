@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from django.contrib import admin
+from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connection
+from django.db.models import Model
 from django.test import Client, override_settings
+from django.urls import path as route
 
 from django_qless import jobs, queues
-from django_qless.admin import listing
+from django_qless.admin import listing, register
 from django_qless.admin.components import row_jobs
+from django_qless.admin.mixin import JobsAdminMixin
 from tests.in_process import in_main_thread, worker
 from tests.jobs_app.models import Feed, NewsFeed, Parcel, ProxyFeed
-from tests.rows_app.models import Country, Spare, Wheel
+from tests.rows_app.models import Country, Source, Spare, Wheel
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("qless")]
 
@@ -52,6 +61,21 @@ def chief() -> Client:
     client = Client()
     client.force_login(User.objects.create_superuser("chief"))
     return client
+
+
+@contextmanager
+def plain_shop(model: type[Model]) -> Iterator[None]:
+    """A site on which this model has an admin with the mixin."""
+    site = AdminSite(name="shop")
+    register(site)
+    site.register(model, type("SomeAdmin", (JobsAdminMixin, ModelAdmin), {}))
+    urls = ModuleType("plain_shop")
+    urls.urlpatterns = [
+        route("admin/", admin.site.urls),
+        route("shop/", site.urls),
+    ]
+    with override_settings(ROOT_URLCONF=urls):
+        yield
 
 
 @pytest.fixture
@@ -234,10 +258,10 @@ class TestThePage:
 
     def test_a_job_whose_data_are_anything(self, chief, feed, qless) -> None:
         for n, data in enumerate(
-            ("[1]", "5", '{"row":[]}', '{"v":1,"row":{}}', "null")
+            ("[1]", "5", '{"row":[]}', '{"v":1,"row":{}}', "null", '[{"row": 5}]')
         ):
             qless.put("", "q", str(n), "jobs_app.Feed.rename", data)
-        assert "0 found; scanned 5 of 5" in text(chief.get(url(feed)))
+        assert "0 found; scanned 6 of 6" in text(chief.get(url(feed)))
 
     def test_schedules_of_the_object(self, chief, feed) -> None:
         feed.merge.recur(feed, every=600)
@@ -377,6 +401,56 @@ class TestEnqueueing:
         assert chief.post(url(feed, "jobs/enqueue/"), data)["Location"] == "/shop/"
         data["next"] = "https://example.org/"
         assert chief.post(url(feed, "jobs/enqueue/"), data)["Location"] == url(feed)
+
+    def test_a_unique_job_that_waits_already(self, chief) -> None:
+        source = Source.objects.create(title="a")
+        path = "/shop/rows_app/source/"
+        waiting = source.own.delay()
+        with plain_shop(Source):
+            answer = chief.post(f"{path}{source.pk}/jobs/enqueue/", {"job": "own"})
+            page = text(chief.get(answer["Location"]))
+        words = f"The job {waiting.name} is already enqueued, as {waiting.jid}"
+        assert words in page
+        assert [entry.change_message for entry in LogEntry.objects.all()] == [words]
+        assert len(queues["sources"].jobs("waiting")) == 1
+
+    def test_within_a_transaction(self, chief, feed, monkeypatch) -> None:
+        monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", True)
+        answer = chief.post(url(feed, "jobs/enqueue/"), {"job": "my_jid"})
+        assert answer.status_code == 302
+        (jid,) = queues["default"].jobs("waiting")
+        assert (
+            f"The job jobs_app.Feed.my_jid will be enqueued when the transaction "
+            f"commits, as {jid}"
+        ) in text(chief.get(answer["Location"]))
+
+    def test_an_object_that_is_missing(self, chief) -> None:
+        response = chief.get("/shop/jobs_app/feed/0/jobs/enqueue/")
+        assert response.status_code == 404
+        page = response.content.decode()
+        assert "There is no feed “0”" in page
+        assert '<a href="/shop/jobs_app/feed/">Feeds</a>' in page
+
+
+class TestAModelWithoutJobs:
+    """Its ModelAdmin has the mixin all the same."""
+
+    @pytest.fixture
+    def path(self) -> Any:
+        with plain_shop(Group):
+            yield f"/shop/auth/group/{Group.objects.create(name='g').pk}/jobs/"
+
+    def test_has_an_empty_page(self, chief, path, feed) -> None:
+        feed.rename.delay("x")
+        page = text(chief.get(path))
+        assert "0 found; scanned 0 of 0" in page
+        assert "qless-selection" not in page
+
+    def test_has_nothing_to_enqueue(self, chief, path) -> None:
+        response = chief.get(f"{path}enqueue/")
+        assert response.status_code == 404
+        assert "No method of this model is a job" in response.content.decode()
+        assert chief.post(f"{path}enqueue/", {"job": "x"}).status_code == 400
 
 
 class TestPermissions:

@@ -349,3 +349,34 @@ def test_parts_refresh(admin_browser: Browser, qless: Client) -> None:
     assert set(parts) == {"state", "buttons", "tabs", "jobs"}
     parts = admin_browser.get(url(live="1")).json()["parts"]
     assert {"hour", "day", "days", "wait", "run", "limits"} <= set(parts)
+
+
+HELD_BACK = "Limits that hold back jobs of this queue"
+
+
+def test_how_far_limits_are_used(admin_browser: Browser, qless: Client) -> None:
+    qless.config_set("mail-max-concurrency", 4)
+    qless.config_set("mail-rate", "3/m")
+    qless.config_set("shop.Send-max-concurrency-of-type", 2)
+    put(qless, "mail", *"abcd")
+    take(qless, "mail", 4)
+    page = shown(admin_browser)
+    assert page.table(HELD_BACK)[1:] == [
+        ["This queue", "2 of 4 running, 2 of 3 started in 60 s", "0"],
+        ["Job type shop.Send", "2 of 2 running", "2"],
+    ]
+    assert "2 waiting jobs are held back by limits." in page.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("view", "hidden"), ("view+view_data", "ann")]
+)
+def test_the_key_of_a_limit_is_data(
+    as_user: Callable[[str], Browser], qless: Client, kind: str, words: str
+) -> None:
+    qless.config_set("shop.Send-rate-per-key", "1/10s")
+    put(qless, "mail", "a", "b", limit_key="ann")
+    take(qless, "mail", 2)
+    assert shown(as_user(kind)).table(HELD_BACK)[1:] == [
+        [f"Key {words} of shop.Send", "1 of 1 started in 10 s", "1"]
+    ]

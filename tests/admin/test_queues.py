@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from django.urls import reverse
 
+from django_qless.core import Put
 from tests.admin.calls import calls_of
 from tests.admin.reading import Page, read
 from tests.admin.stock import fail, put, take
@@ -82,6 +83,19 @@ def test_why_a_queue_is_paused(admin_browser: Browser, qless: Client) -> None:
     assert "paused" not in shown(admin_browser).table(CAPTION)[1][0]
 
 
+@pytest.mark.parametrize(
+    ("reason", "by", "words"),
+    [("it is down", "", " it is down"), ("", "ann", " by ann"), ("", "", "")],
+)
+def test_a_pause_of_which_less_is_known(
+    admin_browser: Browser, qless: Client, reason: str, by: str, words: str
+) -> None:
+    put(qless, "mail", "a")
+    qless.pause("mail", reason, by=by)
+    cell = shown(admin_browser).table(CAPTION)[1][0]
+    assert cell == f"mail paused{words} no worker"
+
+
 def test_a_queue_that_nobody_serves(admin_browser: Browser, qless: Client) -> None:
     put(qless, "mail", "a")
     put(qless, "other", "b")
@@ -135,3 +149,18 @@ def test_few_calls_however_many_queues(
         put(qless, f"q{n:03}", f"j{n}")
     shown(admin_browser)
     assert 0 < calls_of(redis_client, lambda: shown(admin_browser)) <= 8
+
+
+def test_the_lag_of_a_queue_beyond_the_first_thousand(
+    admin_browser: Browser, qless: Client
+) -> None:
+    """One survey of all queues has the first thousand only."""
+    qless.put_many("", [Put(f"j{n}", f"q{n:04}", "k", "{}") for n in range(1001)])
+    put(qless, "a-late-one", "late")
+    qless.redis.hset("ql:j:late", "time", 1)
+    assert "a-late-one" not in [each.name for each in qless.survey()]
+    page = shown(admin_browser, sort="name")
+    head, first, *_ = page.table(CAPTION)
+    said = dict(zip(head, first, strict=True))
+    assert said["Queue"].startswith("a-late-one")
+    assert " d " in said["Lag"]

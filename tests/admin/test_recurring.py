@@ -14,6 +14,7 @@ from django.contrib.admin.models import LogEntry
 from django_qless.admin.components.fields import duration_text, parse_duration
 from django_qless.admin.components.schedule_table import last_times, next_times
 from django_qless.admin.links import Links
+from django_qless.admin.pages.recurring import ROWS
 from django_qless.core import Schedule
 from django_qless.schedules.declared import sync_schedules
 from tests.admin.stock import take
@@ -86,6 +87,24 @@ def test_the_list(browser, nightly, hourly) -> None:
     found = text_of(browser, LIST + "?q=NIGHT")
     assert "1 found; scanned 2 of 2" in found
     assert "hourly" not in found
+
+
+def test_a_search_that_finds_more_than_a_page(qless, browser) -> None:
+    for number in range(ROWS + 2):
+        qless.schedule_set(f"s{number:03}", "checks", ADD, '{"v":1}', every=3600)
+    text = text_of(browser, LIST + "?q=checks")
+    assert f"{ROWS} found; scanned {ROWS} of {ROWS + 2}" in text
+    rest = text_of(browser, f"{LIST}?q=checks&offset={ROWS}")
+    assert f"2 found; scanned {ROWS + 2} of {ROWS + 2}" in rest
+
+
+def test_jobs_of_a_cron_schedule_are_found(qless, browser, nightly) -> None:
+    last = at("03-27T02:30:00")
+    qless.redis.hset("ql:schedule:nightly", "last", last)
+    jid = f"nightly@{at('03-26T02:30:00'):.0f}"
+    qless.put("", "elsewhere", jid, ADD, '{"v":1}')
+    assert qless.schedule_get("nightly").last == last
+    assert jid in text_of(browser, url("nightly"))
 
 
 def test_an_empty_list(browser) -> None:
@@ -343,10 +362,15 @@ def test_times_of_an_interval() -> None:
     assert next_times(found, 0, 3) == [660.0, 720.0, 780.0]
     paused = schedule(kind="interval", every=60.0, paused=True)
     assert (last_times(paused), next_times(paused, 0)) == ([], [])
+    fresh = schedule(kind="interval", every=60.0)
+    assert next_times(fresh, 0) == []
     unknown = schedule(cron="*/5 * * * *", timezone="UTC")
     assert next_times(unknown, 601.0, 2) == [900.0, 1200.0]
     odd = schedule(cron="nonsense", timezone="UTC", last=5.0)
     assert (last_times(odd), next_times(odd, 0)) == ([(5.0, "", False)], [])
+    # A date that there has not been for as long as is looked back.
+    never = schedule(cron="0 0 31 2 *", timezone="UTC", last=5.0)
+    assert last_times(never) == [(5.0, "", False)]
 
 
 @pytest.mark.parametrize(

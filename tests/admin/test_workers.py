@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.contrib.admin.models import LogEntry
 
+from django_qless.admin.actions.workers import AllWorkersAction
 from django_qless.admin.links import quote
 from tests.admin.reading import read
 from tests.admin.stock import put
@@ -347,6 +348,22 @@ class TestActions:
         assert [orders(qless, name) for name in ("w1", "w2")] == [[verb], [verb]]
         assert orders(qless, "w3") == []
         assert LogEntry.objects.count() == 1
+
+    def test_one_that_ends_meanwhile_is_not_counted(
+        self, qless: Client, admin_browser: Browser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        listed = AllWorkersAction.alive
+
+        def alive(self: AllWorkersAction) -> list[str]:
+            names = listed(self)
+            qless.deregister("w1")
+            return names
+
+        for name in ("w1", "w2"):
+            beat(qless, name)
+        monkeypatch.setattr(AllWorkersAction, "alive", alive)
+        assert act(admin_browser, f"{LIST}quiet_all/") == "Asked 1 worker: quiet all."
+        assert orders(qless, "w2") == ["quiet"]
 
     @pytest.mark.parametrize(
         "kind", ["view", "act_on_workers", "view+act_on_jobs", "view+act_on_queues"]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_qless.checks import check_context, check_options
+from django_qless.checks import check_context, check_options, check_settings
 from django_qless.declare.declaration import Declaration
 from django_qless.job_types.options import Options
-from django_qless.job_types.registry import JobType, Registry
+from django_qless.job_types.registry import Binding, JobType, Registry
 
 
 def some(a: int, b: int = 0, *, c: int = 0) -> None:
@@ -51,6 +51,19 @@ def test_options_of_jobs(monkeypatch, given, words) -> None:
     assert words.format(place=place) in message
 
 
+def test_a_key_of_a_class_job_is_not_compared_with_its_parameters(monkeypatch) -> None:
+    """Such a job is enqueued with data, not with the arguments of its class."""
+
+    class Shop:
+        def __init__(self, one: int, two: int) -> None: ...
+
+    options = Options().changed("some", unique=lambda data: "x")
+    only = Registry()
+    only.register(JobType("shop.Shop", Shop, options, binding=Binding.CLASS))
+    monkeypatch.setattr("django_qless.checks.jobs.registry", only)
+    assert check_options() == []
+
+
 def test_nothing_wrong(monkeypatch) -> None:
     assert not found(
         monkeypatch,
@@ -59,6 +72,40 @@ def test_nothing_wrong(monkeypatch) -> None:
         on_commit="other",
         unique=lambda a, b=0, **rest: "x",
     )
+    # What does not tell its parameters is believed.
+    assert not found(monkeypatch, unique=dict)
+    assert not found(monkeypatch, fail_on=["builtins.KeyError"])
+
+
+@pytest.mark.parametrize(
+    "aliases", [[], {}, {"default": {"LOCATON": "x"}}, {"default": {"DB": 1}}]
+)
+def test_settings_that_cannot_be_read_are_told_elsewhere(monkeypatch, aliases) -> None:
+    with override_settings(QLESS=aliases):
+        assert found(monkeypatch) == []
+        assert found(monkeypatch, encrypt=True) == []
+        assert [message.id for message in check_settings()]
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        ("no.such.hook", "no.such.hook: ModuleNotFoundError: No module named 'no'"),
+        (
+            "tests.jobs_app.context.__doc__",
+            "tests.jobs_app.context.__doc__ cannot be called: a should_run takes the job",
+        ),
+    ],
+)
+def test_a_should_run_that_is_none(monkeypatch, hook, words) -> None:
+    [message] = found(monkeypatch, should_run=hook)
+    assert message.startswith("django_qless.E051 ")
+    assert f"shop.some: should_run: {words}" in message
+    alias = {"LOCATION": "redis://localhost:1/0", "SHOULD_RUN": hook}
+    with override_settings(QLESS={"default": alias}):
+        [problem] = check_settings()
+    assert problem.id == "django_qless.E050"
+    assert f"QLESS['default']: SHOULD_RUN: {words}" in problem.msg
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError
 
 from tests.jobs_app.jobs import add
-from tests.management.commands import run
+from tests.management.commands import data, run
 
 
 def test_of_a_sound_namespace(qless) -> None:
@@ -20,3 +20,11 @@ def test_what_is_wrong_is_said(qless, redis_client) -> None:
     redis_client.hset(f"ql:j:{handle.jid}", "state", "running")
     with pytest.raises(CommandError, match="violation"):
         run("qless_audit")
+
+
+def test_as_json(qless) -> None:
+    add.enqueue_many([add.args(1) for _ in range(3)])
+    report = data("qless_audit")
+    assert report["checked"] >= 3
+    assert report["calls"] >= 1
+    assert report["violations"] == []

@@ -49,3 +49,9 @@ def test_a_typing_mistake_is_refused(qless) -> None:
         run("qless_config", "set", "heartbeat", "soon")
     run("qless_config", "set", "colour", "red", "--new")
     assert run("qless_config", "get", "colour") == "red\n"
+
+
+def test_an_option_of_a_queue_or_a_type_has_its_default(qless) -> None:
+    assert run("qless_config", "get", "mail-weight") == "1\n"
+    assert run("qless_config", "get", "shop.Send-rate-per-key") == "0\n"
+    assert data("qless_config", "get", "mail-max-concurrency") == 0

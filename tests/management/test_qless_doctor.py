@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.test import override_settings
 
 from django_qless import queues
-from tests.jobs_app.jobs import add
+from django_qless.management.server_findings import of_permissions
+from tests.jobs_app.jobs import add, failing
 from tests.management.commands import doctor_findings, doctor_words
 from tests.permissions import nothing_refused, set_user, url_of
 from tests.real_servers import Server
@@ -141,3 +144,60 @@ def test_a_user_who_may_not_even_look(server: Server) -> None:
 def test_options_set_by_hand(qless) -> None:
     qless.config_set("heartbeat", 5)
     assert "heartbeat was set by an operator" in doctor_words()
+
+
+def test_failures_are_counted_by_group(qless, work) -> None:
+    assert "failed: " not in doctor_words()
+    for group in ("a", "a", "b"):
+        failing.delay(group, "m")
+    work()
+    assert "hint failures failed: 3 jobs in 2 groups" in doctor_words()
+
+
+def test_a_module_of_jobs_that_cannot_be_imported(
+    qless, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "halfway"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "jobs.py").write_text("import nowhere_to_be_found\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, "halfway"]):
+        told = doctor_words()
+    assert (
+        "PROBLEM jobs halfway.jobs cannot be imported: "
+        "ModuleNotFoundError(\"No module named 'nowhere_to_be_found'\")"
+    ) in told
+
+
+def test_scripts_are_slower(server: Server) -> None:
+    alias = {"LOCATION": server.url, "ENGINE": "script"}
+    with override_settings(QLESS={"default": alias}):
+        told = doctor_words()
+    assert re.search(r"fine server Valkey \S+, with scripts", told)
+    assert "hint server scripts cost the server more than functions" in told
+
+
+def test_a_server_without_functions_has_no_libraries() -> None:
+    with Server("valkey", "--rename-command", "FUNCTION", "") as old:
+        alias = {"LOCATION": old.url, "ENGINE": "script"}
+        with override_settings(QLESS={"default": alias}):
+            told = doctor_words("--clean")
+    assert "fine server Valkey" in told
+    assert "unknown command" not in told
+    assert "fine records" in told
+
+
+def test_a_server_that_does_not_tell_permissions() -> None:
+    [found] = of_permissions(None)
+    assert found.level == "hint"
+    assert "servers older than Redis 7 do not report permissions" in found.text
+
+
+def test_jobs_that_use_an_outbox_that_is_not_installed(server: Server) -> None:
+    alias = {"LOCATION": server.url, "ON_COMMIT": "outbox"}
+    with override_settings(QLESS={"default": alias}):
+        found = [text for _, about, text in doctor_findings() if about == "outbox"]
+    [text] = found
+    assert text.startswith("QLESS['default'], by ON_COMMIT, uses the outbox")
+    assert "is not installed" in text

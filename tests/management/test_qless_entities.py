@@ -44,3 +44,22 @@ def test_lists_and_changes() -> None:
     assert "delete-dead: 1" in command("delete-dead", QUEUE, "a")
     with pytest.raises(CommandError, match="There is no entity"):
         command("show", QUEUE, "a")
+
+
+def test_a_list_as_json(qless) -> None:
+    sync.push_many([("a", 1), ("b", 2)])
+    page = json.loads(command("list", QUEUE, "--count", "1", "--json"))
+    assert page["total"] == 2
+    assert [row["entity"] for row in page["entities"]] == ["a"]
+
+
+def test_all_of_a_queue_are_asked_about(qless, people: list[str]) -> None:
+    sync.push("a", "bad")
+    run_jobs(raise_failures=False, until_empty=False)
+    people.append("n")
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        command("kill", QUEUE)
+    assert entities[QUEUE]["a"].state != "dead"
+    people.append("y")
+    assert "kill: 1" in command("kill", QUEUE)
+    assert people == []

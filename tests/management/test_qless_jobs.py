@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 import pytest
 from django.core.management import CommandError
 
 from django_qless import jobs, queues
+from django_qless.management.commands.qless_jobs import output_after
 from tests.jobs_app import policies
 from tests.jobs_app.jobs import add, failing
 from tests.management.commands import data, run
@@ -176,3 +178,31 @@ def test_move(qless) -> None:
     handle = add.delay(1)
     run("qless_jobs", "move", "bulk", handle.jid, "--delay", "60")
     assert (handle.refresh().queue, handle.refresh().state) == ("bulk", "scheduled")
+
+
+def test_a_result_that_no_key_opens_is_shown_as_it_is(qless) -> None:
+    handle = add.using(queue="mail").delay(1)
+    [job] = qless.pop("mail", "w", 1)
+    job.complete(result='"qless:fernet:abc"', result_ttl=60)
+    assert 'result:       "qless:fernet:abc"' in run("qless_jobs", "show", handle.jid)
+    assert data("qless_jobs", "show", handle.jid)["result"] == "qless:fernet:abc"
+
+
+@pytest.mark.parametrize("until", ["1700000060.125", "1700000060"])
+def test_when_a_job_is_ready_again_is_a_time(qless, until) -> None:
+    """A whole second has no point in the record."""
+    handle = add.delay(1)
+    entry = f'[1700000000,"retried",{{"worker":"w","until":{until}}}]'
+    qless.redis.rpush(f"ql:j:{handle.jid}-history", entry)
+    history = run("qless_jobs", "show", handle.jid).partition("history:\n")[2]
+    times = re.search(r"  (\S+ \S+)  retried  until=(\S+ \S+)  worker=w", history)
+    assert times, history
+    began, ready = map(datetime.fromisoformat, times.groups())
+    assert (ready - began).seconds == 60
+
+
+def test_output_without_a_common_part_is_new() -> None:
+    assert output_after("one", "one two") == " two"
+    assert output_after("one two", "two three") == " three"
+    assert output_after("abc", "xyz") == "xyz"
+    assert output_after("", "xyz") == "xyz"

@@ -8,6 +8,7 @@ import pytest
 from django.core.management import CommandError
 
 from django_qless import queues
+from django_qless.management.output import REFUSALS
 from tests.jobs_app.jobs import add
 from tests.management.commands import data, run
 
@@ -83,3 +84,44 @@ def test_empty_then_forget(qless) -> None:
 def test_a_weight_that_is_none_is_refused(weight: str) -> None:
     with pytest.raises(CommandError, match="is not a weight: give a number from 0"):
         run("qless_queue", "limit", "mail", f"--weight={weight}")
+
+
+def test_held_as_json(qless) -> None:
+    qless.config_set("mail-max-concurrency", 2)
+    qless.config_set(f"{add.name}-max-concurrency-of-type", 1)
+    add.using(queue="mail").enqueue_many([add.args(1)] * 3)
+    qless.pop("mail", "w", 2)
+    of_queue, of_type = data("qless_queue", "held", "mail")
+    assert (of_queue["kind"], of_queue["running"], of_queue["most"]) == ("queue", 1, 2)
+    assert (of_type["kind"], of_type["type"]) == ("type", add.name)
+    assert data("qless_queue", "held", "other") == []
+
+
+def test_empty_asks_first(qless, people) -> None:
+    add.using(queue="mail", delay=60).enqueue_many([add.args(1)] * 2)
+    people.append("no")
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        run("qless_queue", "empty", "mail", "--state", "scheduled")
+    assert qless.queue_counts("mail").scheduled == 2
+    people.append("yes")
+    text = run("qless_queue", "empty", "mail", "--state", "scheduled")
+    assert "canceled: 2 jobs" in text
+
+
+def test_of_many_that_are_refused_some_are_named(qless) -> None:
+    jids = [add.using(queue="mail").delay(1).jid for _ in range(REFUSALS + 3)]
+    for jid in jids:
+        add.using(queue="bulk", after_jids=[jid]).delay(1)
+    text = run("qless_queue", "empty", "mail", "--state", "waiting", "--no-input")
+    assert text.count("not canceled: ") == REFUSALS
+    assert text.endswith("… and 3 more\n")
+
+
+def test_a_user_without_a_name_pauses_all_the_same(qless, monkeypatch) -> None:
+    """As in a container: no variable names the user, nor does the system."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 7)
+    run("qless_queue", "pause", "mail", "--reason", "why")
+    pause = queues["mail"].counts().pause
+    assert (pause.reason, pause.by) == ("why", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 
 import pytest
@@ -251,3 +252,13 @@ def test_what_is_not_there(qless) -> None:
     with pytest.raises(ScheduleNotFound):
         handle.update(every=5)
     handle.remove()
+
+
+def test_what_could_not_be_applied_is_told(declare, qless) -> None:
+    """The others are."""
+    declare(ECHO, every=600)
+    declare(WHO, every=600)
+    qless.redis.set(f"ql:r:{WHO}", "no schedule")
+    with pytest.raises(CommandError, match=f"^not applied: {re.escape(WHO)}: WRONG"):
+        told("sync")
+    assert recurring[ECHO].every == 600

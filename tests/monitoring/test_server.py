@@ -124,4 +124,7 @@ def test_without_the_client_library(
 
         response = Browser().get(f"/qless/metrics?token={TOKEN}")
         assert response.status_code == 501
+        response = Browser().get(f"/qless/timings?token={TOKEN}")
+        assert response.status_code == 501
+        assert "django-qless[prometheus]" in response.json()["problem"]
         assert Browser().get(f"/qless/lag?token={TOKEN}").status_code == 200

@@ -6,10 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.conf import settings
+from django.test import override_settings
 from prometheus_client.parser import text_string_to_metric_families
 
+from django_qless.core import Client
+from django_qless.job_types.current import CurrentJob
+from django_qless.monitoring import timings
+from tests.jobs_app.jobs import add
 from tests.real_servers import Server
 
 ROOT = Path(__file__).parents[2]
@@ -104,3 +111,49 @@ def test_all_processes_of_a_host_count_and_are_added_up(
         assert found[("qless_job_wait_seconds_sum", *key)] > 0
     assert found["qless_job_exceptions_total", "mail", "shop.jobs.broken"] == 2
     assert ("qless_job_exceptions_total", "mail", "shop.jobs.work") not in found
+
+
+def test_without_a_folder_it_is_not_used(
+    qless: Client, work: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.delenv(timings.FOLDER, raising=False)
+    names = ["measure_runs", "measure_waits"]
+    paths = [f"django_qless.monitoring.timings.{name}" for name in names]
+    default = {**settings.QLESS["default"], "MIDDLEWARE": paths}
+    with override_settings(QLESS={**settings.QLESS, "default": default}):
+        handle = add.using(result_ttl=60).delay(20, 1)
+        work()
+        assert handle.result() == 21
+    for name in names:
+        words = f"{name} counts nothing: PROMETHEUS_MULTIPROC_DIR names no folder"
+        assert words in caplog.text
+
+
+def held(client: Client, queue: str) -> CurrentJob:
+    """A job of this queue as the worker that runs it has it."""
+    add.using(queue=queue).delay(1)
+    [reserved] = client.settle("w", [], 1, [queue]).jobs
+    return CurrentJob(reserved, client, "w")
+
+
+def test_queues_beyond_the_first_ones_share_a_name(
+    qless: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timings, "_queues", set())
+    monkeypatch.setattr(timings, "MOST_QUEUES", 2)
+    found = [timings.labels_of(held(qless, queue)) for queue in ("a", "b", "c", "a")]
+    assert found == [(queue, add.name) for queue in ("a", "b", "(others)", "a")]
+
+
+def test_a_job_that_is_gone_has_no_wait(qless: Client) -> None:
+    def counted(queue: str) -> float | None:
+        labels = {"queue": queue, "job": add.name}
+        name = "qless_job_wait_seconds_count"
+        return timings._registry.get_sample_value(name, labels)
+
+    gone, here = held(qless, "gone"), held(qless, "here")
+    qless.cancel(gone.jid)
+    qless.redis.delete(f"ql:canceled:{gone.jid}")
+    for job in (gone, here):
+        timings.count_wait(job)
+    assert (counted("gone"), counted("here")) == (None, 1)

@@ -18,6 +18,7 @@ from tests.monitoring.conftest import Get
 from tests.permissions import set_user, url_of
 from tests.real_servers import Server
 
+STATES = ("running", "quiet", "draining", "stopping", "lost")
 NOWHERE = {"default": {"LOCATION": "unix:///nowhere/at/all"}}
 
 
@@ -366,3 +367,13 @@ def test_the_command_prints_them(qless: Client, capsys: Any) -> None:
     fill(qless)
     call_command("qless_metrics", "--alias", "default")
     assert samples(capsys.readouterr().out)["qless_jobs", "default", "waiting"] == 2
+
+
+def test_a_worker_that_is_silent_is_lost(get: Get, qless: Client) -> None:
+    for name, state in (("a", "running"), ("b", "quiet"), ("c", "running")):
+        qless.beat(name, f'{{"concurrency": 4, "state": "{state}"}}', [])
+    qless.redis.zincrby("ql:workers", -3600, "c")
+    found = samples(get("metrics").text)
+    number = {state: found["qless_workers", "default", state] for state in STATES}
+    assert number == {"running": 1, "quiet": 1, "draining": 0, "stopping": 0, "lost": 1}
+    assert found["qless_worker_concurrency", "default"] == 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -81,6 +82,61 @@ def test_the_loss_of_a_server_hides_its_namespace_only(
     assert ["PROBLEM", "server"] in [
         [each["level"], each["about"]] for each in found[REPORTS]
     ]
+
+
+def test_a_namespace_that_is_away_says_so_in_its_place(
+    places: Places, handles: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    places.there.kill()
+    with pytest.raises(CommandError, match=r"^failed on default/report\.\*: .*sock"):
+        call_command("qless_queue", "list")
+    out = capsys.readouterr().out
+    assert "\nmail " in out
+    assert "sock" in out.partition(f"namespace {REPORTS}:")[2]
+    with pytest.raises(CommandError, match="failed on"):
+        call_command("qless_queue", "list", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert [queue["name"] for queue in found[MAIL]] == ["mail"]
+    assert {*found} == {*NAMES}
+    assert "sock" in found[REPORTS]["problem"]
+
+
+def test_a_job_cannot_be_looked_for_while_a_namespace_is_away(
+    places: Places, handles: list[Any]
+) -> None:
+    places.there.kill()
+    with pytest.raises(CommandError, match="sock"):
+        run("qless_jobs", "show", handles[2].jid)
+
+
+def test_status_on_a_terminal_clears_it_once_for_all(
+    handles: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    out = io.StringIO()
+    out.isatty = lambda: True  # type: ignore[method-assign]
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("time.sleep", stop)
+        call_command("qless_status", "--watch", stdout=out, no_color=True)
+    assert out.getvalue().startswith("\033[H\033[J\nnamespace default:\n")
+    assert out.getvalue().count("\033[H\033[J") == 1
+    assert out.getvalue().count("namespace ") == 3
+
+
+def test_jobs_of_a_group_are_retried_in_all_namespaces(
+    places: Places, handles: list[Any]
+) -> None:
+    for queue in ("q", "report.x"):
+        failing.using(queue=queue).delay("broken", "m")
+    run_jobs(raise_failures=False)
+    text = run("qless_jobs", "retry", "--group", "broken", "--no-input")
+    parts = text.split("namespace ")[1:]
+    told = ["retried: 1 job", "no jobs match: nothing to do", "retried: 1 job"]
+    for name, part, words in zip(NAMES, parts, told, strict=True):
+        assert part.startswith(f"{name}:\n{words}\n")
+    assert [places[name].failed() for name in NAMES] == [{}] * 3
 
 
 def test_audit_doctor_and_lists_go_through_all(handles: list[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.core import Client, Put, new_jid
 from django_qless.core.request import command
+from django_qless.management.commands import qless_reshard
 from django_qless.operations import crossing, resharding
 from django_qless.operations.audit import audit_namespace
 from tests.jobs_app.jobs import add
@@ -338,3 +340,52 @@ def test_four_partitions_become_eight(places: Places) -> None:
             assert audit_namespace(places[name], 250).violations == []
         assert len(seen) == len(set(seen)) == 400
         assert sum(sum(each["moved"].values()) for each in reshard()) == 0
+
+
+def test_its_progress_is_told_now_and_then(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qless_reshard, "EVERY", 0.0)
+    with before(places):
+        note.enqueue_many([note.args(n) for n in range(3)])
+    call_command("qless_reshard", stdout=(out := io.StringIO()))
+    first, *rest = out.getvalue().splitlines()
+    assert first == "queue mail of default: 3 jobs moved so far"
+    assert rest[-2:] == [
+        "queue mail of default:",
+        "  3 jobs moved to default/mail",
+    ]
+
+
+def test_it_can_be_stopped_and_run_again(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with before(places):
+        note.enqueue_many([note.args(n) for n in range(3)])
+
+    def stop(self: object, progress: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(qless_reshard.Command, "_show_progress", stop)
+        with pytest.raises(
+            CommandError, match="stopped; nothing is lost: run it again to"
+        ):
+            call_command("qless_reshard")
+    reshard()
+    assert places.waiting("mail") == [0, 3, 0]
+    sound(places)
+
+
+def test_a_queue_that_is_split_now_belongs_to_its_partitions(places: Places) -> None:
+    with before(places):
+        add.using(queue="events").delay(1)
+    setting = {"LOCATION": places.here.url, "QUEUES": {"events": {"partitions": 4}}}
+    with override_settings(QLESS={"default": setting}):
+        call_command("qless_reshard", dry_run=True, stdout=(out := io.StringIO()))
+        connections.close_all()
+    _head, row = out.getvalue().splitlines()
+    assert re.split(r"  +", row)[:4] == [
+        *("events", "default", "one of 4 partitions"),
+        "1",
+    ]

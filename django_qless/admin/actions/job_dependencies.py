@@ -14,7 +14,7 @@ from django_qless.admin.formatting import number
 from django_qless.core import BadArgument, WrongState
 
 MOST_CANCELED = 100
-"""Jobs that are canceled together with what depends on them, at most."""
+"""Jobs that are canceled together with the one that they wait for, at most."""
 
 
 class UndependForm(forms.Form):
@@ -136,9 +136,7 @@ class CancelJob(JobAction):
             new = [each.jid for each in view.dependents if each.jid not in found]
             found.update(dict.fromkeys(new))
             todo += new
-            if len(found) > MOST_CANCELED or view.dependents_total > len(
-                view.dependents
-            ):
+            if max(len(found) - 1, view.dependents_total) > MOST_CANCELED:
                 raise WrongState(
                     gettext(
                         "More than %d jobs wait for it: cancel them first, on the page of their queue"

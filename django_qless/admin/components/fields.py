@@ -34,10 +34,8 @@ NAMES = {
 _part = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
-def duration_text(seconds: float | None) -> str:
+def duration_text(seconds: float) -> str:
     """Return seconds as the field takes them: `1 h 30 min`, or `0.5` for a fraction."""
-    if seconds is None:
-        return ""
     if seconds != int(seconds) or seconds <= 0:
         return f"{seconds:g}"
     rest, parts = int(seconds), []
@@ -82,8 +80,6 @@ class DurationField(forms.CharField):
         """Return the seconds, or None for an empty field."""
         if value in self.empty_values:
             return None
-        if isinstance(value, (int, float)):
-            return value
         try:
             return parse_duration(str(value))
         except (ValueError, OverflowError):

@@ -172,11 +172,6 @@ class Timeline:
     width: int = TIMELINE_WIDTH
     height: int = TIMELINE_HEIGHT
 
-    @property
-    def seconds(self) -> float:
-        """The time of the whole width."""
-        return self.end - self.start
-
 
 def timeline(phases: Sequence[Phase]) -> Timeline | None:
     """Return the timeline of these phases; None if there are none."""

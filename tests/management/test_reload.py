@@ -1,0 +1,85 @@
+"""Whether changed code works: how that is tried, and how it is waited for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from django_qless.management import reload
+
+Command = list[str]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """The command of a worker that records each trial and ends as main.py says."""
+    (tmp_path / "main.py").write_text("raise SystemExit('broken')")
+    code = (
+        "import sys\n"
+        "print(*sys.argv[1:], file=open('trials', 'a'))\n"
+        "exec(open('main.py').read())\n"
+    )
+    found = [sys.executable, "-c", code, "--pool", "prefork"]
+    program = SimpleNamespace(command=found, directory=tmp_path)
+    monkeypatch.setattr(reload, "Program", lambda: program)
+    monkeypatch.setattr(reload, "own_folders", lambda: [tmp_path])
+    return found
+
+
+def trials(tmp_path: Path) -> list[str]:
+    return (tmp_path / "trials").read_text().splitlines()
+
+
+def test_a_trial_ends_as_the_command_does(command: Command, tmp_path: Path) -> None:
+    assert reload.code_error() == "broken"
+    (tmp_path / "main.py").write_text("raise SystemExit(3)")
+    assert reload.code_error() == "exit code 3"
+    (tmp_path / "main.py").write_text("")
+    assert reload.code_error() == ""
+    assert trials(tmp_path) == [f"--pool prefork {reload.TRIAL}"] * 3
+
+
+def test_a_trial_that_does_not_end(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "TRIAL_TIMEOUT", 0.5)
+    (tmp_path / "main.py").write_text("import time; time.sleep(60)")
+    assert reload.code_error() == "it did not load in 0.5 s"
+
+
+def test_a_trial_that_cannot_begin(command: Command, tmp_path: Path) -> None:
+    command[0] = str(tmp_path / "no-such-python")
+    error = reload.code_error()
+    assert error.startswith("it cannot be tried: ")
+    assert "no-such-python" in error
+
+
+def test_broken_code_is_tried_again_when_it_has_changed(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "IDLE_PAUSE", 0.05)
+
+    def mend() -> None:
+        (tmp_path / "new.py").write_text("")
+        (tmp_path / "new.py").replace(tmp_path / "main.py")
+
+    timer = threading.Timer(1.0, mend)
+    timer.start()
+    try:
+        reload.wait_for_working_code()
+    finally:
+        timer.join()
+    # (The last change may be seen in two steps.)
+    assert 2 <= len(trials(tmp_path)) <= 3
+    assert (tmp_path / "main.py").read_text() == ""
+
+
+def test_the_files_of_a_folder_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "jobs.py").touch()
+    assert [file.name for file in reload.python_files(tmp_path / "a")] == ["jobs.py"]
+    assert list(reload.python_files(tmp_path / "b")) == []
