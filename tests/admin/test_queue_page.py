@@ -351,7 +351,7 @@ def test_parts_refresh(admin_browser: Browser, qless: Client) -> None:
     assert {"hour", "day", "days", "wait", "run", "limits"} <= set(parts)
 
 
-HELD_BACK = "Limits that hold back jobs of this queue"
+HELD_BACK = "How far limits are used"
 
 
 def test_how_far_limits_are_used(admin_browser: Browser, qless: Client) -> None:
@@ -362,10 +362,21 @@ def test_how_far_limits_are_used(admin_browser: Browser, qless: Client) -> None:
     take(qless, "mail", 4)
     page = shown(admin_browser)
     assert page.table(HELD_BACK)[1:] == [
-        ["This queue", "2 of 4 running, 2 of 3 started in 60 s", "0"],
+        ["This queue", "2 of 4 running, 2 of 3 started in 60 s", "–"],
         ["Job type shop.Send", "2 of 2 running", "2"],
     ]
     assert "2 waiting jobs are held back by limits." in page.text
+
+
+def test_what_waits_for_the_queues_own_limit_stays_in_the_queue(
+    admin_browser: Browser, qless: Client
+) -> None:
+    qless.config_set("mail-max-concurrency", 1)
+    put(qless, "mail", *"abc")
+    take(qless, "mail", 1)
+    page = shown(admin_browser)
+    assert page.table(HELD_BACK)[1:] == [["This queue", "1 of 1 running", "–"]]
+    assert "held back by limits" not in page.text
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_lists_and_changes() -> None:
     assert entities[QUEUE]["a"].state == "dead"
     assert "revive: 1" in command("revive", QUEUE)
     assert entities[QUEUE]["a"].state == "waiting"
-    assert "kill: 1" in command("kill", QUEUE, "a")
+    assert "kill: 1 entity\n" in command("kill", QUEUE, "a")
     assert "delete-dead: 1" in command("delete-dead", QUEUE, "a")
     with pytest.raises(CommandError, match="There is no entity"):
         command("show", QUEUE, "a")

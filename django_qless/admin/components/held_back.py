@@ -31,6 +31,12 @@ class HeldBackRow:
         return limit_text(limit.kind, limit.type, key)
 
     @property
+    def held_back(self) -> str:
+        """How many jobs it holds back; what waits for the queue's own stays in the queue."""
+        limit = self.limit
+        return "–" if limit.kind == "queue" else number(limit.held_back)
+
+    @property
     def used(self) -> str:
         """How far it is used: running and started jobs, and how many there may be."""
         limit, parts = self.limit, []

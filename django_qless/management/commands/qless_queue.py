@@ -115,7 +115,7 @@ class Command(SubcommandsCommand):
         }
 
     def held(self, *, queue: str, **options: Any) -> None:
-        """Print the limits that hold back jobs of a queue."""
+        """Print a queue's own limit, and those that hold back its jobs."""
         found = self.client.limits(queue)
         limits = [found.queue] if found.queue else []
         limits += found.limits
@@ -124,7 +124,8 @@ class Command(SubcommandsCommand):
             return
         rows = [
             [
-                *(each.kind, each.type, each.key, str(each.held_back)),
+                *(each.kind, each.type, each.key),
+                "" if each.kind == "queue" else str(each.held_back),
                 "" if each.most is None else f"{each.running} of {each.most}",
                 "" if each.rate is None else f"{each.started} of {each.rate[0]}",
             ]
