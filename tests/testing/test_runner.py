@@ -18,6 +18,7 @@ from django_qless.testing.runner import arun_jobs
 from tests.jobs_app.models import Feed
 from tests.testing.jobs import (
     again,
+    asks_again,
     chain,
     done,
     gives_up,
@@ -205,6 +206,16 @@ def test_jobs_for_ever_come_to_an_end() -> None:
         run_jobs(limit=7)
     assert queues["default"].counts().waiting == 1
     assert queues["default"].counts().running == 0
+
+
+@pytest.mark.django_db
+def test_entities_for_ever_come_to_an_end() -> None:
+    asks_again.push_many([("a", 1), ("b", 1)])
+    words = r"4 jobs have run, the last of them(.|\n)*asks_again"
+    with pytest.raises(EndlessJobs, match=words):
+        run_jobs(limit=4)
+    counts = queues["batches"].counts()
+    assert (counts.running, counts.waiting) == (0, 2)
 
 
 def test_a_name_that_this_process_does_not_know() -> None:
