@@ -76,6 +76,7 @@ class Words:
     @staticmethod
     def facts(job: Any) -> None:
         job.data = [job.klass_name, job.queue_name, job.original_retries, job["a"]]
+        job.data.append(job.worker_name)
         job.heartbeat()
 
     @staticmethod
@@ -95,7 +96,7 @@ def test_the_words_of_qless_py(qless, work) -> None:
     work()
     waiting = later.refresh()
     assert (waiting.state, waiting.failure.group) == ("scheduled", "later")
-    assert facts.refresh().data == '["tests.words","facts",3,5]'
+    assert facts.refresh().data == '["tests.words","facts",3,5,"test-worker"]'
     assert changed.refresh().state == "complete"
 
 
@@ -105,6 +106,14 @@ def test_a_queue_without_a_method_fails_in_a_group(qless, work) -> None:
     work()
     assert missing.refresh().failure.group == "nobody-method-missing"
     assert wrong.refresh().failure.group == "no_static_method-method-type"
+
+
+def test_what_all_classes_have_is_no_method_for_a_queue(qless, work) -> None:
+    handle = Words.using(queue="mro").delay()
+    work()
+    failure = handle.refresh().failure
+    assert failure.group == "mro-method-type"
+    assert failure.message.endswith("Words.mro must be a static method")
 
 
 def test_its_own_verbs_are_no_methods_for_queues(qless, work) -> None:
@@ -121,6 +130,14 @@ def test_a_child_is_no_job_by_itself() -> None:
         Child.delay()
     with pytest.raises(InvalidJob, match="defined inside a function"):
         job(Child)
+
+    class Inner:
+        pass
+
+    with pytest.raises(
+        InvalidJob, match=r"Inner is defined inside a f.*give it a name="
+    ):
+        job(Inner)
 
     class Taken:
         delay = 5

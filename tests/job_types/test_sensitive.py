@@ -329,6 +329,23 @@ class TestEditing:
         assert restore_hidden(handle.name, text, handle.data) == handle.data
         assert restore_hidden(handle.name, '["new"]', handle.data) == '["new"]'
 
+    def test_members_of_a_class_jobs_data(self, qless) -> None:
+        handle = secret.Vault.delay(pin=SECRET, note="a")
+        text = redact(handle.name, handle.data).text.replace('"a"', '"b"')
+        edited = restore_hidden(handle.name, text, handle.data)
+        assert json.loads(edited) == {"pin": SECRET, "note": "b"}
+        assert restore_hidden(handle.name, '{"note":"c"}', handle.data) == (
+            '{"note":"c"}'
+        )
+
+    def test_a_row_that_is_hidden(self, qless) -> None:
+        data = '{"v":1,"row":5,"args":["ann"],"s":["",0]}'
+        seen = redact("renamed.since", data)
+        assert json.loads(seen.text)["row"] == HIDDEN
+        assert seen.hidden == ("row", "argument 1")
+        edited = restore_hidden("renamed.since", seen.text, data)
+        assert json.loads(edited) == json.loads(data)
+
     def test_no_json(self) -> None:
         with pytest.raises(ValueError, match="Expecting"):
             restore_hidden("any", "{", "{}")
