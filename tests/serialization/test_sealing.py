@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,29 @@ class TestCodec:
         assert (sealed == text) == (not keys and (text != LONG or not compression))
         if compression and text == LONG:
             assert len(sealed) < len(text) / 10
+
+    def test_what_is_sealed_is_not_sealed_again(self) -> None:
+        codec = Codec(new_cipher([NEW]), "zlib", over=0)
+        sealed = codec.seal(LONG)
+        assert codec.seal(sealed) == sealed
+
+    def test_libraries_that_are_missing_are_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sealed = Codec(None, "zstd", over=0).seal(LONG)
+        monkeypatch.setattr(sealing, "ZSTD_MODULES", ("no_such_module",))
+        sealing.zstd.cache_clear()
+        remedy = r"pip install django-qless\[zstd\]"
+        with pytest.raises(ImportError, match=remedy):
+            Codec(None, "zstd", over=0).seal(LONG)
+        with pytest.raises(Fail, match=f"It cannot be opened here: .*{remedy}"):
+            sealing.open_text(sealed, None)
+        monkeypatch.undo()
+        sealing.zstd.cache_clear()
+        assert sealing.open_text(sealed, None) == LONG
+        monkeypatch.setitem(sys.modules, "cryptography.fernet", None)
+        with pytest.raises(ImportError, match=r"pip install django-qless\[encryption"):
+            new_cipher([NEW])
 
     def test_what_compression_makes_longer_is_left(self) -> None:
         text = json.dumps(Fernet.generate_key().decode() * 1)
