@@ -350,6 +350,17 @@ class TestWhatAProcessCouldNotSay:
         assert Counter(what for what, _ in heard) == {"retried": 6, "failed": 2}
         exhausted.clear()
 
+    def test_entities_whose_job_nobody_knows(self, qless, caplog) -> None:
+        heard: list[Any] = []
+
+        def hear(sender: Any, **details: Any) -> None:
+            heard.append(sender)
+
+        with received("retries_exhausted", hear):
+            environment = DjangoEnvironment()
+            environment.announce_exhausted("no.such.job", {"a": [1]}, {"a": "m"})
+        assert (heard, caplog.messages) == ([], [])
+
     def test_any_job_may_be_called_like_one_of_an_entity(self, qless) -> None:
         qless.put("", "default", "entity-x", "y", '{"args": []}')
         [job] = qless.settle("w", [], 1, ["*"]).jobs

@@ -18,7 +18,12 @@ from django_qless.conf import sealing as of_settings
 from django_qless.conf.connections import connections
 from django_qless.core import TooBig
 from django_qless.exceptions import Fail, InvalidOption
-from django_qless.job_types.redaction import SEALED_NOW, may_show_result, redact
+from django_qless.job_types.redaction import (
+    SEALED_NOW,
+    may_show_payloads,
+    may_show_result,
+    redact,
+)
 from django_qless.job_types.registry import registry
 from django_qless.serialization import sealing
 from django_qless.serialization.sealing import Codec, new_cipher
@@ -85,6 +90,14 @@ class TestCodec:
         codec = Codec(new_cipher([NEW]), "zlib", over=0)
         sealed = codec.seal(LONG)
         assert codec.seal(sealed) == sealed
+
+    def test_payloads_that_no_key_opens_are_not_shown(self, qless) -> None:
+        sealed = Codec(new_cipher([OTHER])).seal('{"v":1}')
+        with alias(ENCRYPTION_KEYS=[NEW]):
+            assert not may_show_payloads("renamed.since", sealed)
+            assert not may_show_result("renamed.since", sealed)
+        with alias(ENCRYPTION_KEYS=[OTHER]):
+            assert may_show_payloads("renamed.since", sealed)
 
     def test_libraries_that_are_missing_are_named(
         self, monkeypatch: pytest.MonkeyPatch
