@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.test import override_settings
@@ -119,6 +119,23 @@ def test_a_worker_that_ends_while_its_server_is_away_ends(
         carry_rest(DEFAULT)
         assert carry_all("default") == 0
     assert "the outbox is not delivered: error=" in caplog.text
+
+
+def test_a_namespace_that_goes_away_after_it_got_a_job_is_not_told(
+    places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "django_qless")
+    add.using(queue="q").delay(1, 2).move("report.x")
+    deliver = Carrier._deliver
+
+    def deliver_last(self: Carrier, *args: Any) -> None:
+        deliver(self, *args)
+        places.there.kill()
+
+    monkeypatch.setattr(Carrier, "_deliver", deliver_last)
+    assert carry() == 1
+    assert f"namespace {REPORTS} does not answer" in caplog.text
+    assert places[DEFAULT].crossing_waiting() == []
 
 
 def test_what_was_read_long_ago_is_read_again(
