@@ -154,13 +154,12 @@ def test_a_child_is_no_job_by_itself() -> None:
     with pytest.raises(InvalidJob, match="defined inside a function"):
         job(Child)
 
-    class Inner:
-        pass
+    with pytest.raises(InvalidJob, match=r"Outer.Inner is defined inside .* a name="):
 
-    with pytest.raises(
-        InvalidJob, match=r"Inner is defined inside a f.*give it a name="
-    ):
-        job(Inner)
+        class Outer:
+            @job
+            class Inner:
+                pass
 
     class Taken:
         delay = 5
