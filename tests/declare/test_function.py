@@ -518,7 +518,7 @@ def test_a_function_that_tells_nothing_of_its_arguments(qless, work) -> None:
         assert (first.result(), other.result()) == (5, 5)
         with pytest.raises(InvalidOption, match="it has none"):
             job(name="tests.min", sensitive="key")(min)
-        with pytest.raises(InvalidOption, match="no such parameter. Name one of none"):
+        with pytest.raises(InvalidOption, match=r"no such parameter\. .* none"):
             job(name="tests.min", concurrency_key="key")(min)
         with captured_jobs():
             largest.delay(3, 5)
