@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Timer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,17 @@ def test_what_a_burst_cannot_deliver_is_told(
     carry_rest(DEFAULT, 0.1)
     assert mail.refresh().alias == MAIL
     assert f"the outbox is not empty: left={REPORTS}:1" in caplog.text
+
+
+def test_a_burst_waits_for_a_namespace_that_comes_back(places: Places) -> None:
+    handle = add.using(queue="q").delay(1, 2)
+    handle.move("report.x")
+    places.there.kill()
+    back = Timer(0.3, places.there.start)
+    back.start()
+    carry_rest(DEFAULT, 10)
+    back.join()
+    assert handle.refresh().alias == REPORTS
 
 
 def test_a_namespace_that_does_not_answer_is_told_at_each_end(

@@ -238,6 +238,31 @@ def test_nothing_is_made_for_nobody(qless, work) -> None:
         assert environment.has_listeners("lost")
 
 
+def test_batches_are_told_although_a_receiver_raises(qless) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def hear(sender: Any, signal: Any, **details: Any) -> None:
+        heard.append({"sender": sender, **details})
+
+    def fail(**details: Any) -> None:
+        raise RuntimeError("receiver")
+
+    environment = DjangoEnvironment()
+    assert not environment.has_batch_listeners()
+    environment.announce_batch("started", [], "w")
+    with received("batch_started", fail), received("batch_started", hear):
+        assert environment.has_batch_listeners()
+        environment.announce_batch("started", [], "w")
+        environment.announce_batch("finished", [], "w", complete=1)
+    with received("batch_finished", hear):
+        environment.announce_batch("finished", [], "w", complete=1)
+    common = {"sender": DjangoEnvironment, "jobs": [], "worker": "w"}
+    assert heard == [
+        {**common, "alias": "default"},
+        {**common, "alias": "default", "complete": 1},
+    ]
+
+
 class TestWhatAProcessCouldNotSay:
     """Its successor says it."""
 

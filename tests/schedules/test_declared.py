@@ -356,12 +356,13 @@ def test_the_servers_clock_counts(qless, monkeypatch) -> None:
         assert 0 < sync_schedules().waits <= DEPLOYMENT_SECONDS
 
 
+@pytest.mark.parametrize("name", ["add", "aadd"])
 def test_a_worker_that_had_to_wait_looks_again_between_its_jobs(
-    qless, each_way, monkeypatch
+    qless, each_way, monkeypatch, name: str
 ) -> None:
     from django_qless.runtime import startup
     from django_qless.worker.execution import Execution
-    from tests.jobs_app.jobs import add
+    from tests.jobs_app import jobs
 
     with declaring() as declare:
         declare(ECHO, every=60)
@@ -376,7 +377,7 @@ def test_a_worker_that_had_to_wait_looks_again_between_its_jobs(
         change_mark(qless, earlier={digest: time.time() - DEPLOYMENT_SECONDS})
         later = time.monotonic() + DEPLOYMENT_SECONDS + 1
         monkeypatch.setattr(startup, "monotonic", lambda: later)
-        add.using(queue="now").delay(1)
+        getattr(jobs, name).using(queue="now").delay(1, 2)
         (reserved,) = qless.settle("w", [], 1, ["now"]).jobs
         each_way(Execution(world, qless, "w"), reserved)
         assert recurring[ECHO].every == 60

@@ -173,3 +173,13 @@ def asks_again(batch: dict[Any, list[Any]]) -> None:
 @job("batches", entity=True, batch_size=2, retries=5, backoff=0)
 def never_succeeds(batch: dict[Any, list[Any]]) -> None:
     raise LookupError("never")
+
+
+@job
+def travels_after_its_end() -> None:
+    """Move time when its own lock is gone."""
+    from django_qless import jobs
+    from django_qless.testing import run_jobs
+
+    jobs[current_job().jid].cancel()  # type: ignore[union-attr]
+    done.append(len(run_jobs("notes", with_scheduled=60)))
