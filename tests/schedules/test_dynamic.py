@@ -23,6 +23,7 @@ from django_qless.worker.execution import Execution
 from django_qless.worker.ticker import Ticker
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed, Parcel
+from tests.jobs_app.policies import once
 from tests.rows_app.models import Country
 from tests.schedules.declaring import declaring
 from tests.schedules.rows import ids, vanish
@@ -174,6 +175,9 @@ def test_what_an_update_refuses(qless) -> None:
         with pytest.raises(InvalidOption, match=words):
             handle.update(**changes)
     assert handle.refresh().every == 60
+    ticks = once.recur(1, every=60).refresh()
+    with pytest.raises(InvalidOption, match="with the retries that the code declares"):
+        ticks.update(retries=9)
 
 
 def test_what_rows_refuse(qless) -> None:
