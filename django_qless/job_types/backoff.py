@@ -31,7 +31,7 @@ class Exponential:
     def __call__(self, attempt: int, error: BaseException | None = None) -> float:
         """Return the seconds to wait after this attempt, counted from 1."""
         try:
-            seconds = self.base * self.factor ** (attempt - 1)
+            seconds = self.base * float(self.factor) ** (attempt - 1)
         except OverflowError:
             seconds = self.maximum
         highest = min(seconds * (1 + self.jitter), self.maximum)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.conf import config_sync, routing
 from django_qless.exceptions import InvalidOption
+from django_qless.job_types.redaction import parameters_of
 from django_qless.job_types.registry import registry
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def validate_keys(whose: str, options: Options, function: Callable[..., Any]) ->
                 f"{whose}: {option}={name!r}: a class job has no parameters. Give a "
                 "function of its data."
             )
-        parameters = inspect.signature(function).parameters
+        parameters = {each.name: each for each in parameters_of(function)}
         kinds = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
         if name not in parameters or parameters[name].kind in kinds:
             raise InvalidOption(

@@ -80,7 +80,10 @@ def _insert(rows: Sequence[Entry], database: str) -> None:
         for some in _batches(rows):
             entries(database).bulk_create(some)
     except DatabaseError as error:
-        raise explained(error, database) from error
+        better = explained(error, database)
+        if better is error:
+            raise  # With the driver's error as its cause.
+        raise better from error
 
 
 class Kept:

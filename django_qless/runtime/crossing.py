@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from django_qless.conf.connections import connections
 from django_qless.core import QlessError
+from django_qless.core.commands.crossing import Outbox
 from django_qless.operations.crossing import DUE, Carrier
 
 logger = logging.getLogger("django_qless.worker")
@@ -26,7 +27,9 @@ def keep_carrying(name: str) -> NoReturn:
     failing = False
     while True:
         try:
-            _carry(carrier)
+            due = connections[name].crossing_due()
+            failing = False
+            _carry(carrier, due)
         except QlessError as error:
             level = logging.DEBUG if failing else logging.WARNING
             logger.log(level, "the outbox is not delivered: error=%s", error)
@@ -56,9 +59,8 @@ def carry_rest(name: str, seconds: float = REST) -> None:
         logger.warning("the outbox is not delivered: error=%s", error)
 
 
-def _carry(carrier: Carrier) -> NoReturn:
+def _carry(carrier: Carrier, due: Outbox) -> NoReturn:
     client = connections[carrier.name]
-    due = client.crossing_due()
     while True:
         delivered = carrier.carry(due.targets)
         seconds = min(LOOK, carrier.pause(due.targets))

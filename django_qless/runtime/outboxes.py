@@ -69,7 +69,8 @@ def sweep_all(database: str, alias: str) -> int:
         databases[database].close()
     except Exception as error:
         trouble = error
-        logger.exception("an outbox cannot be swept: database=%s", database)
+        if type(error).__name__ != _troubles.get(database):
+            logger.exception("an outbox cannot be swept: database=%s", database)
     _tell(database, entries, trouble)
     return entries
 

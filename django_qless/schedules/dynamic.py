@@ -361,7 +361,9 @@ class RecurMethods:
         last: Any = args[-1] if args else None
         if hasattr(last, "job_type") and hasattr(last, "data"):
             # The value of `.args(…)`; it may stand behind the row.
-            if last.job_type is not plan.job_type or kwargs or len(args) > 2:
+            needs_row = plan.job_type.binding is Binding.ROW and self._instance is None
+            is_alone = len(args) == 1 + needs_row
+            if last.job_type is not plan.job_type or kwargs or not is_alone:
                 raise TypeError(
                     f"{plan.job_type.name}: recur takes what {whose}.args(…) returns, "
                     "alone, or the arguments themselves"
@@ -369,8 +371,9 @@ class RecurMethods:
             target = self._schedule_target(args[:-1], key)
             return setting(target, plan, self.options, given, last.data, last.key)
         said = [name for name, value in given.items() if value is not None]
+        said += ["key"] if key else []
         own = inspect.signature(self.declaration.function).parameters
-        for name in (*said, *(["key"] if key else [])):
+        for name in said:
             if name in own:
                 raise TypeError(
                     f"{plan.job_type.name} has its own argument {name!r}: write "

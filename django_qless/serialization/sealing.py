@@ -116,8 +116,8 @@ def _decrypted(token: str, cipher: Any) -> bytes:
 def _guarded(read: Callable[[], Any]) -> Any:
     try:
         return read()
-    except Fail:
-        raise
+    except ImportError as error:
+        raise Fail(CANNOT_DECRYPT, f"It cannot be opened here: {error}") from None
     except Exception as error:  # noqa: BLE001  whatever damaged bytes raise
         raise Fail(CANNOT_DECRYPT, f"It is damaged: {error}") from None
 

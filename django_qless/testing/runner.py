@@ -172,8 +172,7 @@ class JobRunner:
         size = jobs[0].batch
         for at in range(0, len(jobs), size):
             part = jobs[at : at + size]
-            if len(self.runs) >= self._limit:
-                raise EndlessJobs(f"{self._limit} jobs have run")
+            self._check_limit(part)
             runs = self._execution.run_entities(part, retry=self._retry)
             self.runs.extend(runs)
             for run in runs:
@@ -186,18 +185,22 @@ class JobRunner:
             yield from jobs
 
     def _run(self, job: Reserved) -> None:
-        if len(self.runs) >= self._limit:
-            self._client.release(job.jid, job.token)
-            last = "\n".join(f"    {run!r}" for run in self.runs[-3:])
-            raise EndlessJobs(
-                f"{self._limit} jobs have run, the last of them\n{last}\n"
-            )
+        self._check_limit([job])
         with clock.keep_lock(self._alias, job.jid, job.token):
             run = self._execution.run(job, retry=self._retry)
         self.runs.append(run)
         raise_interrupt(run)
         if self._raise_failures:
             raise_failure(run, retries=self._until is not None)
+
+    def _check_limit(self, jobs: list[Reserved]) -> None:
+        """Hand these back and raise EndlessJobs if enough jobs have run."""
+        if len(self.runs) < self._limit:
+            return
+        for job in jobs:
+            self._client.release(job.jid, job.token)
+        last = "\n".join(f"    {run!r}" for run in self.runs[-3:])
+        raise EndlessJobs(f"{self._limit} jobs have run, the last of them\n{last}\n")
 
     def _move_on(self) -> bool:
         """Move time to where the next job falls due; return whether there is one."""

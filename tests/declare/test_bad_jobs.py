@@ -56,6 +56,18 @@ class TestPlaces:
             == ""
         )
 
+    def test_what_has_no_source(self) -> None:
+        made = type("Made", (), {"__module__": "no.such.module"})
+        assert source_location.location_of(int) == source_location.location_of(made)
+        assert source_location.at(made) == ""
+        first, second = (
+            eval(compile(f"{lines}lambda: 1", "<typed>", "eval"))
+            for lines in ("", "\n")
+        )
+        # Nothing shows that both of them are there at once.
+        assert not source_location.both_in_source(first, second)
+        assert not source_location.both_in_source(len, len)
+
     def test_elsewhere_it_is_the_whole_path(self, tmp_path, monkeypatch) -> None:
         monkeypatch.chdir(tmp_path)
         assert source_location.location_of(line_of).startswith("/")
@@ -144,6 +156,10 @@ BAD_MODELS = [
     ("@job\ndef digest(cls): ...", r"@classmethod\n    @job\n    def digest"),
     ("@classmethod\n@job\ndef digest(self): ...", "takes self, but as a class method"),
     ("@job\ndef delete(self): ...", r"place of delete, which Django .*_later"),
+    (
+        "@job(entity=True, batch_size=3)\ndef act(self, payloads): ...",
+        "batch_size=3 cannot go with a method of rows",
+    ),
     ("@transaction.atomic\n@job\ndef act(self): ...", HIDDEN),
     ("@property\n@job\ndef act(self): ...", HIDDEN),
     ("@functools.cached_property\n@job\ndef act(self): ...", HIDDEN),

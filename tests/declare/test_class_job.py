@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from django_qless import job
 from django_qless.exceptions import InvalidJob, UnserialisableArgument
@@ -50,6 +51,15 @@ def test_keywords_become_an_object_and_many_are_enqueued(qless) -> None:
     assert [handle.data for handle in many] == ["[]", "1"]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_word_for_a_database_means_nothing_in_its_data(qless) -> None:
+    with transaction.atomic():
+        handle = Gnomes.using(on_commit=False).delay({"db": "elsewhere"})
+        assert handle.refresh().state == "waiting"
+    assert handle.data == '{"db":"elsewhere"}'
+    assert Gnomes.delay([{"db": "elsewhere"}]).refresh().state == "waiting"
+
+
 def test_only_plain_json(qless) -> None:
     for wrong in ({1, 2}, float("nan")):
         with pytest.raises(UnserialisableArgument, match="Gnomes: data: "):
@@ -76,7 +86,13 @@ class Words:
     @staticmethod
     def facts(job: Any) -> None:
         job.data = [job.klass_name, job.queue_name, job.original_retries, job["a"]]
+        job.data.append(job.worker_name)
         job.heartbeat()
+
+    @staticmethod
+    async def later(job: Any) -> None:
+        job["seen"] = job.queue_name
+        job.complete("facts")
 
     @staticmethod
     def changed_its_mind(job: Any) -> None:
@@ -95,8 +111,16 @@ def test_the_words_of_qless_py(qless, work) -> None:
     work()
     waiting = later.refresh()
     assert (waiting.state, waiting.failure.group) == ("scheduled", "later")
-    assert facts.refresh().data == '["tests.words","facts",3,5]'
+    assert facts.refresh().data == '["tests.words","facts",3,5,"test-worker"]'
     assert changed.refresh().state == "complete"
+
+
+def test_a_coroutine_uses_the_same_words(qless, each_work) -> None:
+    handle = Words.using(queue="later").delay(a=5)
+    assert each_work("later") == 1
+    now = handle.refresh()
+    assert (now.state, now.queue) == ("waiting", "facts")
+    assert now.data == '{"a":5,"seen":"later"}'
 
 
 def test_a_queue_without_a_method_fails_in_a_group(qless, work) -> None:
@@ -105,6 +129,14 @@ def test_a_queue_without_a_method_fails_in_a_group(qless, work) -> None:
     work()
     assert missing.refresh().failure.group == "nobody-method-missing"
     assert wrong.refresh().failure.group == "no_static_method-method-type"
+
+
+def test_what_all_classes_have_is_no_method_for_a_queue(qless, work) -> None:
+    handle = Words.using(queue="mro").delay()
+    work()
+    failure = handle.refresh().failure
+    assert failure.group == "mro-method-type"
+    assert failure.message.endswith("Words.mro must be a static method")
 
 
 def test_its_own_verbs_are_no_methods_for_queues(qless, work) -> None:
@@ -121,6 +153,13 @@ def test_a_child_is_no_job_by_itself() -> None:
         Child.delay()
     with pytest.raises(InvalidJob, match="defined inside a function"):
         job(Child)
+
+    with pytest.raises(InvalidJob, match=r"Outer.Inner is defined inside .* a name="):
+
+        class Outer:
+            @job
+            class Inner:
+                pass
 
     class Taken:
         delay = 5

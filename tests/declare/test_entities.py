@@ -8,10 +8,19 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import models, transaction
 
-from django_qless import BatchFailure, Fail, QlessError, entities, job, signals
+from django_qless import (
+    BatchFailure,
+    Fail,
+    QlessError,
+    current_job,
+    entities,
+    job,
+    signals,
+)
 from django_qless.checks.jobs import check_queues_of_entities
+from django_qless.conf.connections import connections
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.registry import registry
 from django_qless.testing import captured_jobs, clock, inline_jobs, run_jobs
@@ -42,6 +51,26 @@ async def async_sync(batch: dict[Any, list[Any]]) -> None:
     seen.append(batch)
     if any("fail" in payloads for payloads in batch.values()):
         raise Fail("bad", "for good")
+
+
+def note_exhausted(batch: dict[Any, list[Any]]) -> None:
+    exhausted.append(batch)
+
+
+@job(
+    "entities-blamed",
+    entity=True,
+    batch_size=2,
+    retries=0,
+    retries_exhausted=f"{__name__}.note_exhausted",
+)
+def blames(batch: dict[Any, list[Any]]) -> None:
+    raise BatchFailure({"d": "not here", "c": "nor this", "a": "this one"})
+
+
+@job("entities-leaving", entity=True, retries=0)
+def leaves(batch: dict[Any, list[Any]]) -> None:
+    current_job().move_to("elsewhere")  # type: ignore[union-attr]
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +147,52 @@ def test_a_coroutine_function_and_a_final_failure() -> None:
         "a",
         "b",
     }
+
+
+def test_a_failure_of_others_is_one_of_all() -> None:
+    blames.push_many([("a", 1), ("b", 2)])
+    run_jobs(raise_failures=False)
+    for entity in "ab":
+        dead = entities["entities-blamed"][entity]
+        assert dead.state == "dead"
+        assert "BatchFailure names c, d, not in the batch" in dead.last_error
+    assert exhausted == [{"a": [1], "b": [2]}]
+
+
+def test_an_entity_stays_in_its_queue() -> None:
+    leaves.push("a", 1)
+    run_jobs(raise_failures=False)
+    dead = entities["entities-leaving"]["a"]
+    assert dead.state == "dead"
+    assert "move_to: an entity stays in its queue" in dead.last_error
+
+
+def test_payloads_of_the_present_run_are_counted_apart() -> None:
+    sync.push_many([("a", 1, 1), ("a", 2, 2)])
+    client = connections["default"]
+    [job] = client.settle("w", [], 1, ["entities-orders"]).jobs
+    sync.push("a", 3)
+    handle = entities["entities-orders"]["a"]
+    assert (handle.state, handle.running_count, handle.payload_count) == (
+        *("running", 2, 1),
+    )  # fmt: skip
+    client.settle("w", [(job.jid, job.token, "complete", ())], 0, ())
+    assert entities["entities-orders"]["a"].running_count == 0
+
+
+def test_a_class_method_gets_its_model_first() -> None:
+    class Depot(models.Model):  # noqa: DJ008
+        class Meta:
+            app_label = "rows_app"
+
+        @classmethod
+        @job("entities-depots", entity=True)
+        def collect(cls, batch: dict[Any, list[Any]]) -> None:
+            seen.append((cls.__name__, batch))
+
+    Depot.collect.push("north", 5)
+    run_jobs()
+    assert seen == [("Depot", {"north": [5]})]
 
 
 def test_it_waits_for_the_commit_and_is_forgotten_with_a_rollback() -> None:

@@ -14,6 +14,11 @@ from django_qless import job, wait_all
 from django_qless.core import BadArgument
 from django_qless.exceptions import InvalidJob, InvalidOption, UnknownOption
 from django_qless.job_types.registry import registry
+from django_qless.testing import (
+    assert_enqueued,
+    assert_not_enqueued,
+    captured_jobs,
+)
 from tests.jobs_app import jobs
 
 
@@ -500,3 +505,24 @@ def test_a_jid_that_is_enqueued_again_has_what_the_second_call_says(qless) -> No
     jobs.add.using(jid="one", tags=["old"], priority=5).delay(1)
     handle = jobs.add.using(jid="one").delay(1).refresh()
     assert (list(handle.tags), handle.priority) == ([], 0)
+
+
+def test_a_function_that_tells_nothing_of_its_arguments(qless, work) -> None:
+    """As those in C may be."""
+    largest = job(name="tests.max", unique=True, on_conflict="keep")(max)
+    try:
+        first, again = largest.delay(3, 5), largest.delay(3, 5)
+        other = largest.delay(5, 3)
+        assert first.jid == again.jid != other.jid
+        assert work() == 2
+        assert (first.result(), other.result()) == (5, 5)
+        with pytest.raises(InvalidOption, match="it has none"):
+            job(name="tests.min", sensitive="key")(min)
+        with pytest.raises(InvalidOption, match=r"no such parameter\. .* none"):
+            job(name="tests.min", concurrency_key="key")(min)
+        with captured_jobs():
+            largest.delay(3, 5)
+            assert_enqueued(largest, 3, 5)
+            assert_not_enqueued(largest, 5, 3)
+    finally:
+        del registry._types["tests.max"]

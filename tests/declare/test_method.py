@@ -117,6 +117,36 @@ def test_a_child_may_have_its_own_version_and_call_its_parents(qless, work) -> N
     assert registry.get("jobs_app.NewsFeed.rename") is None
 
 
+def test_a_child_s_class_method_may_call_its_parents(qless, work) -> None:
+    class Local(Timed):
+        class Meta:
+            app_label = "rows_app"
+
+        @classmethod
+        @job("checks")
+        def label(cls, sign: str = "!") -> str:
+            return f"{cls.__name__}{sign}"
+
+        def __str__(self) -> str:
+            return ""
+
+    class Child(Local):
+        class Meta:
+            app_label = "rows_app"
+            proxy = True
+
+        @classmethod
+        @job("checks", name="rows_app.child.label")
+        def label(cls, sign: str = "?") -> str:
+            return f"child {super().label(sign)}"
+
+    assert Child.label() == "child Child?"
+    assert Local.label() == "Local!"
+    handle = Child.label.delay()
+    work()
+    assert handle.result() == "child Child?"
+
+
 def test_a_child_may_have_none() -> None:
     assert QuietFeed().merge(Feed()) == []
     assert not hasattr(QuietFeed.merge, "delay")

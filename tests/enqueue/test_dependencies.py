@@ -59,6 +59,13 @@ def test_what_comes_first_is_enqueued_first(qless, work, source, done) -> None:
     assert done == [("refresh", source.pk), ("parse", source.pk)]
 
 
+def test_the_row_may_be_passed(qless, work, source, done) -> None:
+    handle = Source.parse.delay(source, 3)
+    assert len(handle.dependencies) == 1
+    assert work() == 2
+    assert done == [("refresh", source.pk), ("parse", source.pk)]
+
+
 def test_in_one_call(qless, source, monkeypatch) -> None:
     calls = []
     run = type(qless).run

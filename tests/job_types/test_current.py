@@ -51,6 +51,9 @@ def test_the_current_job_in_detail(qless) -> None:
             job.progress(wrong)
     with pytest.raises(ValueError, match="move_to: the name of a queue, not ''"):
         job.move_to("")
+    for ask in (lambda: job.spawn([]), job.dependency_results):
+        with pytest.raises(RuntimeError, match="only a job that a worker runs can"):
+            ask()
     qless.timeout("x")
     for ask in (job.heartbeat, lambda: job.progress(0.1)):
         with pytest.raises(LockLost):

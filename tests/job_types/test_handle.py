@@ -272,6 +272,8 @@ def test_retry_enqueues_a_failed_job_again(qless, work) -> None:
     handle = jobs.failing.using(tags=["t"], timeout=9).delay("group", "text")
     with pytest.raises(WrongState, match="is waiting, not failed"):
         handle.retry()
+    with pytest.raises(WrongState, match="is waiting, not failed"):
+        asyncio.run(handle.aretry())
     work()
     handle.retry()
     again = handle.refresh()

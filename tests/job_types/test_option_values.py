@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_qless import exponential
+from django_qless import exponential, job
 from django_qless.exceptions import Fail, InvalidOption, JobLost, Retry, ShuttingDown
 from django_qless.job_types.options import Options
 
@@ -232,3 +232,45 @@ def test_what_is_refused(name: str, value: Any, words: str) -> None:
         made(name, value)
     assert words in str(caught.value)
     assert f"shop.send: {name}" in str(caught.value)
+
+
+def test_the_later_word_wins_about_when_it_runs() -> None:
+    declared = Options().changed("shop.send", delay=60)
+    later = declared.changed("shop.send", run_at=MOMENT)
+    assert (later.delay, later.run_at) == (0, MOMENT)
+    again = later.changed("shop.send", delay=5)
+    assert (again.delay, again.run_at) == (5, None)
+    with pytest.raises(InvalidOption, match="delay and run_at exclude each other"):
+        declared.changed("shop.send", delay=5, run_at=MOMENT)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("encrypt", "yes", "True, False, or None for what the alias has"),
+        ("encrypt", 1, "True, False, or None for what the alias has"),
+        (
+            "backoff",
+            {"base": -1, "factor": 2, "maximum": 5, "jitter": 0},
+            "must be seconds, a list of them, exponential",
+        ),
+    ],
+)
+def test_what_is_said_of_what_is_refused(name: str, value: Any, words: str) -> None:
+    with pytest.raises(InvalidOption, match=words):
+        made(name, value)
+
+
+def test_a_backoff_in_c_tells_nothing_of_its_arguments() -> None:
+    assert made("backoff", max) is max
+
+
+@pytest.mark.parametrize("option", ["concurrency_key", "fair_by"])
+def test_a_class_job_has_no_parameter_for_a_key(option: str) -> None:
+    limit = {"max_concurrency_per_key": 1} if option == "concurrency_key" else {}
+    with pytest.raises(InvalidOption, match="a class job has no parameters"):
+
+        @job(name="wrong", **{option: "customer"}, **limit)
+        class Wrong:
+            @staticmethod
+            def process(job: Any) -> None: ...

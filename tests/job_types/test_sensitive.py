@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import models
 from django.views.debug import ExceptionReporter
 
 from django_qless import batch, job, workflow
@@ -328,6 +329,40 @@ class TestEditing:
         text = redact(handle.name, handle.data).text
         assert restore_hidden(handle.name, text, handle.data) == handle.data
         assert restore_hidden(handle.name, '["new"]', handle.data) == '["new"]'
+
+    def test_members_of_a_class_jobs_data(self, qless) -> None:
+        handle = secret.Vault.delay(pin=SECRET, note="a")
+        text = redact(handle.name, handle.data).text.replace('"a"', '"b"')
+        edited = restore_hidden(handle.name, text, handle.data)
+        assert json.loads(edited) == {"pin": SECRET, "note": "b"}
+        assert restore_hidden(handle.name, '{"note":"c"}', handle.data) == (
+            '{"note":"c"}'
+        )
+
+    def test_the_row_of_a_method(self, qless) -> None:
+        class Patient(models.Model):  # noqa: DJ008
+            class Meta:
+                app_label = "rows_app"
+
+            @job(sensitive="self")
+            def treat(self, how: str) -> None: ...
+
+        patient = Patient(pk=5)
+        patient._state.adding, patient._state.db = False, "default"
+        handle = patient.treat.delay("gently")
+        seen = redact(handle.name, handle.data)
+        assert seen.hidden == ("self",)
+        assert json.loads(seen.text)["row"] == HIDDEN
+        assert json.loads(seen.text)["args"] == ["gently"]
+        assert handle.data == restore_hidden(handle.name, seen.text, handle.data)
+
+    def test_a_row_that_is_hidden(self, qless) -> None:
+        data = '{"v":1,"row":5,"args":["ann"],"s":["",0]}'
+        seen = redact("renamed.since", data)
+        assert json.loads(seen.text)["row"] == HIDDEN
+        assert seen.hidden == ("row", "argument 1")
+        edited = restore_hidden("renamed.since", seen.text, data)
+        assert json.loads(edited) == json.loads(data)
 
     def test_no_json(self) -> None:
         with pytest.raises(ValueError, match="Expecting"):

@@ -12,6 +12,7 @@ import pytest
 from django_qless import entities
 from django_qless.core.commands.entities import MOST_ENTITIES, Payload
 from django_qless.operations.entities import QueueEntities
+from django_qless.operations.entity_run import EntityRun
 from django_qless.operations.status import NamespaceStatus
 
 Ask = Callable[..., Any]
@@ -145,3 +146,28 @@ def test_each_method_has_both_forms() -> None:
     assert public - plain - {f"a{name}" for name in plain} == {
         *("aget", "using_alias", "namespaces")
     }
+
+
+@pytest.mark.parametrize("change", ["kill", "revive", "delete-dead"])
+def test_a_run_ends_when_others_have_been_faster(
+    qless: Any, push: Any, change: str
+) -> None:
+    push("a", "b")
+    fail_all(qless, verb="retry" if change == "kill" else "fail")
+    run = EntityRun.on_all(qless, change, "orders")
+    assert (run.total, run.ended) == (2, False)
+    entities["orders"].delete("a", "b")
+    entities["orders"].delete_dead("a", "b")
+    run = run.step(qless, 0.0)
+    assert (run.finished, run.done, run.left_alone) == (True, 0, 2)
+    assert run.step(qless, 0.0) is run
+
+
+def test_one_that_runs_is_not_killed(qless: Any, push: Any) -> None:
+    push("a")
+    [held] = qless.settle("w", [], 1, ["orders"]).jobs
+    assert entities["orders"].kill("a") == 0
+    assert entities["orders"]["a"].state == "running"
+    assert not qless.settle(
+        "w", [(held.jid, held.token, "complete", ())], 0, ()
+    ).refused

@@ -198,6 +198,15 @@ def test_a_refused_job_costs_only_itself(qless, caplog) -> None:
     assert qless.get(unknown.jid) is None
 
 
+def test_asynchronous_code_ends_a_schedule_in_its_transaction(qless) -> None:
+    kept.recur(1, every=60)
+    with transaction.atomic():
+        async_to_sync(kept.aunrecur)()
+        assert qless.schedule_list().schedules
+        assert Entry.objects.count() == 1
+    assert not qless.schedule_list().schedules
+
+
 def test_a_receiver_that_raises_leaves_it_to_a_sweep(qless, sweep_all) -> None:
     def receiver(**kwargs: Any) -> None:
         raise RuntimeError("receiver")

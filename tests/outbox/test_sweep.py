@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from django.db import OperationalError, connection, connections, transaction
 from django.test import override_settings
 
-from django_qless.core import Client, ServerFull
-from django_qless.outbox import backlog, calls, tables
+from django_qless.conf.connections import connections as qless_connections
+from django_qless.core import Client, NotReplicated, ServerFull
+from django_qless.outbox import backlog, calls, delivery, tables
 from django_qless.outbox.models import Entry
 from django_qless.outbox.sweep import Swept, _is_locked, sweep
 from django_qless.runtime import outboxes
@@ -57,6 +60,19 @@ def test_what_each_driver_raises_for_entries_that_another_holds(
 ) -> None:
     error: Any = SimpleNamespace(__cause__=raised)
     assert _is_locked(error) is is_locked
+
+
+@contextmanager
+def refusing(word: str, error: Exception, database: str = "default") -> Iterator[None]:
+    """Let a database refuse the statements that begin with a word."""
+
+    def execute(call: Any, sql: str, *args: Any) -> Any:
+        if sql.lstrip().startswith(word):
+            raise error
+        return call(sql, *args)
+
+    with connections[database].execute_wrapper(execute):
+        yield
 
 
 def test_young_entries_belong_to_their_process(qless, away) -> None:
@@ -302,3 +318,136 @@ def test_entries_that_others_deliver_just_now_are_no_trouble(
     assert caplog.messages == [
         "outbox not swept: database=default error=no server",
     ]
+
+
+def test_what_cannot_be_taken_out_is_delivered_once(qless, sweep_all, caplog) -> None:
+    busy = OperationalError("database is locked")
+    with refusing("DELETE", busy), transaction.atomic():
+        handle = kept.delay(1)
+    assert handle.created
+    assert caplog.messages == [
+        "a sweep takes tests.jobs_app.jobs.add out later: database is locked"
+    ]
+    [entry] = Entry.objects.all()
+    assert str(entry) == f"tests.jobs_app.jobs.add ({entry.pk})"
+    assert sweep_all().entries == 1
+    assert waiting(qless) == [handle.jid]
+
+
+def test_the_error_of_an_insert_is_the_databases_own(qless) -> None:
+    error = OperationalError("the disk is full")
+    error.__cause__ = driver = RuntimeError("of the driver")
+    with refusing("INSERT", error), transaction.atomic():
+        with pytest.raises(OperationalError) as caught:
+            kept.delay(1)
+        assert caught.value is error
+        assert error.__cause__ is driver
+
+
+def test_a_database_that_is_away_counts_as_migrated() -> None:
+    away = OperationalError("no route to host")
+    with refusing("", away, "other"):
+        assert list(tables.migrated_databases()) == ["default", "other"]
+
+
+def test_many_entries_are_swept_up_at_once(qless, away) -> None:
+    with away(), transaction.atomic():
+        jids = [kept.delay(number).jid for number in range(201)]
+    Entry.objects.update(created="2020-01-01T00:00:00Z")
+    assert sweep_quietly("default", "default") == 201
+    assert qless.jobs("waiting", "default", 0, 300) == jids
+
+
+def test_what_was_read_long_ago_is_read_again(
+    qless, away, sweep_all, monkeypatch
+) -> None:
+    jids = left(away, 1, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("django_qless.outbox.sweep.FRESH", -1)
+        assert sweep_all() == Swept()
+    assert Entry.objects.count() == 2
+    assert sweep_all().entries == 2
+    assert waiting(qless) == jids
+
+
+def test_a_server_that_goes_away_meanwhile_is_told_later(
+    qless, away, sweep_all
+) -> None:
+    left(away, 1)
+    [entry] = Entry.objects.all()
+    with ExitStack() as stack:
+
+        def execute(call: Any, sql: str, *args: Any) -> Any:
+            if sql.startswith("DELETE"):
+                stack.enter_context(away())
+            return call(sql, *args)
+
+        with connection.execute_wrapper(execute):
+            assert sweep_all().entries == 1
+    assert len(waiting(qless)) == 1
+    assert entry.delivery in delivery.told_with_next("default")
+
+
+@pytest.mark.parametrize("word", ["SELECT", "no JSON"])
+def test_troubles_of_a_sweep_are_logged_once(
+    qless, away, sweep_all, monkeypatch, caplog, word
+) -> None:
+    monkeypatch.setattr(outboxes, "_troubles", {})
+    jids = left(away, 1)
+    Entry.objects.update(created="2020-01-01T00:00:00Z")
+    caplog.clear()
+    if word == "SELECT":
+        with refusing("SELECT", OperationalError("no such table")):
+            with pytest.raises(OperationalError, match="no such table"):
+                sweep("default", "default")
+            assert sweep_quietly("default", "default") == 0
+            assert sweep_quietly("default", "default") == 0
+        assert caplog.messages == [
+            "outbox not swept: database=default error=no such table"
+        ]
+    else:
+        command = Entry.objects.get().command
+        Entry.objects.update(command=word)
+        assert sweep_quietly("default", "default") == 0
+        assert sweep_quietly("default", "default") == 0
+        assert caplog.messages[0] == "an outbox cannot be swept: database=default"
+        assert caplog.messages[1].startswith("outbox not swept: database=default")
+        assert len(caplog.messages) == 2
+        Entry.objects.update(command=command)
+    assert sweep_quietly("default", "default") == 1
+    assert waiting(qless) == jids
+
+
+class TestReplicas:
+    """Replicas are to have what is enqueued, and there is none."""
+
+    @pytest.fixture
+    def lonely(self, server: Any) -> Iterator[None]:
+        given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+        with override_settings(QLESS={"default": given}):
+            yield
+
+    def test_it_stays_until_they_have_it(self, server, lonely, sweep_all) -> None:
+        # (Outside of tests that is logged.)
+        with pytest.raises(NotReplicated), transaction.atomic():
+            handle = kept.delay(1)
+        assert handle.created
+        assert sweep_all().entries == 0
+        assert Entry.objects.count() == 1
+        with override_settings(QLESS={"default": {"LOCATION": server.url}}):
+            assert sweep_all().entries == 1
+            assert waiting(qless_connections["default"]) == [handle.jid]
+        assert not Entry.objects.exists()
+
+    def test_what_a_sweep_has_delivered_is_not_put_again(
+        self, lonely, sweep_all, caplog
+    ) -> None:
+        with transaction.atomic():
+            handle = kept.delay(1)
+            # A sweep sees what is committed; here it is in the same connection.
+            sweep_all()
+            qless_connections["default"].cancel(handle.jid)
+        assert (handle.pending, handle.created) == (False, True)
+        assert waiting(qless_connections["default"]) == []
+        assert Entry.objects.count() == 1
+        assert caplog.messages == []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from threading import Timer
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.test import override_settings
 
 from django_qless.conf.connections import connections
 from django_qless.core import ConnectionLost, WrongState
@@ -14,7 +17,7 @@ from django_qless.exceptions import JobGone
 from django_qless.monitoring.collector import QlessCollector
 from django_qless.operations.crossing import Carrier, carry_all
 from django_qless.operations.objects import jobs
-from django_qless.runtime.crossing import carry_rest
+from django_qless.runtime.crossing import carry_rest, keep_carrying
 from django_qless.runtime.environment import DjangoEnvironment
 from tests.jobs_app.jobs import add
 from tests.management.commands import data, doctor_words, run
@@ -68,6 +71,96 @@ def test_what_a_burst_cannot_deliver_is_told(
     carry_rest(DEFAULT, 0.1)
     assert mail.refresh().alias == MAIL
     assert f"the outbox is not empty: left={REPORTS}:1" in caplog.text
+
+
+def test_a_burst_waits_for_a_namespace_that_comes_back(places: Places) -> None:
+    handle = add.using(queue="q").delay(1, 2)
+    handle.move("report.x")
+    places.there.kill()
+    back = Timer(0.3, places.there.start)
+    back.start()
+    carry_rest(DEFAULT, 10)
+    back.join()
+    assert handle.refresh().alias == REPORTS
+
+
+def test_a_namespace_that_does_not_answer_is_told_at_each_end(
+    places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, until it has answered again."""
+    caplog.set_level("DEBUG", "django_qless.worker")
+    nowhere = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0.01}
+    setting = override_settings(QLESS={"default": nowhere})
+    troubles: list[Exception] = [ConnectionLost("gone again"), RuntimeError("a bug")]
+    pauses = 0
+
+    class Ended(BaseException):
+        """The process is killed here."""
+
+    def carry(self: Carrier, targets: object) -> int:
+        raise troubles.pop(0)
+
+    def pause(seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 2:
+            setting.disable()
+        elif pauses == 4:
+            raise Ended
+
+    monkeypatch.setattr(Carrier, "carry", carry)
+    monkeypatch.setattr(
+        "django_qless.runtime.crossing.time", SimpleNamespace(sleep=pause)
+    )
+    setting.enable()
+    with pytest.raises(Ended):
+        keep_carrying(DEFAULT)
+    told = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert [level for level, _ in told] == ["WARNING", "DEBUG", "WARNING", "ERROR"]
+    assert told[0][1].startswith("the outbox is not delivered: error=")
+    assert told[0][1] == told[1][1]
+    assert "error=gone again" in told[2][1]
+    assert told[3][1] == f"the outbox is not delivered: namespace={DEFAULT}"
+
+
+def test_a_worker_that_ends_while_its_server_is_away_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    nowhere = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0.01}
+    with override_settings(QLESS={"default": nowhere}):
+        carry_rest(DEFAULT)
+        assert carry_all("default") == 0
+    assert "the outbox is not delivered: error=" in caplog.text
+
+
+def test_a_namespace_that_goes_away_after_it_got_a_job_is_not_told(
+    places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "django_qless")
+    add.using(queue="q").delay(1, 2).move("report.x")
+    deliver = Carrier._deliver
+
+    def deliver_last(self: Carrier, *args: Any) -> None:
+        deliver(self, *args)
+        places.there.kill()
+
+    monkeypatch.setattr(Carrier, "_deliver", deliver_last)
+    assert carry() == 1
+    assert f"namespace {REPORTS} does not answer" in caplog.text
+    assert places[DEFAULT].crossing_waiting() == []
+
+
+def test_what_was_read_long_ago_is_read_again(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = add.using(queue="q").delay(1, 2)
+    handle.move("mail")
+    with monkeypatch.context() as patch:
+        patch.setattr("django_qless.operations.crossing.FRESH", -1)
+        assert carry() == 0
+    assert places[DEFAULT].crossing_waiting()[0][:2] == (MAIL, 1)
+    assert carry() == 1
+    assert handle.refresh().alias == MAIL
 
 
 def test_it_is_found_though_a_namespace_is_away_that_does_not_have_it(

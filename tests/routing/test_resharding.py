@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from django_qless.core.request import command
 from django_qless.management.commands import qless_reshard
 from django_qless.operations import crossing, resharding
 from django_qless.operations.audit import audit_namespace
+from django_qless.operations.resharding import Resharding
 from tests.jobs_app.jobs import add
 from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS, Places
 
@@ -32,6 +34,10 @@ ran: list[int] = []
 @job("mail")
 def note(number: int) -> None:
     ran.append(number)
+
+
+@job("events")
+def happen(number: int) -> None: ...
 
 
 @job("mail", entity=True)
@@ -301,6 +307,78 @@ def test_what_must_end_in_a_partition_is_named(places: Places) -> None:
     assert [stay for name, stay in found.items() if name not in before.values()] == [
         {}
     ] * (len(found) - 2)
+
+
+def test_recurring_jobs_of_other_partitions_are_named(places: Places) -> None:
+    keys = [f"k{n}" for n in range(20)]
+    with partitions(places, 2):
+        homes = {
+            (handle := happen.recur(1, every=3600, offset=3600, key=key)).id: (
+                handle.alias
+            )
+            for key in keys
+        }
+    with partitions(places, 8):
+        stay: dict[str, Counter[str]] = {
+            each.place.namespace: each.stay for each in Resharding("default").run()
+        }
+        for name in {*homes.values()}:
+            left = sum(
+                home == name
+                and routing.schedule_namespace("default", "events", schedule) != name
+                for schedule, home in homes.items()
+            )
+            assert left
+            assert [*stay[name].values()] == [left]
+            assert "a recurring job that no code declares" in next(iter(stay[name]))
+
+
+def test_a_target_that_goes_away_meanwhile_is_named(places: Places) -> None:
+    with before(places):
+        add.using(queue="report.x").delay(1)
+    [done] = Resharding("default", on_progress=lambda _: places.there.kill()).run()
+    assert done.moved == {REPORTS: 1}
+    assert done.problem.startswith(
+        f"namespace {REPORTS!r} does not answer: 1 entries for it wait in the outbox of "
+        f"{DEFAULT!r}"
+    )
+    assert places[DEFAULT].crossing_waiting()[0][:2] == (REPORTS, 1)
+
+
+def test_what_a_worker_delivers_meanwhile_is_delivered(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with before(places):
+        handle = note.delay(1)
+    carry = crossing.Carrier.carry
+
+    def carry_for_another(self: Any, targets: Any) -> int:
+        carry(crossing.Carrier(DEFAULT), targets)
+        return 0
+
+    monkeypatch.setattr(crossing.Carrier, "carry", carry_for_another)
+    [done] = Resharding("default").run()
+    assert (done.moved, done.problem) == ({MAIL: 1}, "")
+    assert handle.refresh().alias == MAIL
+
+
+def test_a_queue_that_is_used_again_meanwhile_stays_known(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with before(places):
+        note.delay(1)
+    rest = resharding._Move._note_the_rest
+
+    def enqueue(self: Any) -> None:
+        rest(self)
+        with before(places):
+            note.delay(2)
+
+    monkeypatch.setattr(resharding._Move, "_note_the_rest", enqueue)
+    [done] = Resharding("default").run()
+    assert (done.moved, done.problem) == ({MAIL: 1}, "")
+    assert places.waiting("mail") == [1, 1, 0]
+    assert [each.name for each in places[DEFAULT].queues()] == ["mail"]
 
 
 def test_four_partitions_become_eight(places: Places) -> None:

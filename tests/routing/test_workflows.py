@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from django.db import transaction
 
 from django_qless import batch, job, workflow
 from django_qless.exceptions import InvalidOption
@@ -100,6 +101,18 @@ def test_a_deliverer_that_dies_after_each_call_changes_nothing(
     assert seen == [[3], [3, 3], [6]]
     assert len(deaths) >= 10
     sound(places)
+
+
+def test_a_job_elsewhere_that_awaits_a_commit_cannot_be_waited_for(
+    places: Places, django_db_blocker: Any
+) -> None:
+    with django_db_blocker.unblock(), transaction.atomic():
+        mail = add.using(queue="mail").delay(1, 2)
+        assert mail.pending
+        flow = workflow()
+        with pytest.raises(InvalidOption, match="enqueue it at once, with on_commit=F"):
+            flow.add(add.using(queue="q").args(1, 2), after=[mail])
+        transaction.set_rollback(True)
 
 
 def test_a_step_that_its_namespace_refuses_fails(places: Places) -> None:

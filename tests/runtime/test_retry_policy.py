@@ -115,6 +115,7 @@ class TestExponential:
         rule = exponential(base=5, factor=3, maximum=100, jitter=0)
         assert [rule(attempt) for attempt in range(1, 6)] == [5, 15, 45, 100, 100]
         assert rule(10_000) == 100
+        assert exponential(maximum=100, jitter=0)(1_000_000) == 100
         assert exponential(base=0, factor=1)(7) == 0
 
     def test_jitter_scatters_but_never_beyond_the_maximum(self) -> None:
@@ -126,6 +127,17 @@ class TestExponential:
         assert 14 < max(first) <= 15
         assert 10 <= min(last) < 11
         assert 19 < max(last) <= 20
+
+    def test_the_usual_one_has_no_last_attempt(self) -> None:
+        assert all(
+            3600 * 0.75 <= retry_delay(None, attempt, ValueError()) <= 3600
+            for attempt in (1024, 1025, 2**31)
+        )
+
+    def test_its_numbers_may_be_timedeltas(self) -> None:
+        minute, hour = timedelta(minutes=1), timedelta(hours=1)
+        rule = exponential(minute, maximum=hour)
+        assert rule == exponential(60, maximum=3600)
 
     def test_it_travels(self) -> None:
         rule = exponential(base=5, factor=3, maximum=100, jitter=0.5)

@@ -238,6 +238,31 @@ def test_nothing_is_made_for_nobody(qless, work) -> None:
         assert environment.has_listeners("lost")
 
 
+def test_batches_are_told_although_a_receiver_raises(qless) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def hear(sender: Any, signal: Any, **details: Any) -> None:
+        heard.append({"sender": sender, **details})
+
+    def fail(**details: Any) -> None:
+        raise RuntimeError("receiver")
+
+    environment = DjangoEnvironment()
+    assert not environment.has_batch_listeners()
+    environment.announce_batch("started", [], "w")
+    with received("batch_started", fail), received("batch_started", hear):
+        assert environment.has_batch_listeners()
+        environment.announce_batch("started", [], "w")
+        environment.announce_batch("finished", [], "w", complete=1)
+    with received("batch_finished", hear):
+        environment.announce_batch("finished", [], "w", complete=1)
+    common = {"sender": DjangoEnvironment, "jobs": [], "worker": "w"}
+    assert heard == [
+        {**common, "alias": "default"},
+        {**common, "alias": "default", "complete": 1},
+    ]
+
+
 class TestWhatAProcessCouldNotSay:
     """Its successor says it."""
 
@@ -349,6 +374,17 @@ class TestWhatAProcessCouldNotSay:
         assert exhausted == [batch]
         assert Counter(what for what, _ in heard) == {"retried": 6, "failed": 2}
         exhausted.clear()
+
+    def test_entities_whose_job_nobody_knows(self, qless, caplog) -> None:
+        heard: list[Any] = []
+
+        def hear(sender: Any, **details: Any) -> None:
+            heard.append(sender)
+
+        with received("retries_exhausted", hear):
+            environment = DjangoEnvironment()
+            environment.announce_exhausted("no.such.job", {"a": [1]}, {"a": "m"})
+        assert (heard, caplog.messages) == ([], [])
 
     def test_any_job_may_be_called_like_one_of_an_entity(self, qless) -> None:
         qless.put("", "default", "entity-x", "y", '{"args": []}')

@@ -82,3 +82,31 @@ def test_preload_leaves_errors_to_the_job_that_meets_them(
     environment.preload()
     with pytest.raises(TypeError):
         environment.has_listeners("started")
+
+
+def test_a_server_that_goes_away_as_it_is_applied_stops_no_worker(
+    declared: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = {"LOCATION": "unix:///nowhere.sock", "WORKER_PATIENCE": 0.01}
+    away = override_settings(
+        QLESS={"default": {**nowhere, "CONFIG": {"heartbeat": 17}}}
+    )
+    worker = startup.Startup("default")
+    with monkeypatch.context() as patch:
+        patch.setattr(startup, "listen_for_deletions", lambda alias: away.enable())
+        try:
+            worker.apply()
+        finally:
+            away.disable()
+    assert "cannot tell whether config and schedules were applied" in caplog.text
+    worker.restore()
+    assert config.get("heartbeat") == "17"
+
+
+def test_preload_leaves_middleware_to_the_job_that_has_it(
+    declared: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    alias = {"LOCATION": "unix:///nowhere.sock", "MIDDLEWARE": ["no.such.module"]}
+    with override_settings(QLESS={"default": alias}):
+        DjangoEnvironment().preload()
+    assert "a middleware cannot be loaded" in caplog.text

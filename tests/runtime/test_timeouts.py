@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pytest
 from django.core.checks import run_checks
 from django.test import override_settings
 
+from django_qless import job
 from django_qless.conf import alias
 from django_qless.exceptions import Interrupted, InvalidOption, JobLost, ShuttingDown
 from django_qless.job_types.options import Options
@@ -86,6 +88,18 @@ def test_a_job_that_is_interrupted_is_handed_back(
     qless.settle("w", [outcome], 0, ())
     now = handle.refresh()
     assert (now.state, now.failure) == ("waiting", None)
+
+
+def test_a_coroutine_that_cancels_itself_has_failed(qless, loop_work) -> None:
+    @job(name="tests.cancels_itself", retries=0)
+    async def cancels_itself() -> None:
+        raise asyncio.CancelledError("I give up")
+
+    handle = cancels_itself.delay()
+    assert loop_work() == 1
+    failure = handle.refresh().failure
+    assert (failure.group, "I give up" in failure.message) == ("CancelledError", True)
+    del registry._types["tests.cancels_itself"]
 
 
 class TestOptions:

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import time
+from dataclasses import replace
 from threading import Barrier, Thread
 
 import pytest
@@ -16,18 +17,22 @@ from django.test import override_settings
 
 from django_qless import recurring
 from django_qless.conf.connections import connections
-from django_qless.core.exceptions import ScheduleNotFound
+from django_qless.core.exceptions import ConnectionLost, ScheduleNotFound
 from django_qless.exceptions import InvalidOption
+from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.schedules.declared import (
     DEPLOYMENT_SECONDS,
     MOST_EARLIER,
     NO_CHANGES,
     Mark,
+    _apply,
+    declared_on,
     project_name,
     sync_at_start,
     sync_schedules,
 )
+from django_qless.worker.execution import Execution
 from tests.schedules.declaring import declaring
 
 
@@ -107,6 +112,54 @@ def test_a_declared_job_runs(qless, work) -> None:
         assert work() == 1
         assert recurring[ECHO].count == 1
         assert work() == 0
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"unique": True}, {"unique": "one"}, {"debounce": 5}]
+)
+@pytest.mark.parametrize("kind", ["Gnomes", "whoami"])
+def test_jobs_without_arguments_run_whatever_their_options(qless, work, kind, given):
+    name = f"tests.jobs_app.jobs.{kind}"
+    with declaring() as declare:
+        declare(name, every=3600, queue="recurring", **given)
+        sync_schedules()
+        [tick] = qless.settle("w", [], 1, ["recurring"]).jobs
+        if given:
+            assert tick.klass == f"{name}:tick"
+            settlement = Execution(DjangoEnvironment(), qless, "w").perform(tick)
+            assert settlement.args[0] == "1"  # so many were enqueued
+            states = ("waiting", "scheduled")
+            jids = [jid for s in states for jid in qless.jobs(s, "recurring")]
+            [job] = qless.multiget(jids)
+            assert bool(job.unique) is True
+            data = job.data
+        else:
+            data = tick.data
+        assert data == ("{}" if kind == "Gnomes" else '{"v":1}')
+
+
+def test_a_schedule_that_cannot_be_is_left_out(qless, caplog) -> None:
+    with declaring() as declare:
+        declare(WHO, every=60)
+        job_type = declare(ECHO, every=60)
+        # A function that is decorated later, when what it needs is known.
+        needs = replace(job_type, function=lambda a: a)
+        registry._types[ECHO] = needs
+        assert sync_schedules().added == [WHO]
+        assert "a schedule is left out: " in caplog.text
+        assert "<lambda>" in caplog.text
+
+
+def test_a_server_that_goes_away_meanwhile_ends_the_start(qless, server) -> None:
+    nowhere = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0.01}
+    with declaring() as declare:
+        declare(ECHO, every=60)
+        wanted = declared_on("default")
+        with (
+            override_settings(QLESS={"default": nowhere}),
+            pytest.raises(ConnectionLost),
+        ):
+            _apply("default", wanted, Mark())
 
 
 def test_a_changed_interval_keeps_the_rhythm_and_the_count(qless, work) -> None:
@@ -303,12 +356,13 @@ def test_the_servers_clock_counts(qless, monkeypatch) -> None:
         assert 0 < sync_schedules().waits <= DEPLOYMENT_SECONDS
 
 
+@pytest.mark.parametrize("name", ["add", "aadd"])
 def test_a_worker_that_had_to_wait_looks_again_between_its_jobs(
-    qless, each_way, monkeypatch
+    qless, each_way, monkeypatch, name: str
 ) -> None:
     from django_qless.runtime import startup
     from django_qless.worker.execution import Execution
-    from tests.jobs_app.jobs import add
+    from tests.jobs_app import jobs
 
     with declaring() as declare:
         declare(ECHO, every=60)
@@ -323,7 +377,7 @@ def test_a_worker_that_had_to_wait_looks_again_between_its_jobs(
         change_mark(qless, earlier={digest: time.time() - DEPLOYMENT_SECONDS})
         later = time.monotonic() + DEPLOYMENT_SECONDS + 1
         monkeypatch.setattr(startup, "monotonic", lambda: later)
-        add.using(queue="now").delay(1)
+        getattr(jobs, name).using(queue="now").delay(1, 2)
         (reserved,) = qless.settle("w", [], 1, ["now"]).jobs
         each_way(Execution(world, qless, "w"), reserved)
         assert recurring[ECHO].every == 60

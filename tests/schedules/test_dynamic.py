@@ -23,6 +23,7 @@ from django_qless.worker.execution import Execution
 from django_qless.worker.ticker import Ticker
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed, Parcel
+from tests.jobs_app.policies import once
 from tests.rows_app.models import Country
 from tests.schedules.declaring import declaring
 from tests.schedules.rows import ids, vanish
@@ -115,8 +116,12 @@ def test_a_name_that_the_function_needs_itself(qless) -> None:
 
     with pytest.raises(TypeError, match=r"its own argument 'every': write recur\("):
         named.recur(every=60)
-    with pytest.raises(TypeError, match="its own argument 'key'"):
+    with pytest.raises(TypeError, match=r"its own argument 'key'.*, cron=…, key=…\)$"):
         named.recur(5, cron="@daily", key="x")
+    with pytest.raises(
+        TypeError, match=r"'key': write recur\(named.args\(…\), key=…\)"
+    ):
+        named.recur(5, key="x")
     handle = named.recur(named.args(every=5, key="y"), every=60, key="mine")
     assert json.loads(handle.refresh().data)["kwargs"] == {"every": 5, "key": "y"}
     assert handle.id == "tests.named:mine"
@@ -140,6 +145,39 @@ def test_what_is_refused(qless, options, words) -> None:
     with pytest.raises(InvalidOption, match=words):
         jobs.add.recur(1, **options)
     assert ids() == []
+
+
+def test_what_args_returned_is_given_alone(qless) -> None:
+    feed = Feed.objects.create()
+    for refused in (
+        lambda: jobs.add.recur(jobs.echo.args(1), every=60),
+        lambda: jobs.add.recur(jobs.add.args(1), b=2, every=60),
+        lambda: jobs.add.recur(1, jobs.add.args(2), every=60),
+        lambda: jobs.add.recur(jobs.add.args(1), jobs.add.args(2), every=60),
+        lambda: feed.rename.recur("x", feed.rename.args("y"), every=60),
+        lambda: feed.rename.recur(feed.rename.args("y"), title="x", every=60),
+        lambda: Feed.rename.recur(feed, feed, feed.rename.args("y"), every=60),
+    ):
+        with pytest.raises(TypeError, match=r"recur takes what \w+.args\(…\) returns"):
+            refused()
+    assert ids() == []
+    assert Feed.rename.recur(feed, feed.rename.args("y"), every=60).id
+    assert feed.rename.recur(feed.rename.args("z"), every=60).id
+    assert ids() == [f"jobs_app.Feed.rename:{feed.pk}"]
+
+
+def test_what_an_update_refuses(qless) -> None:
+    handle = jobs.add.recur(1, every=60)
+    for changes, words in (
+        ({"color": "red"}, "there is no 'color' to be changed: possible are"),
+        ({}, "nothing is given that is to be changed"),
+    ):
+        with pytest.raises(InvalidOption, match=words):
+            handle.update(**changes)
+    assert handle.refresh().every == 60
+    ticks = once.recur(1, every=60).refresh()
+    with pytest.raises(InvalidOption, match="with the retries that the code declares"):
+        ticks.update(retries=9)
 
 
 def test_what_rows_refuse(qless) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
-from django.db import transaction
+from django.db import models, transaction
 
 from django_qless.core.exceptions import ScheduleNotFound
 from django_qless.enqueue import dispatch
@@ -211,3 +211,12 @@ def test_a_job_that_was_enqueued_by_itself_fails_as_ever(qless, work) -> None:
     work()
     assert qless.failed() == {"row-gone": 1}
     assert ids() == [handle.id]
+
+
+def test_a_deletion_outside_of_transactions_ends_it_at_once(qless) -> None:
+    """Soft deletions send the signal so."""
+    feed, other = Feed.objects.create(), Feed.objects.create()
+    feed.check_now.recur(every=60)
+    kept = other.check_now.recur(every=60)
+    models.signals.post_delete.send(Feed, instance=feed, using="default")
+    assert ids() == [kept.id]

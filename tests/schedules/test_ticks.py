@@ -9,6 +9,7 @@ import pytest
 from django.db import connection, models
 
 from django_qless import recurring
+from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.schedules.declared import sync_schedules
 from django_qless.schedules.per_row import key_text
@@ -16,6 +17,7 @@ from django_qless.schedules.ticks import RETRIES, rows_of
 from django_qless.worker.execution import Execution
 from tests.jobs_app.models import Feed, NewsFeed, Parcel
 from tests.schedules.declaring import declaring
+from tests.schedules.rows import vanish
 
 BOTH = ["default", "other"]
 pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
@@ -428,3 +430,35 @@ def test_what_comes_first_is_enqueued_first_for_each_row(qless, work, declare) -
     # Two that come first, two that come after them; the tick is held by another.
     assert work("checks", "q") == 4
     assert Feed.objects.filter(checks=1).count() == 2
+
+
+def test_a_function_of_the_row_gives_the_limit_key(qless, work, declare) -> None:
+    keys = {"concurrency_key": title_of, "max_concurrency_per_key": 1}
+    declare(CHECK, every=3600, rows="all", queue="q", **keys)
+    Feed.objects.create(title="daily")
+    sync_schedules()
+    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
+    assert reserved.klass == f"{CHECK}:tick"
+    assert run_tick(qless, reserved).args[0] == "1"
+    [job] = enqueued_by_ticks(qless, "q")
+    assert job.limits["key"] == "daily"
+
+
+def title_of(feed: Feed) -> str:
+    return feed.title
+
+
+def test_a_tick_for_a_row_that_was_gone_before_fails(qless, declare) -> None:
+    declare(CHECK, every=3600, rows="all", unique=True)
+    feed = Feed.objects.create()
+    data = feed.check_now.args().data
+    tick = registry.get(f"{CHECK}:tick")
+    assert tick is not None
+    with pytest.raises(RuntimeError, match="ticks are run by workers only"):
+        tick.function()
+    handed_on = json.dumps({"v": 1, "args": [data, "", "default"]})
+    vanish(feed)
+    qless.put("", "q", "by-hand", tick.name, handed_on)
+    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
+    settlement = run_tick(qless, reserved)
+    assert (settlement.verb, settlement.args[-2]) == ("fail", "row-gone")

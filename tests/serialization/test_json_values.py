@@ -217,3 +217,14 @@ class TestRows:
         with pytest.raises(RowGone, match=r"jobs_app\.Nothing is not a model"):
             json_values.revive({"$model": "jobs_app.Nothing", "pk": 1})
         assert issubclass(RowGone, Fail)
+
+
+def test_a_number_with_more_digits_than_python_writes(qless) -> None:
+    for call in (
+        lambda: jobs.add.delay(10**5000),
+        lambda: jobs.add.delay(1, b=10**5000),
+        lambda: jobs.echo.delay([10**5000]),
+    ):
+        with pytest.raises(UnserialisableArgument, match=r"argument .*digits"):
+            call()
+    assert qless.queues() == []

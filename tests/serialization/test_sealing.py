@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,12 @@ from django_qless.conf import sealing as of_settings
 from django_qless.conf.connections import connections
 from django_qless.core import TooBig
 from django_qless.exceptions import Fail, InvalidOption
-from django_qless.job_types.redaction import SEALED_NOW, may_show_result, redact
+from django_qless.job_types.redaction import (
+    SEALED_NOW,
+    may_show_payloads,
+    may_show_result,
+    redact,
+)
 from django_qless.job_types.registry import registry
 from django_qless.serialization import sealing
 from django_qless.serialization.sealing import Codec, new_cipher
@@ -79,6 +85,37 @@ class TestCodec:
         assert (sealed == text) == (not keys and (text != LONG or not compression))
         if compression and text == LONG:
             assert len(sealed) < len(text) / 10
+
+    def test_what_is_sealed_is_not_sealed_again(self) -> None:
+        codec = Codec(new_cipher([NEW]), "zlib", over=0)
+        sealed = codec.seal(LONG)
+        assert codec.seal(sealed) == sealed
+
+    def test_payloads_that_no_key_opens_are_not_shown(self, qless) -> None:
+        sealed = Codec(new_cipher([OTHER])).seal('{"v":1}')
+        with alias(ENCRYPTION_KEYS=[NEW]):
+            assert not may_show_payloads("renamed.since", sealed)
+            assert not may_show_result("renamed.since", sealed)
+        with alias(ENCRYPTION_KEYS=[OTHER]):
+            assert may_show_payloads("renamed.since", sealed)
+
+    def test_libraries_that_are_missing_are_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sealed = Codec(None, "zstd", over=0).seal(LONG)
+        monkeypatch.setattr(sealing, "ZSTD_MODULES", ("no_such_module",))
+        sealing.zstd.cache_clear()
+        remedy = r"pip install django-qless\[zstd\]"
+        with pytest.raises(ImportError, match=remedy):
+            Codec(None, "zstd", over=0).seal(LONG)
+        with pytest.raises(Fail, match=f"It cannot be opened here: .*{remedy}"):
+            sealing.open_text(sealed, None)
+        monkeypatch.undo()
+        sealing.zstd.cache_clear()
+        assert sealing.open_text(sealed, None) == LONG
+        monkeypatch.setitem(sys.modules, "cryptography.fernet", None)
+        with pytest.raises(ImportError, match=r"pip install django-qless\[encryption"):
+            new_cipher([NEW])
 
     def test_what_compression_makes_longer_is_left(self) -> None:
         text = json.dumps(Fernet.generate_key().decode() * 1)

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.test import override_settings
 
 from django_qless import jobs
 from django_qless.conf.connections import connections
 from django_qless.core import Settlement
 from django_qless.core.jid import new_jid
 from django_qless.exceptions import JobGone
+from django_qless.runtime.environment import DjangoEnvironment
+from django_qless.worker.execution import Execution
 from tests.jobs_app.jobs import add as job_of_ours
 from tests.tasks import installed, work
 from tests.tasks.conftest import WORKER, Heard, listening
@@ -188,6 +191,55 @@ def test_a_task_that_fails_without_an_exception(qless) -> None:
     [error] = result.errors
     assert error.traceback == "I say so"
     assert issubclass(error.exception_class, BaseException)
+
+
+def test_listeners_hear_of_one_whose_process_died_for_the_last_time(
+    qless, heard: Heard
+) -> None:
+    result = work.succeeds_at.using(retries=0).enqueue(1)
+    [reserved] = qless.settle("another", [], 1, ["default"]).jobs
+    end = Settlement(reserved.jid, reserved.token, "fail", ("worker-crash", "killed"))
+    qless.settle("another", [end], 0, [])
+    execution = Execution(DjangoEnvironment(), qless, WORKER)
+    execution.environment.announce("failed", execution.current(reserved))
+    assert heard.words() == ["enqueued", "finished"]
+    _, sender, status = heard[-1]
+    assert (sender, status) == (type(task_backends["default"]), "FAILED")
+    assert refreshed(result).status == Status.FAILED
+
+
+@pytest.mark.django_db
+def test_an_error_that_cannot_be_kept(qless, heard: Heard, caplog) -> None:
+    result = work.is_taken_away.enqueue()
+    [reserved] = qless.settle(WORKER, [], 1, ["default"]).jobs
+    Execution(DjangoEnvironment(), qless, WORKER).perform(reserved)
+    assert f"an error of the Task {result.id} is not kept" in caplog.text
+    assert heard.words() == ["enqueued", "started", "finished"]
+    assert heard[-1][2] == "FAILED"
+
+
+def test_earlier_attempts_that_cannot_be_asked_for(qless, heard: Heard, caplog) -> None:
+    result = work.with_context.enqueue("x")
+    [reserved] = qless.settle(WORKER, [], 1, ["default"]).jobs
+    nowhere = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0.01}
+    with override_settings(QLESS={"default": nowhere}):
+        away = connections["default"]
+        settlement = Execution(DjangoEnvironment(), away, WORKER).perform(reserved)
+    assert f"earlier attempts of the Task {result.id} are not known" in caplog.text
+    assert (settlement.verb, heard.words()[-1]) == ("complete", "finished")
+    qless.settle(WORKER, [settlement], 0, [])
+    assert refreshed(result).return_value[1] == 1  # the first attempt, as far as known
+
+
+def test_a_queue_that_the_settings_no_longer_name(qless, drain) -> None:
+    result = work.add.using(queue_name="mail").enqueue(1)
+    narrow = {"default": {"BACKEND": installed.QLESS, "QUEUES": ["default"]}}
+    with override_settings(TASKS=narrow):
+        assert drain() == 1
+        found = task_backends["default"].get_result(result.id)
+    assert found.return_value == 2
+    # As it was declared: no Task could be made with the queue.
+    assert (found.task.queue_name, found.task.name) == ("default", "add")
 
 
 def test_a_task_that_no_worker_knew(qless) -> None:

@@ -175,6 +175,15 @@ class TestApps:
         assert run(f"{shop.app}.ending.hello").state == "scheduled"
 
 
+def test_a_backend_that_cannot_be_used_keeps_no_other_from_its_tasks(
+    shop: Shop, run: Any, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = {"aaa": {"BACKEND": "no.such.Backend"}}
+    settings.TASKS = {**broken, **tasks_setting(), **IMMEDIATE}
+    assert run(f"{shop.app}.anywhere.hello", "you").state == "complete"
+    assert "TASKS['aaa'] cannot be used" in caplog.text
+
+
 class TestOthers:
     """The module lies outside of the installed apps."""
 

@@ -13,9 +13,11 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.test import override_settings
 
-from django_qless import jobs
+from django_qless import job, jobs
 from django_qless.job_types.options import KNOWN
+from django_qless.job_types.registry import registry
 from django_qless.tasks.task import OURS
+from tests.jobs_app.jobs import add
 from tests.tasks import installed, work
 from tests.tasks.conftest import Heard, tasks_setting
 from tests.tasks.installed import InvalidTask, Status, task, task_backends
@@ -96,6 +98,30 @@ class TestOfTheDeclaration:
     def test_a_list_among_them(self, qless) -> None:
         result = work.add.using(tags=["a", "b"], backoff=[1, 2]).enqueue(1)
         assert jobs[result.id].tags == ["a", "b"]
+
+    def test_the_name_of_a_job_is_taken(self) -> None:
+        def taken() -> None: ...
+
+        taken.__module__, taken.__qualname__ = work.__name__, "taken"
+        job(name=f"{work.__name__}.taken")(work.plain)
+        try:
+            with pytest.raises(InvalidTask, match="taken"):
+                task(taken)
+        finally:
+            del registry._types[f"{work.__name__}.taken"]
+
+    def test_what_no_job_can_wait_for(self, qless) -> None:
+        elsewhere = add.using(alias="other").delay(1)
+        with pytest.raises(InvalidTask, match="'other'"):
+            work.add.using(after=[elsewhere]).enqueue(1)
+        assert qless.queues() == []
+
+    def test_any_number_of_them(self, qless, monkeypatch) -> None:
+        monkeypatch.setattr("django_qless.tasks.backend.MAX_PLANS", 2)
+        for priority in (1, 2, 3, 1, 2, 3):
+            result = work.add.using(priority=priority).enqueue(1)
+            assert jobs[result.id].priority == priority
+        assert len(task_backends["default"]._plans) <= 2
 
     def test_it_is_shown_shortly(self) -> None:
         assert "retries" not in repr(work.add)
@@ -281,6 +307,11 @@ class TestOfTheBackend:
             assert error.id == "django_qless.E103"
             assert "'nowhere'" in error.msg
             assert "'other'" in error.hint
+
+    def test_an_alias_is_not_looked_for_where_all_are_wrong(self, settings) -> None:
+        backend = task_backends["default"]
+        settings.QLESS = "redis://"
+        assert backend.check() == []
 
     def test_an_app_that_is_not_installed(self, qless, settings) -> None:
         settings.INSTALLED_APPS = [

@@ -137,6 +137,15 @@ def dies(context: Any) -> int:
     return number
 
 
+@task
+def is_taken_away() -> None:
+    """Fail after somebody has cancelled it."""
+    from django_qless import jobs
+
+    jobs[current_job().jid].cancel()  # type: ignore[union-attr]
+    raise ValueError("too late")
+
+
 @task(timeout=30, tags=["slow"], retries=2, backoff=[1, 2], result_ttl=60)
 def with_options() -> dict[str, Any]:
     job = current_job()

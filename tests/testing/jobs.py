@@ -152,3 +152,34 @@ def spawns() -> None:
     """Enqueue one for which who waits for this one waits, too."""
     current_job().spawn([note.args("spawned")])  # type: ignore[union-attr]
     done.append("spawns")
+
+
+@job
+async def aspawns() -> int:
+    """Do the same, and nothing with none."""
+    running = current_job()
+    assert running is not None
+    assert await running.aspawn([]) == []
+    return len(await running.aspawn([note.args("spawned")]))
+
+
+@job("batches", entity=True, batch_size=2)
+def asks_again(batch: dict[Any, list[Any]]) -> None:
+    """Push to the same entities for ever."""
+    for entity in batch:
+        asks_again.push(entity, "more")
+
+
+@job("batches", entity=True, batch_size=2, retries=5, backoff=0)
+def never_succeeds(batch: dict[Any, list[Any]]) -> None:
+    raise LookupError("never")
+
+
+@job
+def travels_after_its_end() -> None:
+    """Move time when its own lock is gone."""
+    from django_qless import jobs
+    from django_qless.testing import run_jobs
+
+    jobs[current_job().jid].cancel()  # type: ignore[union-attr]
+    done.append(len(run_jobs("notes", with_scheduled=60)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from decimal import Decimal
 from unittest.mock import ANY
 
 import pytest
@@ -137,6 +139,50 @@ def test_messages_list_what_was_enqueued_instead() -> None:
         assert_enqueued_count(0, queue="x")
     with pytest.raises(ValueError, match="assert_not_enqueued"):
         assert_enqueued(note, times=0)
+
+
+class Vague:
+    """As arrays do, it raises where it is asked whether it equals something."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "vague"
+
+
+def test_messages_about_arguments_of_all_kinds() -> None:
+    note.delay("x")
+    for call, words in (
+        ((note.args("y", mark="m"),), "jobs.note('y', mark='m') was not"),
+        ((note, Vague()), "jobs.note(vague) was not"),
+        ((note, Decimal("sNaN")), "jobs.note(Decimal('sNaN')) was not"),
+    ):
+        with pytest.raises(AssertionError, match=re.escape(words)):
+            assert_enqueued(*call)
+
+
+def test_jobs_of_other_programs() -> None:
+    client = connections["default"]
+    client.put("", "notes", "a", "no.such.job", '{"args": [1], "kwargs": {"b": 2}}')
+    client.put("", "notes", "b", "no.such.job", "[1, 2]")
+    client.put("", "notes", "c", "no.such.job", "1" * 5000)
+    wrong = note.args("x").data.replace('["x"]', '["x", "y"]')
+    client.put("", "notes", "d", note.name, wrong)
+    strange = note.args("x").data.replace('"x"', '{"$nonsense": 1}')
+    client.put("", "notes", "e", note.name, strange)
+    assert {job.jid: repr(job) for job in enqueued_jobs()} == {
+        "a": "<no.such.job(1, b=2) in 'notes'>",
+        "b": "<no.such.job with [1, 2] in 'notes'>",
+        "c": f"<no.such.job with {'1' * 200}… in 'notes'>",
+        "d": "<tests.testing.jobs.note('x', 'y') in 'notes'>",
+        "e": "<tests.testing.jobs.note({'$nonsense': 1}) in 'notes'>",
+    }
+    assert_not_enqueued(note, "x")
+    assert_enqueued("no.such.job", 1, b=2)
+    assert_not_enqueued("no.such.job", 1, b=3)
 
 
 def test_very_many_are_not_all_listed() -> None:

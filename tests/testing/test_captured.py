@@ -14,7 +14,16 @@ from django_qless.servers import throwaway
 from django_qless.testing import captured_jobs, enqueued_jobs
 from tests.jobs_app.jobs import send_welcome
 from tests.jobs_app.models import Feed
-from tests.testing.jobs import Steps, anote, done, gives_up, note, outer, third_time
+from tests.testing.jobs import (
+    Steps,
+    anote,
+    aspawns,
+    done,
+    gives_up,
+    note,
+    outer,
+    third_time,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -209,3 +218,26 @@ def test_a_class_job() -> None:
     assert repr(jobs.only) == "<tests.testing.jobs.Steps({'n': 1}) in 'first'>"
     assert jobs.run().only.outcome == "moved"
     assert done == [("first", 1)]
+
+
+def test_moments_that_were_given() -> None:
+    moment = timezone.now() + dt.timedelta(hours=1)
+    with captured_jobs() as jobs:
+        note.using(run_at=moment).delay("then")
+        note.using(expires=60, on_failure="run").delay("soon")
+        note.using(expires=moment).delay("before")
+    then, soon, before = jobs
+    assert then.run_at is not None
+    assert abs(then.run_at - moment) < dt.timedelta(milliseconds=1)
+    assert then.delay == pytest.approx(3600, abs=10)
+    assert soon.options == {"expires": 60, "on_failure": "run"}
+    assert before.options == {"expires": pytest.approx(3600, abs=10)}
+    assert soon.run_at is None
+
+
+def test_what_a_captured_coroutine_spawns() -> None:
+    with captured_jobs() as jobs:
+        aspawns.delay()
+        assert jobs.run().only.result == 1
+    assert jobs.names == ["tests.testing.jobs.aspawns", "tests.testing.jobs.note"]
+    assert jobs[1].args == ["spawned"]

@@ -11,7 +11,7 @@ from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
-from django_qless import current_job
+from django_qless import current_job, entities
 from django_qless.exceptions import Fail, Retry
 from django_qless.testing import inline_jobs
 from django_qless.testing.execution import EndlessJobs
@@ -29,6 +29,7 @@ from tests.testing.jobs import (
     gives_up,
     interrupts,
     moves,
+    never_succeeds,
     note,
     outer,
     third_time,
@@ -115,6 +116,15 @@ def test_retries_where_failures_are_not_raised() -> None:
     ]
     assert [run.attempt for run in runs.of(third_time)] == [1, 2, 3]
     assert runs.of(gives_up).only.outcome == "failed"
+
+
+@pytest.mark.django_db
+def test_entities_that_fail_are_not_retried() -> None:
+    with inline_jobs() as runs, pytest.raises(LookupError, match="never"):
+        never_succeeds.push("a", 1)
+    assert (runs.only.outcome, runs.only.group) == ("failed", "LookupError")
+    record = entities["batches"]["a"]
+    assert (record.state, record.dead_count) == ("dead", 1)
 
 
 def test_a_nested_failure_goes_all_the_way_up() -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
-from django_qless import queues
+from django_qless import queues, testing
 from django_qless.conf.connections import connections
 from django_qless.exceptions import Fail
 from django_qless.testing import run_jobs
@@ -18,6 +18,7 @@ from django_qless.testing.runner import arun_jobs
 from tests.jobs_app.models import Feed
 from tests.testing.jobs import (
     again,
+    asks_again,
     chain,
     done,
     gives_up,
@@ -27,6 +28,7 @@ from tests.testing.jobs import (
     note,
     outer,
     third_time,
+    travels_after_its_end,
     wishes,
 )
 
@@ -207,6 +209,16 @@ def test_jobs_for_ever_come_to_an_end() -> None:
     assert queues["default"].counts().running == 0
 
 
+@pytest.mark.django_db
+def test_entities_for_ever_come_to_an_end() -> None:
+    asks_again.push_many([("a", 1), ("b", 1)])
+    words = r"4 jobs have run, the last of them(.|\n)*asks_again"
+    with pytest.raises(EndlessJobs, match=words):
+        run_jobs(limit=4)
+    counts = queues["batches"].counts()
+    assert (counts.running, counts.waiting) == (0, 2)
+
+
 def test_a_name_that_this_process_does_not_know() -> None:
     connections["default"].put("", "q", "strange", "no.such.job", "{}")
     with pytest.raises(UnknownJob, match=r"No job is called 'no\.such\.job'"):
@@ -218,6 +230,25 @@ def test_ctrl_c_is_never_a_failure_of_a_job() -> None:
     interrupts.delay()
     with pytest.raises(KeyboardInterrupt):
         run_jobs(raise_failures=False)
+
+
+def test_a_job_without_its_lock_may_move_time() -> None:
+    note.using(delay=30).delay("x")
+    travels_after_its_end.delay()
+    assert run_jobs("default").only.outcome == "lost"
+    assert done == ["x", 1]
+
+
+def test_very_many_schedules_tick() -> None:
+    for number in range(300):
+        note.recur(number, cron="0 * * * *", key=str(number))
+    assert len(run_jobs(with_scheduled=HOUR)) == 300
+    assert sorted(done) == list(range(300))
+
+
+def test_the_helpers_are_listed() -> None:
+    assert set(testing.__all__) <= set(dir(testing))
+    assert dir(testing) == sorted(dir(testing))
 
 
 def test_a_pipeline() -> None:

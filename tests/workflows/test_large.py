@@ -85,3 +85,15 @@ def test_a_client_that_dies_after_the_release(qless, work) -> None:
     runs = [work() for _ in calls.parts]  # A worker that asks for jobs carries on.
     assert (runs[0], sum(runs)) == (0, 2_000)
     assert qless.workflow("flow").state == "complete"
+
+
+def test_a_large_one_is_canceled_to_its_end(qless) -> None:
+    flow = workflow()
+    first = flow.add(step.args("first"))
+    for number in range(3000):
+        flow.add(step.args(str(number)), after=[first])
+    handle = flow.enqueue()
+    handle.cancel()
+    now = handle.refresh()
+    assert (now.state, now.progress.canceled) == ("canceled", 3001)
+    assert qless.queue_counts("default").waiting == 0

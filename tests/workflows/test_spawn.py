@@ -73,11 +73,23 @@ def test_spawning_what_is_none(qless, work) -> None:
                 flows.current_job().spawn(bad)
             except InvalidOption as error:
                 texts.append(str(error))
+        many = [step.delay(str(n)) for n in range(1001)]
+        try:
+            flows.current_job().spawn([step.using(after=many).args("a")])
+        except InvalidOption as error:
+            texts.append(str(error))
         assert flows.current_job().spawn([]) == []
         return texts
 
     handle = wrong.delay()
     work()
-    one, two = handle.result()
+    one, two, three = handle.result()
     assert "spawn() takes what .args() returns" in one
     assert "can spawn only in its alias" in two
+    assert "spawn() takes jobs with at most 1,000 dependencies" in three
+
+
+def test_a_coroutine_may_spawn_nothing(qless, loop_work) -> None:
+    handle = flows.aspawning.delay()
+    assert loop_work() == 1
+    assert handle.result() == []

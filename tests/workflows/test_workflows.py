@@ -7,9 +7,10 @@ import threading
 
 import pytest
 from django.db import transaction
+from django.test import override_settings
 
 from django_qless import WorkflowHandle, batch, workflow
-from django_qless.core import DependencyCycle, JobNotFound
+from django_qless.core import DependencyCycle, JobNotFound, NotReplicated
 from django_qless.core.exceptions import DuplicateJob
 from django_qless.exceptions import (
     InvalidOption,
@@ -17,6 +18,7 @@ from django_qless.exceptions import (
     NotPut,
     ResultNotReady,
 )
+from django_qless.signals import job_enqueued
 from tests.jobs_app import flows
 from tests.jobs_app.flows import aside, canceling, gather, only_one, step, strict_one
 
@@ -232,6 +234,68 @@ def test_what_is_foreign_is_refused_before_anything_is_enqueued(qless) -> None:
     with pytest.raises(InvalidOption, match="is not in DATABASES"):
         batch([step.args("a")], on_commit="nowhere").enqueue()
     assert qless.queues() == []
+
+
+def test_what_is_said_of_one_that_is_not_enqueued_yet() -> None:
+    with pytest.raises(InvalidOption, match="name must be a text, not 5"):
+        workflow(5)  # type: ignore[arg-type]
+    flow = workflow("nightly")
+    assert bool(flow)
+    assert (len(flow), repr(flow)) == (0, "<Workflow nightly: 0 jobs>")
+    node = flow.add(step.args("a"))
+    assert (len(flow), repr(flow)) == (1, "<Workflow nightly: 1 jobs>")
+    assert repr(node) == f"<Node {step.name} {node.jid}>"
+    other = workflow()
+    assert repr(other) == f"<Workflow {other.id}: 0 jobs>"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_receiver_hears_of_each_of_its_jobs(qless, is_async: bool) -> None:
+    heard: list[object] = []
+
+    def receiver(sender, handle, **kwargs) -> None:
+        heard.append((sender.name, handle.jid, handle.created))
+
+    flow = workflow()
+    first = flow.add(step.args("a"))
+    last = flow.add(aside.args("b"), after=[first])
+    job_enqueued.connect(receiver)
+    try:
+        asyncio.run(flow.aenqueue()) if is_async else flow.enqueue()
+    finally:
+        job_enqueued.disconnect(receiver)
+    assert heard == [(step.name, first.jid, True), (aside.name, last.jid, True)]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_late_replicas_leave_it_enqueued(qless, server, is_async: bool) -> None:
+    given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+    with override_settings(QLESS={"default": given}):
+        flow = workflow()
+        node = flow.add(step.args("a"))
+        with pytest.raises(NotReplicated):
+            asyncio.run(flow.aenqueue()) if is_async else flow.enqueue()
+        assert flow.handle.refresh().state == "running"
+        assert (node.handle.created, node.handle.refresh().state) == (True, "waiting")
+        with pytest.raises(InvalidOption, match="is enqueued already"):
+            flow.enqueue()
+
+
+def test_one_that_is_refused_may_be_changed_and_enqueued_again(qless, work) -> None:
+    gone = step.delay("gone")
+    gone.cancel()
+    qless.config_set("canceled-history", 0)
+    flow = workflow()
+    node = flow.add(step.args("a"), after=[gone])
+    former = flow.id
+    with pytest.raises(JobNotFound):
+        asyncio.run(flow.aenqueue())
+    assert flow.handle is None
+    assert flow.id != former
+    node.outside.clear()
+    asyncio.run(flow.aenqueue())
+    assert work() == 1
+    assert flow.handle.refresh().state == "complete"
 
 
 def test_it_is_enqueued_once(qless) -> None:
