@@ -307,11 +307,13 @@ def test_the_namespace_of_the_greatest_weight_comes_first(
     stop(process, project)
 
 
+@pytest.mark.parametrize("pool", POOLS)
 def test_round_robin_takes_from_each_in_turn(
-    project: Project, ledger: Ledger, gate: Gate
+    project: Project, ledger: Ledger, gate: Gate, pool: str
 ) -> None:
-    process = project.start("--reserver", "round-robin", "--batch", "1")
-    project.put_in(REPORTS, "first", klass="stay")
+    klass = "stay_awake" if pool == "coroutines" else "stay"
+    process = project.start("--reserver", "round-robin", "--batch", "1", "--pool", pool)
+    project.put_in(REPORTS, "first", klass=klass)
     ledger.wait_until(1)
     for name in (REPORTS, DEFAULT, MAIL):
         project.put_in(name, *(f"{name}-{number}" for number in range(5)))

@@ -85,6 +85,8 @@ class AsyncChild(Child):
         self.capacity = shared.ints[shared_state.CAPACITY : shared_state.CAPACITY + 1]
         if self.slots is not None:
             self.capacity = self.slots.capacity
+        #: The number of its slots with which it has asked its server.
+        self.used_slots = 0
         # The number of jobs to hold ahead of those that run.
         self.prefetch = Prefetch(BUDGET, least=0, most=MOST, step=STEP)
         # The totals of the buffer, and the time, when the rule learned last.
@@ -208,6 +210,7 @@ class AsyncChild(Child):
         """Settle what is finished and reserve jobs, or begin to wait for some."""
         timer = None
         if self.slots is not None:
+            self.used_slots = self.slots.held
             # A server that is away, or hangs, keeps no slot from other namespaces.
             timer = self.loop.call_later(LATE, self.give_up_free_slots)
         try:
@@ -281,7 +284,11 @@ class AsyncChild(Child):
             await self.settle()
         ints = self.shared.ints
         ints[shared_state.QUEUES_EMPTY] = 0
-        if self.has_free_slots and not slots.keeps():
+        # One that it was given is for a job of its own, whoever waits: it has had its turn
+        # when the slot comes back.
+        is_new = slots.held > self.used_slots
+        if self.has_free_slots and not is_new and not slots.keeps():
+            self.used_slots = self.buffer.runs
             slots.pass_on(self.buffer.runs, ints[shared_state.CAPACITY])
             return
         waited = slots.is_waiting
@@ -295,6 +302,7 @@ class AsyncChild(Child):
     def give_up_free_slots(self) -> None:
         """Hold no more slots than are used, and wait for none."""
         if self.slots is not None:
+            self.used_slots = self.buffer.runs
             self.slots.want(min(self.slots.held, self.buffer.runs))
 
     @property
