@@ -327,11 +327,13 @@ def test_round_robin_takes_from_each_in_turn(
     stop(process, project)
 
 
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_a_lottery_draws_by_the_weights_of_the_queues(
-    project: Project, ledger: Ledger, gate: Gate
+    project: Project, ledger: Ledger, gate: Gate, pool: str
 ) -> None:
     project.clients[MAIL].config_set("mail-weight", 3)
-    process = project.start("mail", "report.x", "--reserver", "lottery", "--batch", "1")
+    options = ("--reserver", "lottery", "--batch", "1", "--pool", pool)
+    process = project.start("mail", "report.x", *options)
     project.put_in(REPORTS, "first", klass="stay")
     ledger.wait_until(1)
     project.put_in(REPORTS, *(f"report-{number}" for number in range(200)))
