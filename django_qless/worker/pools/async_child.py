@@ -284,8 +284,7 @@ class AsyncChild(Child):
             await self.settle()
         ints = self.shared.ints
         ints[shared_state.QUEUES_EMPTY] = 0
-        # One that it was given is for a job of its own, whoever waits: it has had its turn
-        # when the slot comes back.
+        # Passed on unused, a slot would go around among namespaces that all wait for one.
         is_new = slots.held > self.used_slots
         if self.has_free_slots and not is_new and not slots.keeps():
             self.used_slots = self.buffer.runs
