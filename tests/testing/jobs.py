@@ -170,7 +170,7 @@ def asks_again(batch: dict[Any, list[Any]]) -> None:
         asks_again.push(entity, "more")
 
 
-@job("batches", entity=True, batch_size=2, retries=5, backoff=0)
+@job("lost-batches", entity=True, batch_size=2, retries=5, backoff=0)
 def never_succeeds(batch: dict[Any, list[Any]]) -> None:
     raise LookupError("never")
 

@@ -123,7 +123,7 @@ def test_entities_that_fail_are_not_retried() -> None:
     with inline_jobs() as runs, pytest.raises(LookupError, match="never"):
         never_succeeds.push("a", 1)
     assert (runs.only.outcome, runs.only.group) == ("failed", "LookupError")
-    record = entities["batches"]["a"]
+    record = entities["lost-batches"]["a"]
     assert (record.state, record.dead_count) == ("dead", 1)
 
 
