@@ -23,6 +23,7 @@ from django_qless.worker.detached.directory import runs_directory, state_directo
 from django_qless.worker.detached.parent import read_all
 from django_qless.worker.detached.records import RESERVED_BYTES, Run, Runs
 from django_qless.worker.detached.starter import fence, launch
+from django_qless.worker.detached.watcher import DetachedRuns
 from django_qless.worker.pools.orphan_recovery import OrphanRecovery
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.process_info import boottime
@@ -56,6 +57,23 @@ def test_a_run_is_alive_as_long_as_its_lock_is_held(runs: Runs) -> None:
     run.remove()
     assert list(runs) == []
     assert not run.is_alive
+
+
+def test_only_runs_whose_locks_were_renewed_are_told_so(runs: Runs) -> None:
+    (run, alive), (other, other_alive) = (
+        runs.add(order(host="h", job=[*JOB[:4], token, *JOB[5:]]), until=5.0)
+        for token in ("7", "8")
+    )
+    watching = DetachedRuns(MagicMock(), "w", runs, lambda _: 9, MagicMock())
+    watching.scan()
+    for watched in watching:
+        watched.length = 60.0
+    watching.renewed({"8"}, 1000.0)
+    assert run.renewed_until == 5.0
+    assert other.renewed_until == fence(1000.0, 60.0)
+    watching.leave()
+    os.close(alive)
+    os.close(other_alive)
 
 
 def test_what_was_left_half_made_is_removed(runs: Runs) -> None:
