@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_qless.core import Client, JobNotFound, Put, ServerFull, Settlement, new_jid
+from django_qless.core.commands.entities import Payload, _parts
 from tests.core.jobs import Make
 
 if TYPE_CHECKING:
@@ -162,3 +163,17 @@ def test_multiget_and_beat_are_cut(ready: Client, server: Server) -> None:
     lost = ready.beat("w", "", [(job.jid, "1") for job in items(1_700)]).lost
     assert len(lost) == 1_700
     assert calls(server) == 5
+
+
+def test_payloads_are_cut_by_the_bytes_that_they_may_have_as_json() -> None:
+    data = '{"v":1,"entity":"e"}'
+
+    def sizes(text: str, number: int) -> list[int]:
+        payloads = [Payload("e", data, f'"{text}"')] * number
+        return [len(part) for part in _parts(payloads)]
+
+    # A third more, and if they are not ASCII three times as much.
+    assert sizes("x" * 300_000, 5) == [2, 2, 1]
+    assert sizes("ä" * 150_000, 5) == [1, 1, 1, 1, 1]
+    assert sizes("ä" * 120_000, 5) == [2, 2, 1]
+    assert sizes("x", 2500) == [1000, 1000, 500]

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django_qless.core import Put
-from django_qless.operations.bulk import CHUNK, MOST_REASONS, BulkRun, change_jobs
+from django_qless.operations.bulk import (
+    CHUNK,
+    MOST_REASONS,
+    BulkRun,
+    Counted,
+    change_jobs,
+    count,
+)
+from django_qless.operations.job_query import JobQuery
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -73,3 +81,10 @@ def test_a_run_goes_on_from_its_data(qless) -> None:
 
 def test_no_jobs_are_done_at_once(qless) -> None:
     assert change_jobs(qless, "cancel", []).finished
+
+
+def test_only_jobs_of_the_class_are_counted(qless: Client) -> None:
+    for jid, klass in (("a", "k"), ("b", "other"), ("c", "k")):
+        qless.put("", "q", jid, klass, "{}")
+    assert count(qless, JobQuery(klass="k")) == Counted(2, True, 3)
+    assert count(qless, JobQuery(queue="q", state="waiting")) == Counted(3, True, 3)
