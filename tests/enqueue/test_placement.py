@@ -22,7 +22,7 @@ def once() -> None:
 
 @pytest.fixture(autouse=True)
 def _places() -> Iterator[None]:
-    """Three namespaces, of servers that nobody asks."""
+    """Three namespaces, of servers that are not there."""
     with override_settings(QLESS={"default": namespaces(NOWHERE, NOWHERE)}):
         yield
 

@@ -26,7 +26,7 @@ def findings() -> list[tuple[str, str]]:
 
 
 class Elsewhere:
-    """A router that sends the outbox to a database of its own."""
+    """A router that sends the outbox to a separate database."""
 
     def db_for_write(self, model: Any, **hints: Any) -> str | None:
         return "away" if model is Entry else None

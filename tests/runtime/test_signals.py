@@ -375,7 +375,7 @@ class TestWhatAProcessCouldNotSay:
         assert Counter(what for what, _ in heard) == {"retried": 6, "failed": 2}
         exhausted.clear()
 
-    def test_entities_whose_job_nobody_knows(self, qless, caplog) -> None:
+    def test_entities_whose_job_is_unknown(self, qless, caplog) -> None:
         heard: list[Any] = []
 
         def hear(sender: Any, **details: Any) -> None:

@@ -139,7 +139,7 @@ def dies(context: Any) -> int:
 
 @task
 def is_taken_away() -> None:
-    """Fail after somebody has cancelled it."""
+    """Fail after an operator has canceled it."""
     from django_qless import jobs
 
     jobs[current_job().jid].cancel()  # type: ignore[union-attr]
