@@ -70,6 +70,7 @@ ROOMS = (
         ("tests/management", "tests/worker", "tests/monitoring"),
     ),
     ("django_qless/monitoring/", ("tests/monitoring", "tests/management")),
+    ("django_qless/health.py", ("tests/test_health.py",)),
 )
 OTHERS = (*IN_DJANGO, "tests/outbox", "tests/worker")
 
@@ -301,6 +302,7 @@ class Python:
         "tests/testing",
         "tests/admin",
         "tests/monitoring",
+        "tests/test_health.py",
         ROUTING,
     )
 

@@ -125,7 +125,8 @@ def test_files(language: Language) -> list[str]:
     return sorted(
         str(path.relative_to(ROOT))
         for suite in language.suites
-        for path in (ROOT / suite).glob("**/test_*.py")
+        for path in (ROOT / suite, *(ROOT / suite).glob("**/test_*.py"))
+        if path.is_file()
     )
 
 
@@ -172,7 +173,12 @@ def measured(language: Language, jobs: int, stale: bool = False) -> Reach:
 
 def within(room: str, by_path: dict[str, Any]) -> dict[str, Any]:
     """Return the part of what is listed by paths, or by tests, that is in a room."""
-    return {path: each for path, each in by_path.items() if path.startswith(f"{room}/")}
+    inside = (f"{room}/", f"{room}::")
+    return {
+        path: each
+        for path, each in by_path.items()
+        if path == room or path.startswith(inside)
+    }
 
 
 def keep(path: Path, found: dict[str, Any]) -> None:

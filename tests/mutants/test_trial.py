@@ -17,7 +17,7 @@ from tests.mutants.trial import Trial
 TESTS = """
 import os
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 def test_passes():
     Path("passed").touch()
@@ -41,6 +41,9 @@ def test_hangs_once():
 
 def test_ends_all():
     os._exit(1)
+
+def test_keeps_the_process():
+    Thread(target=Event().wait).start()
 
 def test_after():
     Path("after").touch()
@@ -88,6 +91,24 @@ def test_what_hangs_kills_when_it_hangs_again(tried: Trial) -> None:
 
 def test_one_that_ends_the_whole_process_kills(tried: Trial) -> None:
     assert judge(tried, "passes", "ends_all", "after") == ("ends_all", "fails")
+
+
+def test_one_that_keeps_the_process_from_ending_kills(
+    tried: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "START", 3.0)
+    keeper = ("keeps_the_process", "hangs")
+    assert judge(tried, "passes", "keeps_the_process") == keeper
+    # It is said of the last one; that is run again by itself.
+    assert judge(tried, "keeps_the_process", "after") == ("", "")
+
+
+def test_what_hangs_before_the_first_test_kills(
+    tried: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "START", 3.0)
+    (tried.tree / "conftest.py").write_text("import time; time.sleep(60)")
+    assert tried.judge(["test_all.py::test_after"], []) == ("test_all.py", "hangs")
 
 
 def test_a_file_that_cannot_be_imported_kills(tried: Trial) -> None:

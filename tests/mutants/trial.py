@@ -81,6 +81,8 @@ class Trial:
             fickle.append(run.stopped_at)
             if run.stopped_at in tests:
                 tests, files = tests[tests.index(run.stopped_at) + 1 :], []
+            elif "::" not in run.stopped_at:
+                break
         return "", ""
 
     def run(
@@ -124,7 +126,7 @@ class Trial:
 
         A module that cannot be imported fails in the file that needs it; where a conftest
         or a plugin needs it, pytest does not get as far as naming a file. A test may end
-        the whole process.
+        the whole process, or keep it from ending.
         """
         size, since = 0, time.monotonic()
         while True:
@@ -150,8 +152,8 @@ class Trial:
             if last and last[0] != "ends":
                 limit = max(LEAST, FACTOR * self.reach.seconds(last[1]))
             if time.monotonic() - since > limit:
-                assert last and last[1], "pytest does not start, or does not end"
-                return Run(last[1], hung=True)
+                begun = [nodeid for _, nodeid in map(json.loads, lines) if nodeid]
+                return Run((begun or named[:1])[-1], hung=True)
 
 
 def limit_memory() -> None:
