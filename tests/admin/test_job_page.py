@@ -112,18 +112,21 @@ def test_each_state(admin_browser: Browser, content: Content, state: str) -> Non
     assert state in shown.text
     offered = {
         name
-        for name in ("retry", "run", "cancel", "timeout", "undepend", "move", "edit")
+        for name in (
+            *("retry", "run", "cancel", "timeout", "undepend", "move", "edit"),
+            *("tag", "track", "untrack"),
+        )
         if f'{url(jid, name)}"' in admin_browser.get(url(jid)).content.decode()
     }
     assert (
         offered
         == {
-            "waiting": {"move", "edit", "cancel"},
-            "scheduled": {"run", "move", "edit", "cancel"},
-            "depends": {"undepend", "move", "edit", "cancel"},
-            "running": {"timeout", "move", "edit", "cancel"},
-            "failed": {"retry", "move", "edit", "cancel"},
-            "complete": {"edit"},
+            "waiting": {"move", "edit", "tag", "untrack", "cancel"},
+            "scheduled": {"run", "move", "edit", "tag", "track", "cancel"},
+            "depends": {"undepend", "move", "edit", "tag", "track", "cancel"},
+            "running": {"timeout", "move", "edit", "tag", "track", "cancel"},
+            "failed": {"retry", "move", "edit", "tag", "untrack", "cancel"},
+            "complete": {"edit", "tag", "track"},
             "canceled": {"edit"},
         }[state]
     )

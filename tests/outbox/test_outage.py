@@ -13,7 +13,7 @@ from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from django_qless import Fail, conf, workflow
+from django_qless import Fail, conf, current_job, job, workflow
 from django_qless.core import ConnectionLost, DuplicateJob
 from django_qless.exceptions import CannotRunInline
 from django_qless.outbox import backlog
@@ -43,6 +43,26 @@ def test_a_key_of_all_namespaces_is_not_claimed_without_the_server(
     with away(ON_OUTAGE=policy, **more), pytest.raises(ConnectionLost):
         only.delay(1)
     assert not Entry.objects.exists()
+
+
+@job(retries=0)
+def spawning_while_away(policy: str) -> str:
+    """Spawns a job while its server is away; returns what became of it."""
+    spawn = current_job().spawn
+    nowhere = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0.01}
+    with override_settings(QLESS={"default": {**nowhere, "ON_OUTAGE": policy}}):
+        try:
+            spawn([jobs.add.args(1)])
+        except ConnectionLost:
+            return f"refused, {Entry.objects.count()} written"
+    return "spawned"
+
+
+@pytest.mark.parametrize("policy", ["buffer", "inline"])
+def test_a_running_job_spawns_nothing_without_the_server(qless, work, policy) -> None:
+    handle = spawning_while_away.delay(policy)
+    assert work() == 1
+    assert handle.result() == "refused, 0 written"
 
 
 def test_buffer_writes_also_outside_of_transactions(qless, away, sweep_all) -> None:
