@@ -40,6 +40,8 @@ class QlessCommand(BaseCommand):
         super().__init__(*args, **options)
         #: What is printed as JSON, by namespace, if there are several.
         self._printed: dict[str, Any] | None = None
+        #: What is printed as text although JSON is wanted.
+        self._text: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--alias` and `--json`."""
@@ -75,6 +77,10 @@ class QlessCommand(BaseCommand):
             self.run(**options)
         except (QlessError, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from error
+        finally:
+            if self._text:
+                self.print_json({"text": "\n".join(self._text)})
+                self._text.clear()
 
     def run_on_each(self, parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
         """Run the command on several namespaces; fail at the end if it failed on one.
@@ -110,8 +116,11 @@ class QlessCommand(BaseCommand):
             self._printed.setdefault(name, {"problem": text})
 
     def print(self, text: str) -> None:
-        """Print a line."""
-        self.stdout.write(text)
+        """Print a line; with `--json`, as a text of the JSON."""
+        if self.as_json:
+            self._text.append(text)
+        else:
+            self.stdout.write(text)
 
     def print_json(self, data: object) -> None:
         """Print data as one line of JSON; of several namespaces in one, by their names."""

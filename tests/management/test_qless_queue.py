@@ -44,6 +44,16 @@ def test_pause_and_resume(qless) -> None:
     assert not queues["mail"].counts().paused
 
 
+def test_changes_say_as_json_what_they_have_done(qless) -> None:
+    jid = add.using(queue="mail").delay(1).jid
+    add.using(queue="bulk", after_jids=[jid]).delay(1)
+    done = data("qless_queue", "pause", "mail", "bulk")
+    assert done == {"text": "paused: mail, bulk"}
+    left = data("qless_queue", "empty", "mail", "--state", "waiting", "--no-input")
+    assert left["text"].splitlines()[:1] == ["canceled: 0 jobs"]
+    assert f"not canceled: {jid} is a dependency of" in left["text"]
+
+
 def test_a_pause_says_why_and_by_whom(qless) -> None:
     run("qless_queue", "pause", "mail", "--reason", "a new server")
     pause = queues["mail"].counts().pause

@@ -158,7 +158,11 @@ def test_commands_act_where_the_queue_or_the_job_is(
     assert places[MAIL].queue_counts("mail").paused
     assert places[REPORTS].queue_counts("report.x").paused
     assert not places[DEFAULT].queue_counts("mail").paused
-    run("qless_queue", "resume", "mail")
+    done = json.loads(run("qless_queue", "resume", "mail", "report.x", "--json"))
+    assert done == {
+        MAIL: {"text": "resumed: mail"},
+        REPORTS: {"text": "resumed: report.x"},
+    }
     assert not places[MAIL].queue_counts("mail").paused
     run("qless_queue", "limit", "report.x", "--max-concurrency", "3")
     assert places[REPORTS].config_get("report.x-max-concurrency") == "3"
