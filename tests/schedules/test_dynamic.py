@@ -210,6 +210,16 @@ def test_options_of_the_call(qless, work) -> None:
             feed.check_now.using(**{option: value}).recur(every=60)
 
 
+def test_a_declared_delay_is_refused_until_it_is_taken_back(qless) -> None:
+    @job(name="tests.late", delay=60)
+    def late() -> None: ...
+
+    with pytest.raises(InvalidOption, match="put off the first with offset="):
+        late.recur(every=60)
+    assert ids() == []
+    assert late.using(delay=0).recur(every=60).id in ids()
+
+
 # At the commit.
 
 

@@ -27,6 +27,7 @@ class Methods(QlessTestMixin, TestCase):
         assert self.enqueued_jobs == enqueued_jobs()
         for wrong in (
             lambda: self.assertEnqueued(note, "y"),
+            lambda: self.assertEnqueued(note, "x", times=2),
             lambda: self.assertNotEnqueued(note),
             lambda: self.assertNotEnqueued(),
             lambda: self.assertEnqueuedCount(2),
