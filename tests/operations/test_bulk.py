@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django_qless.core import Put
+import pytest
+
+from django_qless.core import Put, Settlement
 from django_qless.operations.bulk import (
     CHUNK,
     MOST_REASONS,
@@ -81,6 +83,21 @@ def test_a_run_goes_on_from_its_data(qless) -> None:
 
 def test_no_jobs_are_done_at_once(qless) -> None:
     assert change_jobs(qless, "cancel", []).finished
+
+
+def test_a_list_of_the_server_is_counted_whole(
+    qless: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django_qless.operations.bulk.COUNTED", 2)
+    for jid in ("a", "b", "c"):
+        qless.put("", "q", jid, "k", "{}")
+    assert count(qless, JobQuery(queue="q", state="waiting")) == Counted(3, True, 3)
+    assert count(qless, JobQuery(klass="k", state="waiting")) == Counted(2, False, 3)
+    for _ in range(3):
+        (job,) = qless.settle("w", [], 1, ["q"]).jobs
+        qless.settle("w", [Settlement(job.jid, job.token, "complete", ("", 0))], 0, [])
+    # A complete job is in no queue any more.
+    assert count(qless, JobQuery(queue="q", state="complete")) == Counted(0, True, 3)
 
 
 def test_only_jobs_of_the_class_are_counted(qless: Client) -> None:

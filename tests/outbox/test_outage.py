@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -137,6 +138,21 @@ def test_buffer_keeps_the_order_when_the_server_is_back(qless, away, server) -> 
         assert (last.pending, last.created) == (False, True)
     assert waiting(qless) == [*jids, last.jid]
     assert not Entry.objects.exists()
+
+
+def test_buffer_waits_on_when_a_delivery_meets_the_outage_again(
+    qless, away, sweep_all, caplog
+) -> None:
+    caplog.set_level(logging.INFO)
+    with away(ON_OUTAGE="buffer"):
+        first = jobs.add.delay(1)
+        backlog._behind["default", "default"] = 0.0
+        second = jobs.add.delay(2)
+        assert (first.pending, second.pending) == (True, True)
+        assert backlog._behind["default", "default"] > 0.0
+    assert "nothing waits any more" not in caplog.text
+    assert sweep_all().entries == 2
+    assert waiting(qless) == [first.jid, second.jid]
 
 
 def test_with_the_server_there_nothing_is_written(
