@@ -293,6 +293,7 @@ class TestThreads:
                 over.set()
         assert min(interrupted, returned) > 0
 
+    @pytest.mark.usefixtures("no_collector")
     def test_a_copy_of_the_process_goes_on(self, token: str, each_thread: Any) -> None:
         def job() -> int:
             copy = os.fork()
