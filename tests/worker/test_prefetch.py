@@ -379,3 +379,20 @@ def test_of_a_killed_child_all_jobs_are_run(
         os.kill(child, signal.SIGKILL)
     poll(lambda: client.queue("q").counts().waiting == 0, what="all are run")
     poll(lambda: client.queue("q").counts().running == 0, what="all are over")
+
+
+def test_a_term_may_come_while_it_waits_and_not_while_a_job_runs(
+    child: PreforkChild,
+) -> None:
+    def is_wakeable() -> int:
+        return child.shared.ints[shared_state.WAKEABLE]
+
+    def is_woken() -> None:
+        child.on_term(signal.SIGTERM, None)
+        raise AssertionError("it waits on")
+
+    assert is_wakeable() == 0
+    assert child.sleep(is_wakeable) == 1
+    assert is_wakeable() == 0
+    assert child.sleep(is_woken) is None
+    assert is_wakeable() == 0
