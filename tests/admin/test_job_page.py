@@ -394,6 +394,17 @@ def test_a_long_history_has_a_gap(admin_browser: Browser, qless: Client) -> None
     assert "line 3 " not in shown
 
 
+@pytest.mark.parametrize(("lines", "is_gap"), [(98, False), (99, True)])
+def test_a_gap_may_be_of_one_entry(
+    admin_browser: Browser, qless: Client, lines: int, is_gap: bool
+) -> None:
+    qless.config_set("max-job-history", 1000)
+    run(qless)  # two entries
+    for number in range(lines):
+        qless.log("j1", f"line {number}")
+    assert ("entries are left out" in page(admin_browser).text) is is_gap
+
+
 def test_the_timeline_is_drawn(admin_browser: Browser, content: Content) -> None:
     html = admin_browser.get(url(content.jobs["running"])).content.decode()
     assert '<rect class="phase-running"' in html

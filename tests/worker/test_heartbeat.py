@@ -74,6 +74,13 @@ class TestHeartbeat:
         assert heartbeat.interval == 1
         assert heartbeat.due < before
 
+    def test_it_keeps_the_pace_of_the_shortest_lock(self) -> None:
+        heartbeat = Heartbeat(None, "w", lambda: "{}")  # type: ignore[arg-type]
+        heartbeat.set_interval([60, 9, 15])
+        assert heartbeat.interval == 3
+        heartbeat.set_interval([])
+        assert heartbeat.interval == MAX_INTERVAL
+
     def test_it_survives_any_exception_and_tries_again_soon(self) -> None:
         client = FakeClient(RuntimeError("no"), OSError("no"))
         heartbeat = Heartbeat(client, "w", lambda: "{}")  # type: ignore[arg-type]
