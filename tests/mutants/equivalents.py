@@ -477,4 +477,10 @@ EQUIVALENTS: list[Equivalent] = [
         "pass",
         "Then binding decides what counting might have decided sooner.",
     ),
+    Equivalent(
+        "django_qless/outbox/entries.py",
+        "if batch and size + more > INSERT_BYTES:",
+        "if batch and size + more >= INSERT_BYTES:",
+        "Servers take twice as much: one that is full to the byte may go either way.",
+    ),
 ]
