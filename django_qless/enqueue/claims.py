@@ -279,11 +279,13 @@ def _conflict(request: EnqueueRequest) -> str:
 
 
 def _duplicate(request: EnqueueRequest, holder: Holder) -> DuplicateJob:
-    return DuplicateJob(
+    error = DuplicateJob(
         f"{json.dumps(holder.jid)} The unique key {request.key} of job "
         f"{request.handle.jid} belongs to job {holder.jid}, which is "
         f"{routing.place(holder.home)}"
     )
+    error.namespace = holder.home
+    return error
 
 
 def _parts(items: Sequence[Any]) -> Iterable[Sequence[Any]]:

@@ -8,7 +8,7 @@ inline    the job runs here and now, and the log says so
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -143,33 +143,44 @@ class Inline(_Guarded):
             await sync_to_async(self._run)(error)
 
     def send_on_commit(self) -> None:
-        """Send it on commit, or run it; what the job raises is logged, not raised."""
+        """Send it on commit, or run it; what a job raises is logged, not raised.
+
+        Raises CannotRunInline.
+        """
         try:
             self._dispatchable.send_on_commit()
         except OUTAGES as error:
-            try:
-                self._run(error)
-            except CannotRunInline:
-                raise
-            except Exception:
-                logger.exception("a job that ran inline on commit has failed")
+            for request in self._requests(error):
+                try:
+                    _run_request(request, error)
+                except Exception:
+                    logger.exception("a job that ran inline on commit has failed")
 
     def _run(self, error: QlessError) -> None:
+        for request in self._requests(error):
+            _run_request(request, error)
+
+    def _requests(self, error: QlessError) -> Sequence[EnqueueRequest]:
+        """Return the jobs to run. Raises CannotRunInline if one cannot run here."""
         requests = getattr(self._dispatchable, "requests", ())
         reason = "" if requests else "it is not a job that could run alone"
         for request in requests:
             reason = reason or why_not_inline(request)
         if reason:
             raise CannotRunInline(f"{self._dispatchable.title}: {reason}") from error
-        assert run_inline is not None
-        for request in requests:
-            handle = request.handle
-            logger.warning(
-                "the server is away: the job runs inline: name=%s jid=%s error=%s",
-                *(handle.name, handle.jid, error),
-            )
-            handle.pending = handle.created = False
-            run_inline(request)
+        return requests
+
+
+def _run_request(request: EnqueueRequest, error: QlessError) -> None:
+    """Run a job here and now. Raises what it raises."""
+    assert run_inline is not None
+    handle = request.handle
+    logger.warning(
+        "the server is away: the job runs inline: name=%s jid=%s error=%s",
+        *(handle.name, handle.jid, error),
+    )
+    handle.pending = handle.created = False
+    run_inline(request)
 
 
 def why_not_inline(request: EnqueueRequest) -> str:

@@ -231,6 +231,7 @@ class EnqueueBatch(Dispatchable):
             handle = request.handle
             if isinstance(error, DuplicateJob):
                 request.mark_enqueued(error.jid)
+                handle.alias = error.namespace or handle.alias
                 logger.warning("a job was not enqueued on commit: %s", error)
             else:
                 request.mark_not_enqueued()

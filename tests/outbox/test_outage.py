@@ -218,6 +218,31 @@ def test_inline_on_commit_logs_what_the_job_raises(qless, away, caplog) -> None:
     assert feed.title == "new"
 
 
+def test_of_many_inline_on_commit_one_that_fails_keeps_no_other_from_its_run(
+    qless, away, caplog
+) -> None:
+    feed = Feed.objects.create(title="old")
+    with away(ON_OUTAGE="inline"), transaction.atomic():
+        handles = Feed.rename.enqueue_many(
+            [Feed.rename.args(feed, None), Feed.rename.args(feed, "new")]
+        )
+    assert "a job that ran inline on commit has failed" in caplog.text
+    feed.refresh_from_db()
+    assert feed.title == "new"
+    assert not any(handle.pending for handle in handles)
+
+
+def test_what_cannot_run_inline_on_commit_is_told_by_the_commit(qless, away) -> None:
+    with (
+        away(ON_OUTAGE="inline"),
+        pytest.raises(CannotRunInline, match="run later"),
+        transaction.atomic(),
+    ):
+        handle = jobs.add.using(delay=5).delay(1)
+    assert handle.pending
+    assert waiting(qless) == []
+
+
 def test_inline_from_asynchronous_code(qless, away) -> None:
     feed = Feed.objects.create(title="old")
 

@@ -90,7 +90,7 @@ def test_one_job_has_the_key_whatever_its_queue(places: Places) -> None:
     assert (third.jid, fourth.jid) == (first.jid, first.jid)
     with pytest.raises(DuplicateJob, match="which is in namespace 'default/mail'") as e:
         in_queue(REPORTS).using(on_conflict="refuse").delay(5)
-    assert e.value.jid == first.jid
+    assert (e.value.jid, e.value.namespace) == (first.jid, MAIL)
     assert second.refresh().data == first.data
     assert live(places) == [MAIL]
     run_jobs("mail")
@@ -169,6 +169,24 @@ def test_a_key_is_claimed_on_commit(places: Places) -> None:
     assert (first.created, second.created) == (True, False)
     assert second.jid == first.jid
     assert live(places) == [MAIL]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_refused_on_commit_has_the_handle_of_the_job_elsewhere(
+    places: Places, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = sync.using(unique=lambda number: f"n{number}", on_conflict="refuse")
+    taken = one.using(queue="mail").delay(3)
+    with transaction.atomic():
+        alone = one.using(queue="report.x").delay(3)
+        many = one.enqueue_many([one.args(n) for n in (8, 3, 9)])
+    assert [handle.created for handle in (alone, *many)] == [False, True, False, True]
+    for handle in (alone, many[1]):
+        assert (handle.jid, handle.alias) == (taken.jid, MAIL)
+        assert handle.refresh().data == taken.data
+    assert caplog.text.count("a job was not enqueued on commit: The unique key") == 2
+    assert live(places) == [DEFAULT, DEFAULT, MAIL]
+    sound(places)
 
 
 def test_of_a_batch_only_those_are_enqueued_whose_keys_are_free(places: Places) -> None:
