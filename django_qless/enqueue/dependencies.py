@@ -102,6 +102,16 @@ def has_dependents(job_type: JobType) -> bool:
     return job_type.name in _with_dependents(registry.generation)
 
 
+def keys_need_row(job_type: JobType) -> bool:
+    """Return whether a key of a job, or of what it comes after, is made of its row."""
+    names = job_type.options.after_names
+    before, _ = _resolved(job_type, tuple(names), registry.generation)
+    return any(
+        callable(each.options.unique) or has_keys(each.options)
+        for each in (job_type, *(found for found, _ in before))
+    )
+
+
 def on_its_way_key(job_type: JobType, row: str) -> str:
     """Return the key that a job holds only because others depend on it."""
     return unique_keys.of_text(job_type.name, f"on the way{row}")

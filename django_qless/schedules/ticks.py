@@ -18,6 +18,7 @@ from django_qless.enqueue.dependencies import (
     declared_key,
     dependencies_of,
     key_and_conflict,
+    keys_need_row,
 )
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, has_keys, limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
@@ -108,10 +109,8 @@ def enqueue_rows(job_type: JobType, plan: EnqueuePlan, tick: str) -> int:
     """Enqueue the job of each row that this tick still misses; return how many."""
     queryset = rows_of(job_type)
     database = written_to(queryset)
-    # A function that makes unique keys is given the row itself.
-    whole = callable(job_type.options.unique) or has_keys(job_type.options)
     number = 0
-    for rows in chunks_of_keys(queryset, whole=whole):
+    for rows in chunks_of_keys(queryset, whole=keys_need_row(job_type)):
         # A row may come more than once, by a join.
         by_jid = {f"{tick}:{key_text(key)}": (key, row) for key, row in rows}
         number += plan.enqueue_missing(

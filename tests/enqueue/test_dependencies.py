@@ -187,6 +187,9 @@ def test_its_own_unique_key_counts(qless, source) -> None:
     assert source.after_own.delay().dependencies == [first.jid]
     other = Source.objects.create(title="t").after_own.delay()
     assert other.dependencies != [first.jid]
+    # So does its limit key, however it is enqueued.
+    assert qless.get(first.jid).limits["key"] == "s"
+    assert qless.get(*other.dependencies).limits["key"] == "t"
     fetch = Source.fetch_all.delay()
     assert source.compare.delay().dependencies == [fetch.jid]
 

@@ -186,7 +186,12 @@ class Source(models.Model):
     def compare(self) -> None:
         self.done.append(("compare", self.pk))
 
-    @job("sources", unique=lambda self: f"{self.title}-x")
+    @job(
+        "sources",
+        unique=lambda self: f"{self.title}-x",
+        concurrency_key=lambda self: self.title,
+        max_concurrency_per_key=1,
+    )
     def own(self) -> None:
         self.done.append(("own", self.pk))
 

@@ -16,6 +16,7 @@ from django_qless.schedules.per_row import key_text
 from django_qless.schedules.ticks import RETRIES, rows_of
 from django_qless.worker.execution import Execution
 from tests.jobs_app.models import Feed, NewsFeed, Parcel
+from tests.rows_app.models import Source
 from tests.schedules.declaring import declaring
 from tests.schedules.rows import vanish
 
@@ -430,6 +431,22 @@ def test_what_comes_first_is_enqueued_first_for_each_row(qless, work, declare) -
     # Two that come first, two that come after them; the tick is held by another.
     assert work("checks", "q") == 4
     assert Feed.objects.filter(checks=1).count() == 2
+
+
+def test_what_comes_first_has_the_keys_that_functions_make_of_its_row(
+    qless, declare
+) -> None:
+    sources = [Source.objects.create(title=title) for title in ("daily", "weekly")]
+    declare("rows_app.Source.after_own", every=3600, rows="all", queue="q")
+    on_its_way = sources[0].own.delay()
+    sync_schedules()
+    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
+    assert run_tick(qless, reserved).args[0] == "2"
+    # The one of the first row is unique by declaration, and stands for the tick's.
+    known, other = enqueued_by_ticks(qless, "sources")
+    assert known.jid == on_its_way.jid
+    assert (known.limits["key"], other.limits["key"]) == ("daily", "weekly")
+    assert sources[1].own.delay().jid == other.jid
 
 
 def test_a_function_of_the_row_gives_the_limit_key(qless, work, declare) -> None:
