@@ -170,7 +170,7 @@ def _call_arguments(
 def _limit_keys(job_type: JobType, data: str, instance: Model | None) -> LimitKeys:
     if not has_keys(job_type.options):
         return NO_KEYS
-    members = Envelope(from_json(data))
+    members = Envelope(from_json(data)).revived()
     args: tuple[Any, ...] = tuple(members.args)
     if job_type.is_bound:
         args = (instance or job_type.owner, *args)

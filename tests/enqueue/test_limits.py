@@ -18,6 +18,7 @@ from django_qless.exceptions import InvalidOption
 from django_qless.job_types.limits import core_options, validate_keys
 from django_qless.job_types.options import declared_options as options
 from tests.jobs_app import limited as policies
+from tests.jobs_app.models import Feed
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
@@ -115,6 +116,20 @@ def test_a_recurring_job_waits_for_its_key(synced, work) -> None:
     assert synced.queue_counts("default").held_back == 1
     policies.charge.recur("b", 3, every=3600, key="b")
     assert work() == 2, "the key of this one is free"
+
+
+@pytest.mark.parametrize("make", [Feed.objects.create, uuid.uuid4])
+def test_the_key_of_a_recurring_job_is_made_of_what_its_argument_stands_for(
+    synced, work, make
+) -> None:
+    customer = make()
+    policies.charge.delay(customer, 1)
+    assert len(taken(synced)) == 1
+    policies.charge.recur(customer, 2, every=3600)
+    assert work() == 1, "only its tick"
+    assert synced.queue_counts("default").held_back == 1
+    [limit] = synced.limits("default").limits
+    assert limit.key == str(getattr(customer, "pk", customer))
 
 
 def test_a_job_of_another_client_waits_for_its_type_and_queue(synced) -> None:
