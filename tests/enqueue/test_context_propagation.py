@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from datetime import timezone as plain_timezone
 from importlib import import_module
 
@@ -76,6 +76,27 @@ def test_a_distance_from_utc_follows(qless, work) -> None:
         handle = policies.where.delay()
     work()
     assert handle.result()[1] == "UTC+05:30"
+
+
+class Sundial(tzinfo):
+    """A time zone that has no name which another process could look up."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        return timedelta(minutes=53)
+
+    def dst(self, moment: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "sundial"
+
+
+def test_a_time_zone_without_a_name_does_not_follow(qless, work) -> None:
+    with timezone.override(Sundial()):
+        handle = policies.where.delay()
+    assert not of(handle, qless)
+    work()
+    assert handle.result() == DEFAULT_BACKOFF
 
 
 def test_it_is_what_was_at_the_call_not_at_the_commit(qless, work) -> None:
@@ -227,6 +248,23 @@ def test_a_module_may_be_a_propagator(qless, carrying) -> None:
 def test_a_propagator_that_is_not_there(carrying, name, words) -> None:
     carrying(name)
     with pytest.raises(ImportError, match=words):
+        jobs.add.delay(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("tests.jobs_app.context.NotAPropagator", TypeError, "has no method capture"),
+        ("tests.jobs_app.context.Numbered", TypeError, "must be a text, not 7"),
+        ("tests.jobs_app.incomplete", ImportError, "No module named 'not_installed'"),
+        ("tests.jobs_app.incomplete.Any", ImportError, "named 'not_installed'"),
+    ],
+)
+def test_a_propagator_that_is_none_says_what_it_lacks(
+    carrying, name, error, words
+) -> None:
+    carrying(name)
+    with pytest.raises(error, match=words):
         jobs.add.delay(1)
 
 

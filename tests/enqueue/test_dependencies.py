@@ -256,6 +256,12 @@ class TestUsing:
             source.parse.using(after=name).args()
         assert qless.queues() == []
 
+    def test_a_class_beside_it_is_no_job_that_needs_nothing(self, qless) -> None:
+        with pytest.raises(InvalidJob, match="is a class job, and its data would be"):
+            add.using(after="Gnomes").delay(1)
+        with pytest.raises(InvalidJob, match=r"Tools of tests.jobs_app.jobs is no job"):
+            add.using(after="Tools").delay(1)
+
     def test_a_function_has_no_row(self, qless) -> None:
         with pytest.raises(InvalidJob, match="runs on a row, and which one"):
             Source.count_all.using(after="refresh").delay()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from django.db import transaction
-from django.test import TestCase
+from django.test import TestCase, override_settings
 
 from django_qless import workflow
 from django_qless.core import WrongState
+from django_qless.core.commands.entities import Payload
+from django_qless.enqueue import dispatch
 from django_qless.exceptions import JobGone, NotPut
 from django_qless.signals import job_enqueued
 from tests.jobs_app import jobs
-from tests.jobs_app.models import Feed
+from tests.jobs_app.models import Feed, Parcel
+from tests.rows_app.models import Source
 
 BOTH = ["default", "other"]
 pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
@@ -116,6 +120,28 @@ def test_the_delay_counts_from_the_commit(qless) -> None:
         handle = jobs.add.using(delay=60).delay(1)
         assert handle.state == "pending"
     assert handle.state == "scheduled"
+
+
+def test_asynchronous_code_with_a_transaction_of_its_own(qless, monkeypatch) -> None:
+    # As in a notebook, where Django lets coroutines use a database.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+
+    async def enqueue() -> list[Any]:
+        with transaction.atomic():
+            handles = [
+                await jobs.add.aenqueue(1),
+                *await jobs.add.aenqueue_many([jobs.add.args(2)]),
+            ]
+            assert all(handle.pending for handle in handles)
+            assert qless.queues() == []
+        with transaction.atomic():
+            handles.append(await jobs.add.aenqueue(3))
+            transaction.set_rollback(True)
+        return handles
+
+    handles = asyncio.run(enqueue())
+    assert [handle.pending for handle in handles] == [False, False, True]
+    assert qless.queue_counts("default").waiting == 2
 
 
 def test_from_asynchronous_code(qless) -> None:
@@ -242,6 +268,20 @@ def test_what_the_server_refuses_at_the_commit_stops_no_other_job(
     assert qless.audit().violations == []
 
 
+def test_what_would_have_come_before_a_refused_job_is_not_enqueued(
+    qless, caplog
+) -> None:
+    feed = Source.objects.create()
+    with transaction.atomic():
+        refused = feed.parse.using(after=["refresh"], after_jids=["nobody"]).delay()
+        kept = jobs.add.delay(1)
+    assert kept.refresh().state == "waiting"
+    assert (refused.pending, refused.created) == (False, False)
+    [message] = caplog.messages
+    assert f"rows_app.Source.parse {refused.jid} was not enqueued on commit" in message
+    assert qless.queue_counts("sources").waiting == 0
+
+
 def test_of_many_dependencies_one_that_is_unknown_stops_no_other_job(
     qless, caplog
 ) -> None:
@@ -301,3 +341,48 @@ def test_what_a_receiver_raises_at_the_commit_is_not_taken_for_a_refusal(qless) 
         job_enqueued.disconnect(receiver)
     assert (handle.pending, handle.created) == (False, True)
     assert handle.refresh().state == "waiting"
+
+
+def test_payloads_that_are_refused_on_commit_stop_no_job(qless, caplog) -> None:
+    parcel = Parcel.objects.create()
+    # The queue has entities of another type.
+    qless.push("", "parcels", "other.type", [Payload("e", '{"v":1}', "1")])
+    with transaction.atomic():
+        handle = parcel.track.push({"n": 1})
+        kept = jobs.add.delay(1)
+    assert kept.refresh().state == "waiting"
+    [message] = caplog.messages
+    assert message.startswith(
+        f"payloads of jobs_app.Parcel.track for {parcel.pk} were not pushed on commit: "
+        "push(): Queue parcels has the entities of other.type"
+    )
+    assert handle.refresh().state == "gone"
+
+
+@pytest.mark.parametrize("receives", [False, True])
+def test_late_replicas_of_several_namespaces_are_logged(
+    server, caplog, monkeypatch, receives
+) -> None:
+    def receive(**details: Any) -> None:
+        """With a receiver they are sent one after the other."""
+
+    monkeypatch.setattr(dispatch, "dispatcher", dispatch.Dispatcher())
+    if receives:
+        job_enqueued.connect(receive)
+    given = {
+        "LOCATION": server.url,
+        "NAMESPACES": {"": "ql:", "mail": "ql-mail:"},
+        # There is none.
+        "REPLICAS": 1,
+        "REPLICAS_TIMEOUT": 0.02,
+    }
+    with override_settings(QLESS={"default": given}):
+        with transaction.atomic():
+            handles = jobs.add.enqueue_many(
+                jobs.add.using(queue=queue).args(1) for queue in ("mail", "default")
+            )
+        assert len({handle.alias for handle in handles}) == 2
+        assert [handle.refresh().state for handle in handles] == ["waiting"] * 2
+        told = " ".join(caplog.messages)
+        assert "enqueued on commit, but not replicated" in told
+        assert all(handle.jid in told for handle in handles)

@@ -70,3 +70,9 @@ class Locale(Tenant):
 
 class NotAPropagator:
     """Lacks the methods of a propagator."""
+
+
+class Numbered(Tenant):
+    """Its name is none."""
+
+    name = 7

@@ -13,7 +13,7 @@ from django.test import override_settings
 
 from django_qless import DuplicateJob, job, workflow
 from django_qless.conf.connections import connections
-from django_qless.core import ConnectionLost, WrongState
+from django_qless.core import ConnectionLost, JobNotFound, WrongState
 from django_qless.core.commands.claims import Claim
 from django_qless.enqueue import claims
 from django_qless.exceptions import InvalidOption
@@ -21,6 +21,7 @@ from django_qless.operations.audit import audit_namespace
 from django_qless.operations.crossing import carry_all
 from django_qless.signals import job_enqueued
 from django_qless.testing import enqueued_jobs, run_jobs
+from tests.jobs_app.jobs import send_welcome
 from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS, Places
 
 KEY = f"{__name__}.sync:shop"
@@ -41,6 +42,16 @@ def index(number: int) -> int:
 @job(unique="week", unique_scope="global", unique_for=1000, on_conflict="refuse")
 def weekly(number: int) -> int:
     return number
+
+
+@job("other", unique="before", unique_scope="global")
+def before() -> None:
+    """Is to come first."""
+
+
+@job("other", after="before")
+def last() -> None:
+    """Comes after a job whose key is claimed."""
 
 
 def in_queue(name: str) -> Any:
@@ -285,6 +296,38 @@ def test_a_producer_that_is_too_slow_is_refused(
     assert live(places) == [REPORTS]
     # The claim of the other is not released.
     assert not in_queue(MAIL).delay(3).created
+
+
+def test_what_comes_first_cannot_be_claimed_elsewhere(places: Places) -> None:
+    with pytest.raises(
+        InvalidOption, match=r"last comes after .*\.before, and with uni"
+    ):
+        last.delay()
+    assert live(places) == []
+
+
+def test_a_claim_that_cannot_be_released_hides_no_refusal(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = next(
+        f"k{n}"
+        for n in range(100)
+        if claims.claimed_in("default", f"{sync.name}:k{n}") == REPORTS
+    )
+    one = sync.using(unique=key, queue="mail")
+    send = claims.EnqueueBatch.send
+
+    def lose(batch: claims.EnqueueBatch) -> None:
+        places.there.kill()
+        send(batch)
+
+    gone = send_welcome.delay(1)
+    gone.cancel()
+    monkeypatch.setattr(claims.EnqueueBatch, "send", lose)
+    with pytest.raises(JobNotFound, match=gone.jid):
+        one.using(after=gone).delay(1)
+    places.there.start()
+    assert live(places) == []
 
 
 def test_a_lost_namespace_may_still_have_the_job(
