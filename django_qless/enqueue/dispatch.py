@@ -83,8 +83,11 @@ class Dispatcher:
 
 
 def _log_late(error: NotReplicated) -> None:
-    jids = ", ".join(handle.jid for handle in error.handles)
-    logger.error("enqueued on commit, but not replicated: %s: %s", jids, error)
+    # A schedule has an id, what it makes a jid.
+    ids = [getattr(handle, "jid", None) or handle.id for handle in error.handles]
+    logger.error(
+        "enqueued on commit, but not replicated: %s: %s", ", ".join(ids), error
+    )
 
 
 def _may_go_at_once(some: Sequence[Dispatchable]) -> bool:

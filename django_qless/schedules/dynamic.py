@@ -24,6 +24,7 @@ from django.db.models import Model
 from django_qless.conf import routing
 from django_qless.core import Client
 from django_qless.core.exceptions import BadArgument
+from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
@@ -133,8 +134,10 @@ class ScheduleChange(Dispatchable):
     def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         if self._definition is not None and self.target.row is not None:
             yield from per_row.remember(client, self.alias, self.target.job_type)
-        yield through(self.through, client).run(self._request())
+        late = LateReplicas(through(self.through, client))
+        yield late.run(self._request())
         self.mark_enqueued()
+        late.check([self.handle])
 
 
 def setting(

@@ -291,7 +291,7 @@ def test_from_asynchronous_code_one_that_is_away_keeps_no_other_from_its_jobs(
 @pytest.mark.usefixtures("split")
 def test_what_is_enqueued_before_it_by_a_name_would_be_in_any_partition() -> None:
     with pytest.raises(
-        InvalidJob, match="'events' is split, and .*recount would be in"
+        InvalidJob, match=r"'events' is split, and .*recount would be in"
     ):
         count.using(after=recount.name).delay()
     assert sum(waiting()) == 0

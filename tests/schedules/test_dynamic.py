@@ -10,11 +10,13 @@ from datetime import timedelta
 
 import pytest
 from django.db import transaction
+from django.test import override_settings
 
 from django_qless import job, recurring
 from django_qless.conf.connections import connections
-from django_qless.core.exceptions import ScheduleNotFound
+from django_qless.core.exceptions import NotReplicated, ScheduleNotFound
 from django_qless.declare.function import JobFunction
+from django_qless.enqueue import dispatch
 from django_qless.exceptions import InvalidOption, NotPut, UnserialisableArgument
 from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
@@ -256,6 +258,23 @@ def test_what_could_not_be_sent_is_refused_before_the_commit(
         kept = named.delay()
     assert kept.refresh().state == "waiting"
     assert ids() == []
+
+
+def test_late_replicas_are_told_with_the_schedule(server, caplog, monkeypatch) -> None:
+    # (In tests a commit raises it.)
+    monkeypatch.setattr(dispatch, "dispatcher", dispatch.Dispatcher())
+    # There is none.
+    given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+    with override_settings(QLESS={"default": given}):
+        with pytest.raises(NotReplicated) as told:
+            jobs.add.recur(1, every=60)
+        at_once = told.value.handle
+        assert (at_once.id, at_once.pending) == ("tests.jobs_app.jobs.add:recur", False)
+        with transaction.atomic():
+            at_commit = jobs.add.recur(1, every=60, key="x")
+        assert f"not replicated: {at_commit.id}: 0 of 1" in caplog.text
+        assert ids() == [at_once.id, at_commit.id]
+        assert at_commit.refresh().every == 60
 
 
 def test_a_rollback_changes_nothing(qless) -> None:
