@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django_qless.conf import routing
 from django_qless.core import ScheduleNotFound
 from django_qless.core.request import Steps, adrive, drive
-from django_qless.exceptions import InvalidOption, NotPut
+from django_qless.exceptions import InvalidOption, JobGone, NotPut
 from django_qless.job_types.base_handle import Handle
 from django_qless.job_types.handle import JobHandle
 from django_qless.job_types.options import check
@@ -181,7 +181,10 @@ class RecurringHandle(Handle):
         await self._aclient().schedule_resume([self.id])
 
     def run(self) -> JobHandle[Any]:
-        """Enqueue an extra job now, even while paused; return its handle."""
+        """Enqueue an extra job now, even while paused; return its handle.
+
+        Raises JobGone if the job has ended meanwhile and its record is gone.
+        """
         return drive(self._running(self._client()))
 
     async def arun(self) -> JobHandle[Any]:
@@ -244,7 +247,7 @@ class RecurringHandle(Handle):
         jid = yield client.schedule_run(self.id)
         job = yield client.get(jid)
         if job is None:
-            raise ScheduleNotFound(f"Job {jid} has ended and is forgotten already")
+            raise JobGone(f"Job {jid} has ended and is forgotten already")
         return JobHandle(self.alias, job)
 
     def _updating(self, client: Any, changes: Mapping[str, Any]) -> Steps[None]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from django.db import transaction
+from django.test import override_settings
 
 from django_qless import job, jobs
+from django_qless.conf.connections import connections
+from django_qless.core import NotPermitted
 from django_qless.exceptions import InvalidOption
-from django_qless.operations.crossing import carry_all
+from django_qless.operations.crossing import Carrier, carry_all
+from django_qless.runtime import crossing
 from django_qless.testing import run_jobs
 from tests.jobs_app.jobs import add, failing
-from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS
+from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS, namespaces
 
 if TYPE_CHECKING:
     from tests.routing.conftest import Places
@@ -85,6 +91,38 @@ def test_a_server_that_is_away_keeps_only_what_depends_on_it(places: Places) -> 
     run_jobs("default")
     assert (second.refresh().state, other.refresh().state) == ("depends", "complete")
     assert places[DEFAULT].crossing_waiting()[0][:2] == (REPORTS, 1)
+
+
+def test_a_worker_that_ends_waits_for_a_server_that_comes_back(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = add.using(queue="report.x").delay(1, 2)
+    add.using(after=first).delay(1, 2)
+    places.there.kill()
+
+    def come_back(seconds: float) -> None:
+        monkeypatch.undo()
+        places.there.start()
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=come_back)
+    monkeypatch.setattr(crossing, "time", clock)
+    crossing.carry_rest(DEFAULT)
+    assert places.there.running
+    assert places[DEFAULT].crossing_waiting() == []
+
+
+def test_a_user_that_may_not_wait_for_the_outbox_is_told(places: Places) -> None:
+    with places.here.client() as admin:
+        admin.execute_command(
+            *("ACL", "SETUSER", "hasty", "reset", "on", ">x", "~*", "&*", "+@all"),
+            "-blpop",
+        )
+    setting = namespaces(f"unix://hasty:x@{places.here.socket}", places.there.url)
+    with override_settings(QLESS={"default": setting}):
+        due = connections[DEFAULT].crossing_due()
+        with pytest.raises(NotPermitted, match=r"\+blpop adds it"):
+            crossing._carry(Carrier(DEFAULT), due)
+        connections.forget()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -17,7 +17,12 @@ from django_qless.conf.connections import connections
 from django_qless.core.exceptions import NotReplicated, ScheduleNotFound
 from django_qless.declare.function import JobFunction
 from django_qless.enqueue import dispatch
-from django_qless.exceptions import InvalidOption, NotPut, UnserialisableArgument
+from django_qless.exceptions import (
+    InvalidOption,
+    JobGone,
+    NotPut,
+    UnserialisableArgument,
+)
 from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.testing import clock
@@ -275,6 +280,23 @@ def test_late_replicas_are_told_with_the_schedule(server, caplog, monkeypatch) -
         assert f"not replicated: {at_commit.id}: 0 of 1" in caplog.text
         assert ids() == [at_once.id, at_commit.id]
         assert at_commit.refresh().every == 60
+
+
+def test_a_job_that_a_worker_has_done_before_it_is_read(
+    qless, work, monkeypatch
+) -> None:
+    qless.config_set("jobs-history-count", 0)
+    handle = jobs.add.recur(1, every=60, offset=60)
+
+    def late(client, jid):
+        monkeypatch.undo()
+        assert work() == 1
+        return client.get(jid)
+
+    monkeypatch.setattr(type(qless), "get", late)
+    with pytest.raises(JobGone, match="has ended and is forgotten already"):
+        handle.run()
+    assert ids() == [handle.id]
 
 
 def test_a_rollback_changes_nothing(qless) -> None:
