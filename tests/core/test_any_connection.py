@@ -199,6 +199,21 @@ def test_sentinel_and_a_primary_that_becomes_a_replica(
             assert new.exists("ql:j:b")
 
 
+class OwnSentinel(redis.sentinel.Sentinel):
+    """Finds the primary in a way of its own."""
+
+    def discover_master(self, service_name: str) -> tuple[str, int]:
+        return super().discover_master(service_name.removeprefix("our-"))
+
+
+def test_sentinels_with_a_way_of_their_own_are_asked_as_they_are(
+    watched: Watched,
+) -> None:
+    manager = OwnSentinel(watched.addresses)
+    with Client(manager.master_for("our-main"), patience=30) as client:
+        a_jobs_way(client)
+
+
 # Credentials
 
 

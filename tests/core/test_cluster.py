@@ -23,7 +23,7 @@ from django_qless.core.cluster import (
     cluster_client,
     hash_tag,
 )
-from tests.clusters import Cluster, has_slot
+from tests.clusters import Cluster, Node, has_slot
 from tests.permissions import PASSWORD, rules
 from tests.real_servers import Server, available_kinds, poll
 
@@ -320,6 +320,15 @@ def test_a_server_that_is_in_no_cluster() -> None:
             ),
         ):
             put(client, 1)
+
+
+def test_no_node_has_the_slot() -> None:
+    with (
+        Node("valkey", timeout=2000) as node,
+        Client(cluster_client([node.address], PREFIX), PREFIX, patience=0.05) as client,
+        pytest.raises(NotReached, match=f"{node.port}: no node has slot 5698"),
+    ):
+        put(client, 1)
 
 
 def test_no_node_answers() -> None:

@@ -15,6 +15,7 @@ from django_qless.core import (
     NotAuthenticated,
     NotPermitted,
     ReadOnlyServer,
+    ServerBusy,
     ServerFull,
     ServerTooOld,
     Settlement,
@@ -286,6 +287,25 @@ def test_a_busy_server_is_waited_for(valkey: Make, server: Server) -> None:
         timer.join()
         busy.join()
         admin.config_set("busy-reply-threshold", 5000)
+
+
+def test_a_wait_on_a_server_that_stays_busy_is_refused(
+    valkey: Make, server: Server
+) -> None:
+    client = valkey(patience=0.05)
+    client.put("", "q", "a", "k", "{}")
+    busy = threading.Thread(target=spin, args=(server,))
+    with server.client() as admin:
+        admin.config_set("busy-reply-threshold", 1)
+        busy.start()
+        poll(lambda: is_busy(admin), what="the server is busy")
+        try:
+            with pytest.raises(ServerBusy):
+                client.blpop(["nothing"], 5)
+        finally:
+            admin.script_kill()
+            busy.join()
+            admin.config_set("busy-reply-threshold", 5000)
 
 
 def spin(server: Server) -> None:

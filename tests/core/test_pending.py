@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.credentials import CredentialProvider
 
 from django_qless.core import (
     BadArgument,
@@ -16,6 +17,7 @@ from django_qless.core import (
 )
 from django_qless.core.request import Command, Request
 from tests.core.jobs import Make
+from tests.permissions import PASSWORD, set_user
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
@@ -106,6 +108,32 @@ def test_a_refusal_comes_with_the_result(valkey: Make, server: Server) -> None:
     with pytest.raises(NotPermitted):
         client.start(asking(client)).result()
     assert len(client.pool) == 1
+
+
+class Vault(CredentialProvider):
+    """Does not answer at first."""
+
+    asked = 0
+
+    def get_credentials(self) -> tuple[str, str]:
+        self.asked += 1
+        if self.asked == 1:
+            raise LookupError("the vault is closed")
+        return "worker", PASSWORD
+
+
+def test_what_a_credential_provider_raises_takes_no_connection_away(
+    valkey: Make, server: Server
+) -> None:
+    put(valkey(), "a")
+    set_user(server, "worker")
+    options = {"credential_provider": Vault(), "max_connections": 1}
+    client = valkey(options=options, patience=0.05)
+    # The error is kept, and with it all that was at hand when it was raised.
+    with pytest.raises(LookupError) as closed:
+        client.start(asking(client))
+    assert [job.jid for job in client.start(asking(client)).result().jobs] == ["a"]
+    assert str(closed.value) == "the vault is closed"
 
 
 def test_a_read_cannot_be_repeated(client: Client) -> None:

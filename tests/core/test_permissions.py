@@ -102,6 +102,23 @@ def test_a_command_inside_the_core_is_named_with_the_remedy(
     assert client.script.engine == ("script" if engine == "script" else "function")
 
 
+@pytest.mark.parametrize("engine", ["script"])
+def test_a_user_that_may_not_load_the_core_is_told_and_let_in_later(
+    limited: Limited, each_server: Server
+) -> None:
+    client = limited("producer", "-script|load")
+    with pytest.raises(NotPermitted, match=r"\+script\|load adds it"):
+        client.put("", "q", "a", "k", "{}")
+    set_user(each_server, "producer")
+    assert client.put("", "q", "b", "k", "{}") == "b"
+
+
+def test_a_refusal_that_names_no_command_has_no_rules() -> None:
+    refused = NotPermitted("the server says no")
+    assert refused.rules == ()
+    assert str(refused).startswith("the server says no. The server's ACL does not")
+
+
 def test_the_wait_for_results_is_named_with_the_remedy(limited: Limited) -> None:
     client = limited("producer", "-blpop")
     client.put("", "q", "a", "k", "{}")

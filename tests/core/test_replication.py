@@ -16,7 +16,17 @@ import redis.sentinel
 from django.test import override_settings
 
 from django_qless.conf.connections import connections
-from django_qless.core import AsyncClient, Client, LockLost, NotReplicated, Put
+from django_qless.core import (
+    AsyncClient,
+    Client,
+    ConnectionLost,
+    JobNotFound,
+    LockLost,
+    NotReplicated,
+    Put,
+    StaleRequest,
+    replication,
+)
 from django_qless.core.commands.entities import Payload
 from django_qless.core.replication import REPLICATED, Replication
 from django_qless.enqueue.dispatch import Dispatcher
@@ -168,6 +178,47 @@ def test_a_user_that_may_not_wait(group: Watched, client: Client) -> None:
     ):
         hasty.put("", "q", "hasty", "k", "{}")
     assert client.get("hasty") is not None
+
+
+def test_a_repeat_has_a_time(
+    cut: Watched, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.replication = SOON
+    with pytest.raises(NotReplicated) as caught:
+        client.put("", "q", "late", "k", "{}")
+    monkeypatch.setattr(replication, "REPEATABLE", 0.0)
+    with pytest.raises(StaleRequest, match=r"put was sent 0 s ago: .* Look the job up"):
+        caught.value.repeat()
+
+
+def test_a_replica_that_takes_writes_has_none_to_wait_for(group: Watched) -> None:
+    (replica,) = group.replicas
+    with replica.client() as admin:
+        admin.config_set("replica-read-only", "no")
+        try:
+            server = redis.Redis(port=replica.port)
+            with (
+                Client(server, "own:", patience=0.05, replication=SOON) as client,
+                pytest.raises(ConnectionLost, match="WAIT cannot be used with replica"),
+            ):
+                client.put("", "q", "a", "k", "{}")
+        finally:
+            admin.config_set("replica-read-only", "yes")
+
+
+def test_an_open_job_is_taken_back_though_replicas_are_late(
+    cut: Watched, client: Client
+) -> None:
+    client.replication = None
+    given = {**cut.settings, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.05}
+    with override_settings(QLESS={"default": given}):
+        before = [f"b{number}" for number in range(1000)]
+        client.put_many("", [Put(jid, "before", "k", "{}") for jid in before])
+        # More than one call can name: the second one is refused.
+        with pytest.raises(JobNotFound, match="nobody"):
+            jobs.add.using(after_jids=[*before, "nobody"]).delay(1)
+        assert connections["default"].queue_counts("default").depends == 0
+        connections.forget()
 
 
 def test_handles_and_commits(

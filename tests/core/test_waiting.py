@@ -20,7 +20,9 @@ from django_qless.core import (
     BadArgument,
     Client,
     ConnectionLost,
+    DuplicateJob,
     NotPermitted,
+    Put,
     Settled,
     Settlement,
 )
@@ -204,6 +206,21 @@ def test_the_server_may_refuse_the_wait(valkey: Make, server: Server) -> None:
     assert client.queues()[0].running == 1
 
 
+def test_a_refused_call_gives_its_connection_back(valkey: Make) -> None:
+    client = valkey(options={"max_connections": 1}, patience=0.05)
+    keys = idle(client)
+    first = [Put("a", "other", "k", "{}", unique="u", conflict="refuse")]
+    again = [first[0]._replace(jid="b")]
+    # Few enough for one call.
+    after = client.after(keys, 0.01, Client.put_many.build(client, "", first))
+    assert after.run().duplicates == {}
+    after = client.after(keys, 0.01, Client.put_many.build(client, "", again))
+    with pytest.raises(DuplicateJob) as refused:
+        after.run()
+    assert refused.value.jid == "a"
+    assert client.length("other") == 1
+
+
 def test_an_interrupted_wait_can_be_taken_back(valkey: Make, server: Server) -> None:
     client = valkey()
     after = client.after(idle(client), 30, asking(client))
@@ -318,6 +335,28 @@ def test_asyncio_gets_the_job_with_the_wake_up(each_server: Server) -> None:
         assert (await client.after(["nothing"], 0.01, asking(client)).run()).jobs == []
 
     in_loop(each_server, body)
+
+
+def test_asyncio_notices_a_server_that_says_nothing_after_the_wait(
+    server: Server,
+) -> None:
+    async def run() -> None:
+        user = server.async_client(socket_timeout=0.05)
+        async with AsyncClient(user, patience=0.05) as client:
+            keys = (await client.run(asking(client))).wait_keys
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                after = client.after(keys, 0.01, asking(client))
+                with pytest.raises(ConnectionLost):
+                    await after.run()
+                after.abandon()
+                assert await client.blpop(["nothing"], 0.01) is None
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            assert await client.length("q") == 0
+        await user.aclose()
+
+    asyncio.run(run())
 
 
 def test_asyncio_asks_again_for_a_lost_reply(server: Server, cutter: Cutter) -> None:
