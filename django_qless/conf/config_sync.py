@@ -48,7 +48,7 @@ def sync_config(alias: str = conf.DEFAULT_ALIAS) -> SyncResult:
     """
     client = connections[alias]
     declared = declared_options(alias)
-    before: dict[str, str] = json.loads(client.config_get(MARKER) or "{}")
+    before = applied_options({MARKER: client.config_get(MARKER)})
     if not declared and not before:
         return SyncResult({}, [], {})
     # What is set is text; defaults are numbers.

@@ -6,6 +6,7 @@ import sys
 import types
 
 import pytest
+from cryptography.fernet import Fernet
 from django.core import checks as django_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
@@ -13,6 +14,7 @@ from django.test import override_settings
 
 from django_qless import checks, conf
 from django_qless.conf.connections import connections
+from django_qless.serialization import sealing
 
 GOOD = {"LOCATION": "redis://localhost:6379/1"}
 CLUSTER = {"CLUSTER": ["redis://a"], "PREFIX": "{ql}:"}
@@ -220,6 +222,23 @@ def test_mistakes(qless, number, words) -> None:
         # What a check calls an error is refused when it is used as well.
         with pytest.raises(ImproperlyConfigured):
             connections["default"]
+
+
+def test_libraries_that_are_missing_are_named(monkeypatch) -> None:
+    key = Fernet.generate_key().decode()
+    own = {**GOOD, "ENCRYPTION_KEYS": [key], "COMPRESSION": "zstd"}
+    with override_settings(QLESS={"default": own}):
+        assert found() == []
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "cryptography.fernet", None)
+        patched.setattr(sealing, "ZSTD_MODULES", ("no_such_module",))
+        sealing.zstd.cache_clear()
+        with override_settings(QLESS={"default": own}):
+            hints = {each.id: each.hint for each in checks.check_settings()}
+    assert hints == {
+        "django_qless.E052": "Install the extra `encryption`.",
+        "django_qless.E054": 'Install the extra `zstd`, or use "zlib".',
+    }
 
 
 def test_middleware_must_be_there() -> None:

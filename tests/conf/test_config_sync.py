@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from django_qless.conf import config_sync
-from django_qless.conf.config_sync import sync_config
+from django_qless.conf.config_sync import MARKER, operator_overrides, sync_config
 from django_qless.conf.connections import connections
 from django_qless.runtime.environment import DjangoEnvironment
 
@@ -48,6 +48,18 @@ def test_nothing_declared_writes_nothing(server) -> None:
     with declaring(server) as client:
         assert sync_config() == ({}, [], {})
         assert client.redis.dbsize() == 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_note_that_cannot_be_read_is_written_again(server, text) -> None:
+    with declaring(server, MAIL) as client:
+        sync_config()
+        client.config_set(MARKER, text)
+        # What has set the values is not known any more: they stay.
+        assert operator_overrides() == {"mail-heartbeat", "mail-max-concurrency"}
+        sync_config()
+        assert client.config_get("mail-heartbeat") == "30"
+        assert operator_overrides() == set()
 
 
 def test_an_operator_wins(server) -> None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import redis.sentinel
 from django.test import override_settings
 
 from django_qless.conf import alias
@@ -92,6 +93,18 @@ def test_a_cache_of_django_redis_on_sentinel(kind: str) -> None:
         4,
     )
     assert [(s["host"], s["password"]) for s in sentinels] == [("a", "s"), ("b", "s")]
+
+
+def test_a_cache_whose_servers_are_reached_by_tls() -> None:
+    more = {"CONNECTION_POOL_KWARGS": {"ssl": True}}
+    options = {**DJANGO_REDIS["OPTIONS"], **more}
+    caches = {"default": {**DJANGO_REDIS, "OPTIONS": options}}
+    with override_settings(CACHES=caches, QLESS={"default": {"CACHE": "default"}}):
+        client = factory_for(alias()).client()
+    kind = client.connection_pool.connection_class
+    assert kind is redis.sentinel.SentinelManagedSSLConnection
+    servers, _ = options_of(client)
+    assert (servers["password"], servers["db"]) == ("p", 3)
 
 
 def test_a_job_through_the_cache(watched: Watched) -> None:

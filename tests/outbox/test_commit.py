@@ -84,6 +84,20 @@ def test_no_insert_is_larger_than_databases_take(qless) -> None:
     assert qless.queue_counts("default").waiting == 50
 
 
+def test_a_database_that_tells_no_ids_finds_its_entries(qless, monkeypatch) -> None:
+    # As MySQL does not, and SQLite before 3.35.
+    features = type(connection.features)
+    for name in ("can_return_rows_from_bulk_insert", "can_return_columns_from_insert"):
+        monkeypatch.setattr(features, name, False)
+    with transaction.atomic():
+        handles = kept.enqueue_many([kept.args(n) for n in range(3)])
+        other = kept.delay(4)
+        assert Entry.objects.count() == 2
+    assert not Entry.objects.exists()
+    assert all(handle.created for handle in (*handles, other))
+    assert qless.queue_counts("default").waiting == 4
+
+
 @pytest.mark.parametrize(
     "text", ["", "ä€𝄞", "a\r\nb", "\x00", '"\\', "$3\r\nabc\r\n", "%s %(x)s"]
 )

@@ -12,10 +12,11 @@ from django.test import override_settings
 
 from django_qless import job, jobs, queues, recurring, wait_all, workflow
 from django_qless.conf import routing
+from django_qless.conf.connections import connections
 from django_qless.core import AsyncClient, Client, ConnectionLost, JobNotFound
 from django_qless.core.jid import new_jid, time_of
 from django_qless.exceptions import InvalidJob, InvalidOption
-from django_qless.job_types.lookup import find_job, homes_of
+from django_qless.job_types.lookup import afind_job, find_job, homes_of
 from django_qless.schedules.declared import declared_on, sync_schedules
 from django_qless.testing import run_jobs
 from tests.jobs_app.jobs import add, send_welcome
@@ -267,6 +268,16 @@ def test_what_a_lost_server_may_have_is_not_said_to_be_missing(places: Places) -
         jobs[report.jid]
     with pytest.raises(ConnectionLost):
         find_job("default", "unknown")
+
+    async def find() -> None:
+        found = await afind_job("default", mail.jid)
+        assert found is not None
+        assert found[0] == MAIL
+        with pytest.raises(ConnectionLost):
+            await afind_job("default", "unknown")
+        await connections.aclose()
+
+    asyncio.run(find())
     with pytest.raises(ConnectionLost):
         add.using(queue="report.x").delay(1)
 

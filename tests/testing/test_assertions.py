@@ -239,3 +239,12 @@ def test_what_others_have_enqueued_on_the_server_counts_as_well() -> None:
     assert_enqueued(note, "done", queue="q3")
     assert_enqueued(note, "depends", after=["waiting"])
     assert enqueued_jobs()[-1].handle.state == "failed"
+
+
+def test_a_job_for_which_an_earlier_one_stands_is_not_enqueued() -> None:
+    once = note.using(unique="one")
+    first, second = once.delay("first"), once.delay("second")
+    assert (second.created, second.jid) == (False, first.jid)
+    assert [job.args[0] for job in enqueued_jobs()] == ["first"]
+    once.using(on_conflict="replace").delay("third")
+    assert [job.args[0] for job in enqueued_jobs()] == ["third"]
