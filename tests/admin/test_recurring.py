@@ -98,6 +98,16 @@ def test_a_search_that_finds_more_than_a_page(qless, browser) -> None:
     assert f"2 found; scanned {ROWS + 2} of {ROWS + 2}" in rest
 
 
+def test_a_schedule_whose_cron_nobody_can_read_has_a_page(
+    qless, browser, nightly
+) -> None:
+    # As another client may have set it, when it had ticked already.
+    last = {"last": at("03-27T02:30:00"), "count": 3}
+    qless.redis.hset("ql:schedule:nightly", mapping=last)
+    qless.schedule_update("nightly", cron="61 99 * * *")
+    assert "61 99 * * *" in text_of(browser, url("nightly"))
+
+
 def test_jobs_of_a_cron_schedule_are_found(qless, browser, nightly) -> None:
     last = at("03-27T02:30:00")
     qless.redis.hset("ql:schedule:nightly", "last", last)
