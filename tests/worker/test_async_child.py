@@ -12,6 +12,7 @@ import pytest
 
 from django_qless.core import Client, Settled
 from django_qless.core.commands.entities import entity_jid
+from django_qless.core.exceptions import NotPermitted
 from django_qless.exceptions import JobLost
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools import async_channel, channel, shared_state
@@ -20,6 +21,7 @@ from django_qless.worker.pools.async_child import BUDGET, MOST, STEP, AsyncChild
 from django_qless.worker.pools.buffer import JobBuffer, Prefetch
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
+from tests.permissions import set_user, url_of
 from tests.real_servers import poll
 from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import no_new_connections
@@ -336,6 +338,28 @@ def test_what_is_handed_out_when_a_wait_is_broken_off(server: Server) -> None:
     assert shared.ints[shared_state.CALLS] % 2 == 0
     shared.close()
     client.close()
+
+
+def test_a_server_that_refuses_the_wait_says_why(server: Server) -> None:
+    environment = PlainEnvironment(url_of(server, "worker"))
+    worker = Worker(environment, WorkerOptions(queues=("q",), name="w"))
+    shared = SharedState()
+
+    async def wait() -> None:
+        channel = AsyncChannel(worker, JobBuffer(shared), lambda: None)
+        known = await channel.reserve(1)
+        assert known is not None
+        set_user(server, "worker", "-blpop")
+        try:
+            await channel.wait(known, 1)
+        finally:
+            set_user(server, "worker")
+            await channel.close()
+
+    with pytest.raises(NotPermitted, match="blpop"):
+        asyncio.run(wait())
+    assert shared.ints[shared_state.CALLS] % 2 == 0
+    shared.close()
 
 
 def test_interruptions_of_jobs_that_have_ended_are_forgotten() -> None:

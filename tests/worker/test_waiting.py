@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_qless.core.exceptions import ConnectionLost
+from django_qless.core.exceptions import ConnectionLost, NotPermitted
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.blocking_channel import BlockingChannel
 from django_qless.worker.pools.buffer import JobBuffer
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
+from tests.permissions import set_user, url_of
 from tests.real_servers import poll
 from tests.worker.plain import PlainEnvironment
 from tests.worker.test_crashes import running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from django_qless.core import Client, Job, Settled
     from tests.real_servers import Server
@@ -36,13 +37,28 @@ if TYPE_CHECKING:
 both_pools = pytest.mark.parametrize("pool", ["prefork", "fork"])
 
 
-@pytest.fixture
-def channel(server: Server) -> BlockingChannel:
-    """The calls of a child, without the child."""
-    worker = Worker(PlainEnvironment(server.url), WorkerOptions(queues=("q",)))
+def channel_at(url: str) -> BlockingChannel:
+    worker = Worker(PlainEnvironment(url), WorkerOptions(queues=("q",)))
     shared = SharedState()
     shared.floats[shared_state.HEARTBEAT_INTERVAL] = 10.0
     return BlockingChannel(worker, JobBuffer(shared), lambda: None)
+
+
+@pytest.fixture
+def channel(server: Server) -> BlockingChannel:
+    """The calls of a child, without the child."""
+    return channel_at(server.url)
+
+
+@pytest.fixture
+def limited(server: Server) -> Iterator[Callable[..., None]]:
+    """Takes rules away from the documented user of a worker."""
+
+    def limit(*rules: str) -> None:
+        set_user(server, "worker", *rules)
+
+    yield limit
+    set_user(server, "worker")
 
 
 class TestBlockingChannel:
@@ -124,6 +140,57 @@ class TestBlockingChannel:
         assert [job.jid for job in settled.jobs] == [jid]
         assert not channel.has_unresolved_wait
         assert channel.shared.ints[shared_state.CALLS] % 2 == 0
+
+    def test_a_server_that_refuses_the_wait_says_why(
+        self, server: Server, limited: Callable[..., None]
+    ) -> None:
+        channel = channel_at(url_of(server, "worker"))
+        known = channel.reserve(1)
+        assert known is not None
+        limited("-blpop")
+        with pytest.raises(NotPermitted, match="blpop"):
+            channel.wait(known, lambda wait: wait())
+        assert channel.shared.ints[shared_state.CALLS] % 2 == 0
+
+    def test_no_answer_is_due_after_a_refusal(
+        self, server: Server, limited: Callable[..., None]
+    ) -> None:
+        channel = channel_at(url_of(server, "worker"))
+        known = channel.reserve(1)
+        assert known is not None
+        limited("-@scripting")
+        with pytest.raises(NotPermitted):
+            channel.wait(known, lambda wait: wait())
+        assert not channel.has_unresolved_wait
+        assert channel.shared.ints[shared_state.CALLS] % 2 == 0
+
+    @pytest.mark.parametrize("error", [ConnectionLost("away"), NotPermitted("no")])
+    def test_only_a_lost_connection_leaves_the_answer_to_be_asked_for(
+        self,
+        channel: BlockingChannel,
+        put: Put,
+        monkeypatch: pytest.MonkeyPatch,
+        error: Exception,
+    ) -> None:
+        def lose(wait: Callable[[], Settled]) -> None:
+            wait()
+            raise ConnectionLost("the reply is lost")
+
+        def fail(*args: object) -> None:
+            raise error
+
+        known = channel.reserve(1)
+        assert known is not None
+        put("give", 1)
+        with pytest.raises(ConnectionLost):
+            channel.wait(known, lose)
+        with monkeypatch.context() as patch, pytest.raises(type(error)):
+            patch.setattr("django_qless.core.waiting.After.run_instead", fail)
+            channel.reserve(1)
+        is_due = isinstance(error, ConnectionLost)
+        assert channel.has_unresolved_wait is is_due
+        # The parent looks for the jobs of a child that dies in a call.
+        assert channel.shared.ints[shared_state.CALLS] % 2 == is_due
 
 
 @both_pools

@@ -126,9 +126,9 @@ class AsyncChannel(Channel):
         if self.arrived:
             await self.announce_arrived()
         if not (settled.jobs or was_broken):
-            check_wait(announced=after.announced, began=began, seconds=seconds)
             if after.refusal:
                 raise after.refusal
+            check_wait(announced=after.announced, began=began, seconds=seconds)
         return settled
 
     async def wait_only(self, known: Settled) -> None:

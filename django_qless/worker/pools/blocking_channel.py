@@ -187,9 +187,9 @@ class BlockingChannel(Channel):
         self.accept(asked, settled, sent, waited=True)
         self.resolved()
         if not settled.jobs:
-            check_wait(announced=after.announced, began=began, seconds=seconds)
             if after.refusal:
                 raise after.refusal
+            check_wait(announced=after.announced, began=began, seconds=seconds)
         return settled
 
     def decline(self, asked: tuple[str, ...]) -> None:
