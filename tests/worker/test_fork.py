@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_qless.core.commands.entities import Payload
+from django_qless.worker.crash_reports import CrashReport
+from django_qless.worker.options import WorkerOptions
+from django_qless.worker.pools.fork import ForkChild
+from django_qless.worker.pools.shared_state import SharedState
+from django_qless.worker.worker import Worker
 from tests.real_servers import poll
 from tests.worker import process_jobs
 from tests.worker.conftest import is_alive
+from tests.worker.plain import PlainEnvironment, job
 from tests.worker.processes import descendants
 from tests.worker.test_crashes import children_of, running
 
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core import Client, Job
+    from tests.real_servers import Server
     from tests.worker.conftest import WorkerProcess
     from tests.worker.ledger import Gate, Ledger
 
@@ -216,3 +225,81 @@ def test_a_copy_of_a_job_says_nothing(
     start(queues=["q"], burst=True).wait()
     assert job_when(jid, "complete")
     assert ledger.all() == ["returned 0"]
+
+
+@job(entity=True)
+def greet_together(batch: dict[str, list[int]]) -> None:
+    pass
+
+
+@pytest.fixture
+def child(server: Server, ledger: Ledger) -> ForkChild:
+    """A child in this process, which has not been prepared: it has no fork server."""
+    environment: Any = PlainEnvironment(server.url, announcements=ledger.path)
+    worker = Worker(environment, WorkerOptions(queues=("q",), pool="fork"))
+    return ForkChild(worker, SharedState(), os.pipe()[1])
+
+
+@pytest.fixture
+def no_fork(child: ForkChild, monkeypatch: pytest.MonkeyPatch) -> OSError:
+    """The error that each fork meets."""
+    error = OSError(errno.EAGAIN, "no process for a job")
+
+    def fail(order: bytes) -> None:
+        raise error
+
+    monkeypatch.setattr(child, "fork_and_wait", fail)
+    return error
+
+
+class TestWithoutProcesses:
+    def test_jobs_are_returned_at_once_for_other_workers(
+        self, child: ForkChild, no_fork: OSError, put: Put, client: Client
+    ) -> None:
+        jids = [put("give", n, retries=0) for n in range(3)]
+        child.prefetch.count = 3
+        with pytest.raises(OSError, match="no process for a job") as caught:
+            child.round()
+        assert caught.value is no_fork
+        assert {job.state for job in client.multiget(jids)} == {"waiting"}
+        assert {job.remaining for job in client.multiget(jids)} == {0}
+        assert not child.buffer.held
+
+    def test_entities_are_returned_at_once(
+        self, child: ForkChild, no_fork: OSError, client: Client
+    ) -> None:
+        pushed = [Payload(f"e{n}", f'{{"v":1,"entity":"e{n}"}}', "1") for n in range(3)]
+        client.push("", "q", "greet_together", pushed, batch=3)
+        with pytest.raises(OSError, match="no process for a job"):
+            child.round()
+        counts = client.queue("q").counts()
+        assert (counts.waiting, counts.running) == (3, 0)
+        assert not (child.buffer.held or child.buffer.leaders)
+
+    def test_each_pause_is_longer_until_a_job_has_run(
+        self, child: ForkChild, no_fork: OSError, put: Put, client: Client,
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    ) -> None:  # fmt: skip
+        """That the server answers between two tries is no recovery."""
+        jid = put("give", 1)
+        for tries in range(1, 4):
+            with pytest.raises(OSError, match="no process") as caught:
+                child.round()
+            child.trouble(caught.value)
+            assert child.troubles == tries
+        assert "recovered" not in caplog.text
+        monkeypatch.setattr(child, "fork_and_wait", lambda order: (b"complete", 1, 0))
+        child.round()
+        assert child.troubles == 0
+        child.channel.settle()
+        assert client.get(jid).state == "complete"  # type: ignore[union-attr]
+
+    def test_what_is_to_be_announced_waits_for_one(
+        self, child: ForkChild, no_fork: OSError, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        child.crash_reports.append(CrashReport("jid", "7", "group", "message"))
+        child.announce()
+        assert [report.jid for report in child.crash_reports] == ["jid"]
+        monkeypatch.setattr(child, "fork_and_wait", lambda order: (b"", 1, 0))
+        child.announce()
+        assert child.crash_reports == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
 import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -192,6 +194,63 @@ def test_an_order_does_not_get_lost_with_a_process_that_was_killed_before(
     poll(lambda: not is_alive(ahead), what="the process ahead is gone")
     result = done(fork_server, b"x" * size)
     assert (fork_server.status, result) == (0, b"x" * size)
+
+
+@pytest.fixture
+def without_forks(fork_server: ForkServer) -> Iterator[Callable[[bool], None]]:
+    """Keeps the fork server from having further processes: it may open no pipe."""
+    if sys.platform != "linux":
+        pytest.skip("the limits of another process are Linux's")
+    soft, hard = resource.prlimit(fork_server.pid, resource.RLIMIT_NOFILE)
+
+    def limit(on: bool) -> None:
+        limits = (3 if on else soft, hard)
+        resource.prlimit(fork_server.pid, resource.RLIMIT_NOFILE, limits)
+
+    yield limit
+    limit(False)
+
+
+def test_an_order_for_which_there_can_be_no_process_is_refused(
+    fork_server: ForkServer, without_forks: Callable[[bool], None]
+) -> None:
+    ahead = ahead_of(fork_server)
+    without_forks(True)
+    os.kill(ahead, signal.SIGKILL)
+    poll(lambda: not is_alive(ahead), what="the process ahead is gone")
+    for _ in range(2):
+        with pytest.raises(OSError, match="no process for a job: Too many open files"):
+            done(fork_server, b"order")
+        assert fork_server.status is None
+    without_forks(False)
+    assert done(fork_server, b"next") == b"next"
+
+
+def test_without_a_process_ahead_the_next_order_has_one_all_the_same(
+    fork_server: ForkServer, without_forks: Callable[[bool], None]
+) -> None:
+    ahead_of(fork_server)
+    without_forks(True)
+    assert done(fork_server, b"last") == b"last"
+    assert children_of(fork_server.pid) == []
+    without_forks(False)
+    assert done(fork_server, b"next") == b"next"
+
+
+def test_a_process_that_died_over_its_order_is_not_signalled(
+    fork_server: ForkServer, without_forks: Callable[[bool], None]
+) -> None:
+    """Its id may soon be that of a process of another program."""
+    ahead = ahead_of(fork_server)
+    os.kill(ahead, signal.SIGSTOP)
+    # More than fits into the pipe of a process that reads nothing.
+    fork_server.order(b"x" * 3_000_000)
+    poll(lambda: fork_server.job_process == ahead, what="it is given the order")
+    without_forks(True)
+    os.kill(ahead, signal.SIGKILL)
+    with pytest.raises(OSError, match="no process"):
+        wait_for(fork_server, lambda: False)
+    assert fork_server.job_process == 0
 
 
 def test_the_process_ahead_ends_with_the_fork_server(fork_server: ForkServer) -> None:

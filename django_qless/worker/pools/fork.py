@@ -63,6 +63,8 @@ class ForkChild(PreforkChild):
         # A fork takes milliseconds: as many jobs as may wait for each other.
         self.prefetch = self.new_prefetch(LIMIT)
         self.fork_server: ForkServer | None = None
+        #: Why there could be no process for a job of this batch.
+        self.no_process: OSError | None = None
 
     def prepare(self) -> None:
         """Prepare this process, and the fork server, for the first job."""
@@ -92,6 +94,21 @@ class ForkChild(PreforkChild):
 
     # Running.
 
+    def run_batch(self) -> None:
+        """Run the reserved jobs; raise OSError if there can be no process for one."""
+        super().run_batch()
+        error, self.no_process = self.no_process, None
+        if error:
+            # Another worker may have one: the jobs do not wait until this one has.
+            self.channel.return_prefetched()
+            self.channel.settle()
+            raise error
+
+    def stop_batch(self, error: OSError) -> None:
+        """Run no more jobs of the batch: there can be no process, for whichever job."""
+        self.buffer.give_back_waiting()
+        self.no_process = error
+
     def perform_apart(self, reserved: Reserved) -> Settlement:
         """Run the job in a new process; return its settlement."""
         item = self.running
@@ -105,9 +122,7 @@ class ForkChild(PreforkChild):
             log_event(logging.ERROR, "child gives up", pid=os.getpid(), error=error)
             os._exit(CRASHED)
         except OSError as error:
-            # No process to be had: that says nothing about the job.
-            self.buffer.give_back_waiting()
-            self.pause(error)
+            self.stop_batch(error)
             return released(reserved.jid, reserved.token)
         settlement = unpacked(reserved, result) if result is not None else None
         return settlement or self.crashed(reserved, pid, status)
@@ -123,8 +138,7 @@ class ForkChild(PreforkChild):
             log_event(logging.ERROR, "child gives up", pid=os.getpid(), error=error)
             os._exit(CRASHED)
         except OSError as error:
-            self.buffer.give_back_waiting()
-            self.pause(error)
+            self.stop_batch(error)
             return [released(job.jid, job.token) for job in jobs]
         parts = unpacked_list(result, len(jobs))
         settlements = [
@@ -207,8 +221,12 @@ class ForkChild(PreforkChild):
         if (crash_reports or lost) and hears:
             reports = [(*each[:-1], tuple(each[-1] or ())) for each in crash_reports]
             order = reports, list(map(tuple, lost))
-            with contextlib.suppress(OSError, EOFError):
+            try:
                 self.fork_and_wait(marshal.dumps(order))
+            except OSError:
+                return  # the next round tries again
+            except EOFError:
+                pass
         crash_reports.clear()
         lost.clear()
 

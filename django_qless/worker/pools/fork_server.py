@@ -108,7 +108,10 @@ class ForkServer:
         for at in range(0, len(reports), REPORT):
             status = int.from_bytes(reports[at : at + REPORT], "big", signed=True)
             if status < 0:
-                raise OSError(-status, os.strerror(-status))
+                # It may be that of a process that was killed before it had the order.
+                self._job_process[0] = 0
+                why = f"no process for a job: {os.strerror(-status)}"
+                raise OSError(-status, why)
             if os.WIFSTOPPED(status):
                 self.is_suspended = True
             elif os.WIFCONTINUED(status):
