@@ -24,7 +24,10 @@ TRUNCATED = "[the beginning is left out]\n"
 
 def group_of(error: BaseException) -> str:
     """Return the failure group of an exception: its `group`, else its class's name."""
-    group = getattr(error, "group", None)
+    try:
+        group = getattr(error, "group", None)
+    except Exception:  # noqa: BLE001  a hostile property, an endless __getattr__
+        group = None
     return group if isinstance(group, str) and group else type(error).__name__
 
 
@@ -35,7 +38,8 @@ def message_of(error: BaseException) -> str:
             type(error), error, job_traceback(error.__traceback__)
         )
     except Exception as trouble:  # noqa: BLE001  a hostile __str__, no memory…
-        lines = [f"{type(error).__name__}, which cannot be shown: {trouble!r}"]
+        why = summary_of(trouble)
+        lines = [f"{type(error).__name__}, which cannot be shown: {why}"]
     return truncate("".join(lines))
 
 
@@ -44,7 +48,8 @@ def message_from_job(request: Fail | Retry) -> str:
     try:
         text = str(request)
     except Exception as trouble:  # noqa: BLE001  Fail("group", 404), say
-        text = f"{type(request).__name__}, which cannot be shown: {trouble!r}"
+        why = summary_of(trouble)
+        text = f"{type(request).__name__}, which cannot be shown: {why}"
     if request.__cause__ is not None:
         text = f"{text}\n\n{message_of(request.__cause__)}"
     return truncate(text)

@@ -83,6 +83,32 @@ class HostileFail(Fail):
         raise RuntimeError("no")
 
 
+class HostileTwice(Fail):
+    """Neither can its text be had, nor that of the error which says so."""
+
+    def __str__(self) -> str:
+        raise Hostile
+
+
+class Grouped(Exception):
+    @property
+    def group(self) -> str:
+        raise RuntimeError("no")
+
+
+class Endless(Exception):
+    """Passes on what it does not have, and does not have what it passes that on to."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.wrapped, name)
+
+
+class Misplaced(SyntaxError):
+    @property
+    def lineno(self) -> int:  # type: ignore[override]
+        raise RuntimeError("no")
+
+
 class TestOutcomes:
     def test_nothing_is_returned(self, outcome_of: Any) -> None:
         assert outcome_of(lambda: None) == ("jid", "7", "complete", (), 0.0)
@@ -170,6 +196,27 @@ class TestOutcomes:
         group, message = outcome.args[-2:]
         assert isinstance(group, str)
         assert isinstance(message, str)
+
+    @pytest.mark.parametrize(
+        ("make", "verb", "group"),
+        [
+            (Grouped, "retry", "Grouped"),
+            (Endless, "retry", "Endless"),
+            (Misplaced, "retry", "Misplaced"),
+            (lambda: HostileTwice("g"), "fail", "g"),
+        ],
+    )
+    def test_whatever_its_exception_does_a_job_has_an_end(
+        self, outcome_of: Any, make: Callable[[], Exception], verb: str, group: str
+    ) -> None:
+        """A job that has none would be held, and its lock renewed, for ever."""
+
+        def function() -> None:
+            raise make()
+
+        outcome = outcome_of(function)
+        assert (outcome.verb, outcome.args[-2]) == (verb, group)
+        assert isinstance(outcome.args[-1], str)
 
     def test_an_environment_that_fails(
         self, outcome_of: Any, monkeypatch: Any, caplog: Any

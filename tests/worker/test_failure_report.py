@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from django_qless.exceptions import JobTimeout
+from django_qless.exceptions import Fail, JobTimeout
 from django_qless.worker import failure_report
 from django_qless.worker.retry_policy import retry_delay
 
@@ -62,6 +62,17 @@ class TestFailureReport:
                 raise RuntimeError("no")
 
         assert "Hostile" in failure_report.message_of(raised(lambda: raise_(Hostile())))
+
+    def test_a_request_has_the_text_of_its_cause(self) -> None:
+        def fail() -> None:
+            try:
+                raise KeyError("key")
+            except KeyError as error:
+                raise Fail("group", "no file") from error
+
+        message = failure_report.message_from_job(raised(fail))  # type: ignore[arg-type]
+        assert message.startswith("no file\n\nTraceback (most recent call last):")
+        assert message.endswith("KeyError: 'key'\n")
 
     @pytest.mark.parametrize(
         ("status", "words"),
