@@ -54,8 +54,6 @@ class EntityRun:
             if self.environment.has_listeners("started"):
                 await self.environment.aannounce("started", self.current)
             await self.environment.arun(job_type, self.leader, self.current)
-        except KeyboardInterrupt:
-            raise
         except BaseException as raised:  # noqa: BLE001  all that a job raises ends it
             self.error = raised
         return await asyncio.to_thread(self.conclude)

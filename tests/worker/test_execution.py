@@ -171,6 +171,14 @@ class TestOutcomes:
         assert outcome[2:4] == ("retry", (7, "g", "soon"))
         assert outcome_of(raising(Retry())).args[0] == 5
 
+    def test_a_retry_has_the_group_of_its_cause(self, outcome_of: Any) -> None:
+        def function() -> None:
+            raise Retry(7, message="soon") from KeyError("k")
+
+        delay, group, message = outcome_of(function).args
+        assert (delay, group) == (7, "KeyError")
+        assert message == "soon\n\nKeyError: 'k'\n"
+
     @pytest.mark.parametrize("delay", ["soon", float("nan"), -1, [3], True])
     def test_retry_at_no_time(self, outcome_of: Any, delay: Any, caplog: Any) -> None:
         assert outcome_of(raising(Retry(delay))).args[0] == 5
