@@ -56,6 +56,10 @@ AFTER_TROUBLE = 0.5
 # Seconds between two looks at a run where the kernel does not tell of its end.
 POLL = 0.2
 
+# How a run ends whose job is not this worker's any longer, or has no end that the server
+# takes.
+REFUSED = "refused"
+
 
 class WatchedRun:
     """A run that this worker watches."""
@@ -105,7 +109,12 @@ class WatchedRun:
         if self.ended:
             told["ended"] = outcome.get("ended", time.time())
             told["end"] = end_in_words(self.run)
-        return json.dumps(told)
+        text = json.dumps(told)
+        # A byte that is no text takes six in JSON: the server would not take it all.
+        while len(text) > failure_report.MAX_BYTES:
+            told["output"] = told["output"][len(told["output"]) // 2 :]
+            text = json.dumps(told)
+        return text
 
     def close(self) -> None:
         """Give up the run: another worker may watch it."""
@@ -286,26 +295,30 @@ class DetachedRuns:
         try:
             if not watched.is_lost:
                 self._tell_end(watched)
-            refused = watched.is_lost or self._send(settlement)
+            how = REFUSED if watched.is_lost else self._send(settlement)
         except Exception as error:  # noqa: BLE001  tried again
             log_event(logging.WARNING, "detached run not settled yet", error=error)
             watched.due = time.monotonic() + AFTER_TROUBLE
             return
-        how = "refused" if refused else settlement.verb
         fields = {"queue": watched.queue, "jid": watched.held.jid, "outcome": how}
         log_event(logging.INFO, "detached run ended", **fields)
-        if crashed and not refused:
+        if crashed and how == settlement.verb:
             self._announce(settlement)
         watched.run.remove()
         self._forget(watched)
 
     def _tell_end(self, watched: WatchedRun) -> None:
         held, text = watched.held, watched.told_text()
-        with contextlib.suppress(LockLost, JobNotFound):
+        try:
             self._client.keep_detached(self._worker, held.jid, held.token, text)
+        except ServerError:
+            raise
+        except QlessError as error:
+            # It would be the same next time, and the job is to be settled.
+            log_event(logging.DEBUG, "detached run not shown", error=error)
 
-    def _send(self, settlement: Settlement) -> bool:
-        """Settle; return True if the server refuses that."""
+    def _send(self, settlement: Settlement) -> str:
+        """Settle; return how, which is a failure if the server refuses the rest."""
         try:
             answer = self._client.settle(self._worker, [settlement], count=0, queues=())
             refusals = [each.error for each in answer.refused]
@@ -316,12 +329,12 @@ class DetachedRuns:
         for refusal in refusals:
             log_event(logging.WARNING, "refused", jid=settlement.jid, why=refusal)
             if isinstance(refusal, (LockLost, JobNotFound, WrongState)):
-                return True
+                return REFUSED
             if settlement.args[:1] == (failure_report.REFUSED,):
-                return True
+                return REFUSED
             args = failure_report.refusal(settlement.verb, refusal)
             return self._send(settlement._replace(verb="fail", args=args))
-        return False
+        return settlement.verb
 
     def _announce(self, settlement: Settlement) -> None:
         delay = float(settlement.args[0]) if settlement.verb == "retry" else 0.0
