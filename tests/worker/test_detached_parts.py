@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -12,23 +13,26 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import MagicMock
 
 import pytest
 
 from django_qless.core import ConnectionLost, Reserved
-from django_qless.worker.detached import job, lifetime, settlements
+from django_qless.worker.detached import job, lifetime, parent, settlements
 from django_qless.worker.detached.directory import runs_directory, state_directory
-from django_qless.worker.detached.parent import read_all
+from django_qless.worker.detached.parent import LOOK, RECORDING, Parent, read_all
 from django_qless.worker.detached.records import RESERVED_BYTES, Run, Runs
-from django_qless.worker.detached.starter import fence, launch
+from django_qless.worker.detached.starter import fence, launch, start
 from django_qless.worker.detached.watcher import DetachedRuns
 from django_qless.worker.pools.orphan_recovery import OrphanRecovery
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.process_info import boottime
 from django_qless.worker.status_report import title
 from tests.real_servers import poll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 JOB = ["jid", "q", "k", "{}", "7", 3, 3, 0, "[]", "", 60.0]
 
@@ -235,6 +239,136 @@ def test_only_the_end_of_an_output_is_kept() -> None:
     assert read_all(-1, kept, 5) == (-1, False)
 
 
+class Pauses:
+    """The time of a run's parent, which passes in its pauses only."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.taken: list[float] = []
+        #: Called in each pause.
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.taken.append(seconds)
+        self.meanwhile()
+
+
+class TestRecording:
+    """The outcome of a run is recorded as soon as its disk takes it."""
+
+    @pytest.fixture
+    def pauses(self, monkeypatch: pytest.MonkeyPatch) -> Pauses:
+        pauses = Pauses()
+        monkeypatch.setattr(parent, "time", pauses)
+        return pauses
+
+    @pytest.fixture
+    def run(self, runs: Runs) -> Run:
+        run, alive = runs.add(order(directory="/"), until=5.0)
+        os.close(alive)
+        return run
+
+    @pytest.fixture
+    def obstacle(self, run: Run) -> Path:
+        """What keeps the outcome from being written, until it is removed."""
+        obstacle = run.folder / "outcome.new"
+        obstacle.unlink()
+        obstacle.mkdir()
+        return obstacle
+
+    def test_it_is_tried_until_it_is_written(
+        self,
+        run: Run,
+        obstacle: Path,
+        pauses: Pauses,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        def make_room() -> None:
+            if len(pauses.taken) == 3:
+                obstacle.rmdir()
+
+        pauses.meanwhile = make_room
+        assert Parent(run).record(7) == 0
+        assert run.outcome["status"] == 7
+        assert pauses.taken == [LOOK] * 3
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 3
+        assert "the outcome cannot be recorded: " in said[0]
+
+    def test_it_is_given_up_in_the_end(
+        self, run: Run, obstacle: Path, pauses: Pauses
+    ) -> None:
+        assert Parent(run).record(7) == 1
+        assert sum(pauses.taken) == RECORDING + LOOK
+        assert run.outcome == {}
+
+    def test_it_is_given_up_at_once_if_the_run_has_been_removed(
+        self, run: Run, pauses: Pauses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        supervisor = Parent(run)
+        run.remove()
+        assert supervisor.record(7) == 1
+        assert pauses.taken == []
+        assert capsys.readouterr().err == ""
+
+
+def a_job(runs: Runs) -> dict[str, Any]:
+    """Return the arguments with which a run of the job is started."""
+    return {
+        "runs": runs,
+        "reserved": Reserved(*JOB),
+        "limit": 1,
+        "until": boottime() + 600,
+        "entry": ["nobody.calls_it"],
+    }
+
+
+class TestStart:
+    def test_a_run_whose_parent_cannot_be_started_leaves_no_trace(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*args: Any, **options: Any) -> None:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+        monkeypatch.setattr(subprocess, "run", fail)
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            start(**a_job(runs))
+        assert os.listdir(runs.base) == ["start.lock"]
+
+    def test_what_a_parent_that_does_not_start_says_is_the_error(
+        self, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its Python does not find the package, say."""
+        monkeypatch.setattr(sys, "path", [])
+        with pytest.raises(OSError, match="No module named"):
+            start(**a_job(runs))
+        assert os.listdir(runs.base) == ["start.lock"]
+
+
+def test_the_folder_of_runs_is_made_private_again(runs: Runs) -> None:
+    runs.base.chmod(0o755)
+    with runs.adding():
+        assert stat.S_IMODE(runs.base.stat().st_mode) == 0o700
+
+
+def test_where_space_cannot_be_set_aside_it_is_filled(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    run, alive = runs.add(order(), until=5.0)
+    os.close(alive)
+    assert (run.folder / "outcome.new").stat().st_size == RESERVED_BYTES
+    run.write_outcome({"status": 0})
+    assert run.outcome == {"status": 0}
+
+
 def test_namespaces_and_hosts_have_folders_of_their_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -290,6 +424,39 @@ def test_it_is_known_where_runs_end_with_the_worker(
     found = lifetime.ends_with_worker(environment, tmp_path)
     assert words in found
     assert bool(words) == bool(found)
+
+
+def test_the_manager_of_a_user_is_asked_for_the_units_of_a_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_text(
+        "0::/user.slice/user-7.slice/user@7.service/app.slice/qless-worker.service\n"
+    )
+    tool = tmp_path / "systemctl"
+    tool.write_text(
+        '#!/bin/sh\n[ "$1 $2 $5" = "--user show qless-worker.service" ] && echo process\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    environment = {"INVOCATION_ID": "1", "MANAGERPID": "7"}
+    assert lifetime.kill_mode(environment, tmp_path) == "process"
+    # That of the system knows no such unit.
+    del environment["MANAGERPID"]
+    assert lifetime.kill_mode(environment, tmp_path) == ""
+
+
+@pytest.mark.parametrize("cgroups", [None, "", "0::/\n", "0::/init.scope.d/x\n"])
+def test_a_process_without_a_unit_does_not_end_with_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cgroups: str | None
+) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    if cgroups is not None:
+        (tmp_path / "proc" / "self" / "cgroup").write_text(cgroups)
+    assert lifetime.unit_of(tmp_path / "proc" / "self" / "cgroup") == ""
+    # There is no systemctl either.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert lifetime.ends_with_worker({"INVOCATION_ID": "1"}, tmp_path) == ""
 
 
 def test_a_run_that_has_gone_is_no_run(tmp_path: Path) -> None:
