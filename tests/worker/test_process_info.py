@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from django_qless.worker import process_info
 from django_qless.worker.process_info import (
+    boot_id,
     is_running,
     start_time,
     started_after,
@@ -47,6 +49,20 @@ class TestIsRunning:
         assert not started_after(other.pid, time.time())
         assert started_after(other.pid, time.time() - 1000)
 
+    def test_of_a_process_without_a_start_time_it_is_not_certain(self):
+        assert start_time(2**22 + 1) == ""
+        assert not started_after(2**22 + 1, 0.0)
+
+    def test_a_boot_has_one_id_for_all(self):
+        assert boot_id() == boot_id() != ""
+
+    def test_a_boot_that_the_kernel_does_not_name_has_an_empty_id(self, monkeypatch):
+        def refuse(path: Path, **options: Any) -> str:
+            raise PermissionError(path)
+
+        monkeypatch.setattr(Path, "read_text", refuse)
+        assert boot_id() == ""
+
 
 class TestMemory:
     def test_a_family_is_counted_with_its_children_and_theirs(self) -> None:
@@ -77,3 +93,17 @@ class TestMemory:
         with subprocess.Popen([sys.executable, "-c", ""]) as process:
             pass
         assert process_info.family_memory(process.pid) is None
+
+    def test_children_of_a_thread_that_has_just_ended_are_not_counted(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        listed = os.listdir
+
+        def with_an_ended_one(path: str) -> list[str]:
+            return ["0", *listed(path)]
+
+        monkeypatch.setattr(os, "listdir", with_an_ended_one)
+        assert next(iter(process_info.family(os.getpid()))) == os.getpid()
+        found = process_info.family_memory(os.getpid())
+        assert found is not None
+        assert found.bytes > 0

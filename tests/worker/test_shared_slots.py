@@ -15,9 +15,21 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from django_qless.core import Client
+from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools.prefork import PreforkChild
-from django_qless.worker.shared_slots import FIGURE, FIGURES, HELD, SharedSlots
+from django_qless.worker.pools.shared_state import SharedState
+from django_qless.worker.shared_slots import (
+    FIGURE,
+    FIGURES,
+    HELD,
+    LIMIT,
+    PID,
+    WANTED,
+    SharedSlots,
+)
+from django_qless.worker.worker import Worker
 from tests.real_servers import Server, poll
+from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import children_of, descendants
 from tests.worker.test_namespaces import DEFAULT, MAIL, REPORTS, Namespaces
 
@@ -200,6 +212,67 @@ def test_the_longest_lag_comes_first_however_long_ago_it_was_seen() -> None:
     assert seen < FIGURES["lag"](known, ["a"])
     # As much later there is nothing that has waited for longer.
     assert seen < FIGURES["lag"](known, [])
+
+
+def test_a_namespace_without_queues_comes_after_those_whose_jobs_wait() -> None:
+    known: Any = Queues()
+    now = time.monotonic()
+    assert FIGURES["lag"](known, ["a"]) < now <= FIGURES["lag"](known, [])
+    assert FIGURES["highest-priority-first"](known, []) == 0.0
+    assert FIGURES["lottery"](known, []) == 0.0
+
+
+def test_there_is_room_for_a_number_of_children() -> None:
+    slots = SharedSlots.create(1, [0], "ordered")
+    with slots.changing():
+        first = slots.enter()
+        assert slots.ints[first + PID] == os.getpid()
+        assert list(slots.children()) == [first]
+    slots.ints[first + WANTED] = 1
+    assert slots.is_wanted
+    slots.ints[first + WANTED] = 0
+    assert not slots.is_wanted
+
+
+def test_more_children_than_there_is_room_for_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The locks of those that live are taken; a lock of this process would not be."""
+    slots = SharedSlots.create(1, [0], "ordered")
+    monkeypatch.setattr(slots, "_lock", lambda at: False)
+    with slots.changing(), pytest.raises(RuntimeError, match="room"):
+        slots.enter()
+
+
+def test_without_files_in_memory_the_slots_are_on_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    slots = SharedSlots.create(3, [0, 1], "ordered")
+    assert SharedSlots(slots.file, 1).ints[LIMIT] == 3
+
+
+def test_signals_do_not_wake_a_child_that_shares_no_slots_by_a_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The descriptor is left to the jobs' own code."""
+    monkeypatch.setattr(os, "register_at_fork", lambda **calls: None)
+    environment: Any = PlainEnvironment("unix:///nowhere")
+    worker = Worker(environment, WorkerOptions(queues=("q",)))
+    child = PreforkChild(worker, SharedState(), os.pipe()[1])
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR2)
+    }
+    interval = sys.getswitchinterval()
+    outer = signal.set_wakeup_fd(-1)
+    try:
+        child.prepare()
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.set_wakeup_fd(outer)
+        sys.setswitchinterval(interval)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("pool", POOLS)
