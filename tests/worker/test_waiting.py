@@ -134,11 +134,11 @@ class TestBlockingChannel:
             channel.wait(known, lose)
         # A search for lost jobs waits until this is known.
         assert channel.shared.ints[shared_state.CALLS] % 2 == 1
-        assert channel.has_unresolved_wait
+        assert channel._unresolved is not None
         settled = channel.reserve(1)
         assert settled is not None
         assert [job.jid for job in settled.jobs] == [jid]
-        assert not channel.has_unresolved_wait
+        assert channel._unresolved is None
         assert channel.shared.ints[shared_state.CALLS] % 2 == 0
 
     def test_a_server_that_refuses_the_wait_says_why(
@@ -161,7 +161,7 @@ class TestBlockingChannel:
         limited("-@scripting")
         with pytest.raises(NotPermitted):
             channel.wait(known, lambda wait: wait())
-        assert not channel.has_unresolved_wait
+        assert channel._unresolved is None
         assert channel.shared.ints[shared_state.CALLS] % 2 == 0
 
     @pytest.mark.parametrize("error", [ConnectionLost("away"), NotPermitted("no")])
@@ -188,7 +188,7 @@ class TestBlockingChannel:
         with pytest.raises(type(error)):
             channel.reserve(1)
         is_due = isinstance(error, ConnectionLost)
-        assert channel.has_unresolved_wait is is_due
+        assert (channel._unresolved is not None) is is_due
         # The parent looks for the jobs of a child that dies in a call.
         assert channel.shared.ints[shared_state.CALLS] % 2 == is_due
 

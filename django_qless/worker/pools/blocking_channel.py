@@ -215,11 +215,6 @@ class BlockingChannel(Channel):
         self.resolved()
         return settled
 
-    @property
-    def has_unresolved_wait(self) -> bool:
-        """True if a wait may have brought jobs that this process does not know."""
-        return self._unresolved is not None
-
     def resolved(self) -> None:
         """Record that no answer to a wait is due any more."""
         self._unresolved = None

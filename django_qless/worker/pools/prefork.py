@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import signal
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 from django_qless.exceptions import ShuttingDown
 from django_qless.worker.crash_reports import announce_crashes, taken
 from django_qless.worker.interrupt import interrupt
-from django_qless.worker.log import log_event
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.blocking_channel import BlockingChannel
 from django_qless.worker.pools.buffer import Prefetch
@@ -153,19 +151,15 @@ class PreforkChild(Child):
         return math.ceil(self.prefetch.count / self.largest_run)
 
     def leave(self) -> None:
-        """Settle what is left; the parent decides how long that may take."""
+        """Settle what is left; the parent decides how long that may take.
+
+        It also looks for the jobs of a wait whose answer was lost.
+        """
         self.shared.ints[shared_state.LEAVING] = 1
         self.wake_parent()
         self.give_up_slot()
         self.early.leave()
         self.channel.return_prefetched()
-        if self.channel.has_unresolved_wait and not self.troubles:
-            try:
-                if self.channel.resolve_wait().jobs:
-                    for item in self.channel.taken:
-                        self.buffer.give_back(item)
-            except Exception as error:  # noqa: BLE001  the parent looks for the jobs
-                log_event(logging.WARNING, "call failed", pid=os.getpid(), error=error)
         while self.buffer.outcomes:
             try:
                 self.channel.settle()
