@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import errno
+import marshal
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_qless.core import ConnectionLost, Reserved, Settlement
 from django_qless.core.commands.entities import Payload
+from django_qless.worker import stacks
 from django_qless.worker.crash_reports import CrashReport
 from django_qless.worker.options import WorkerOptions
-from django_qless.worker.pools.fork import ForkChild
+from django_qless.worker.pools import shared_state
+from django_qless.worker.pools.buffer import Item
+from django_qless.worker.pools.fork import ForkChild, unpacked, unpacked_list
+from django_qless.worker.pools.locks import LockTerm
 from django_qless.worker.pools.shared_state import SharedState
+from django_qless.worker.process_info import boottime
 from django_qless.worker.worker import Worker
 from tests.real_servers import poll
 from tests.worker import process_jobs
@@ -303,3 +311,159 @@ class TestWithoutProcesses:
         monkeypatch.setattr(child, "fork_and_wait", lambda order: (b"", 1, 0))
         child.announce()
         assert child.crash_reports == []
+
+
+def reserved(jid: str = "jid", klass: str = "give", **fields: Any) -> Reserved:
+    job = Reserved(jid, "q", klass, '{"args": [1]}', "7", 3, 3, 0, "[]", "", 0.0)
+    return job._replace(**fields)
+
+
+class TestCrashedJob:
+    def test_it_is_settled_though_the_server_cannot_be_asked_about_it(
+        self,
+        child: ForkChild,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """Only what is announced is less than it could be."""
+
+        def fail(*args: Any) -> None:
+            raise ConnectionLost("away")
+
+        monkeypatch.setattr("django_qless.worker.pools.fork.exhausted_run", fail)
+        monkeypatch.setattr(stacks, "take_dump", lambda: "")
+        settlement = child.crashed(reserved(), 1234, -9)
+        assert (settlement.jid, settlement.token, settlement.verb) == (
+            *("jid", "7"),
+            "crash",
+        )
+        [report] = child.crash_reports
+        assert (report.group, report.exhausted) == ("worker-crash", None)
+        assert "retries not looked at" in caplog.text
+
+    def test_a_run_of_entities_crashes_for_each(
+        self, child: ForkChild, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The process has written something else, or of fewer entities."""
+        monkeypatch.setattr(stacks, "take_dump", lambda: "")
+        monkeypatch.setattr("django_qless.worker.pools.fork.exhausted_run", nothing)
+        jobs = [reserved("a"), reserved("b")]
+        items = [Item(n, job, 0.0, LockTerm()) for n, job in enumerate(jobs)]
+        for said in (None, b"", b"rubbish", b"3", b"[1, 2]", b'["complete"]'):
+            monkeypatch.setattr(
+                child, "fork_and_wait", lambda order, said=said: (said, 1234, 3)
+            )
+            ends = child.perform_entities(jobs, items)
+            assert [(end.jid, end.verb) for end in ends] == [
+                ("a", "crash"),
+                ("b", "crash"),
+            ]
+
+    def test_of_entities_that_ended_those_are_kept(
+        self, child: ForkChild, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(stacks, "take_dump", lambda: "")
+        monkeypatch.setattr("django_qless.worker.pools.fork.exhausted_run", nothing)
+        jobs = [reserved("a"), reserved("b")]
+        items = [Item(n, job, 0.0, LockTerm()) for n, job in enumerate(jobs)]
+        said = b'["complete", "rubbish"]'
+        monkeypatch.setattr(child, "fork_and_wait", lambda order: (said, 1234, 3))
+        ends = child.perform_entities(jobs, items)
+        assert [end.verb for end in ends] == ["complete", "crash"]
+
+
+def nothing(*args: Any) -> None:
+    return None
+
+
+class TestJobProcess:
+    """What a job's process does with its order; here it is this process."""
+
+    @pytest.fixture(autouse=True)
+    def no_copies(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "register_at_fork", lambda **calls: None)
+
+    def ends(self, child: ForkChild, *jobs: Reserved, until: float) -> list[Settlement]:
+        """Return how entities end whose locks hold until then (boottime)."""
+        term = LockTerm(until=until, length=60.0)
+        held = [(n, tuple(job), term.values) for n, job in enumerate(jobs)]
+        parts = unpacked_list(child.do(marshal.dumps((held, True, 0))), len(jobs))
+        return [
+            settlement
+            for job, part in zip(jobs, parts, strict=True)
+            if part is not None and (settlement := unpacked(job, part))
+        ]
+
+    def test_a_job_has_ended_though_the_cleanup_after_it_fails(
+        self,
+        child: ForkChild,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def fail() -> None:
+            raise RuntimeError("the connection is closed already")
+
+        monkeypatch.setattr(child.environment, "leave_thread", fail)
+        order = (0, tuple(reserved()), False, LockTerm().values)
+        settlement = unpacked(reserved(), child.do(marshal.dumps(order)))
+        assert settlement is not None
+        assert settlement.verb == "complete"
+        assert "the connection is closed already" in caplog.text
+
+    def test_entities_whose_lock_has_run_out_are_not_run(
+        self, child: ForkChild
+    ) -> None:
+        jobs = [reserved(jid, "greet_together", batch=2) for jid in "ab"]
+        ends = self.ends(child, *jobs, until=1.0)
+        assert [(end.jid, end.verb) for end in ends] == [
+            ("a", "release"),
+            ("b", "release"),
+        ]
+
+    @pytest.mark.parametrize("batch", [0, 1])
+    def test_nothing_is_begun_after_the_time_to_stop(
+        self, child: ForkChild, batch: int
+    ) -> None:
+        """The command came while the process was made."""
+        child.shared.ints[shared_state.INTERRUPT] = 1
+        job = reserved(klass="greet_together" if batch else "give", batch=batch)
+        if batch:
+            [settlement] = self.ends(child, job, until=boottime() + 60)
+        else:
+            order = (0, tuple(job), False, LockTerm().values)
+            found = unpacked(job, child.do(marshal.dumps(order)))
+            assert found is not None
+            settlement = found
+        assert (settlement.verb, settlement.held) == ("release", None)
+
+    def test_the_hard_limit_of_entities_is_shown_to_the_parent(
+        self, server: Server, child: ForkChild
+    ) -> None:
+        child.environment.queue_limits = {"q": [None, 60.0]}  # type: ignore[attr-defined]
+        data = '{"v": 1, "entity": "e", "payloads": [1]}'
+        job = reserved(klass="greet_together", batch=2, data=data)
+        slot = child.shared.take(job.jid, job.token, 0.0)
+        child.shared.begin(slot, 0.0)
+        term = LockTerm(until=boottime() + 60, length=60.0)
+        held = [(slot, tuple(job), term.values)]
+        [part] = unpacked_list(child.do(marshal.dumps((held, True, 0))), 1)
+        assert part == b"complete"
+        [shown] = child.shared.held_jobs().running
+        assert shown.hard == 60.0
+
+
+def test_what_is_not_settled_early_is_tried_again_after_a_pause(
+    child: ForkChild, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(2):
+        put("give", n)
+    child.channel.reserve(2)
+    child.early.begin_batch(child.channel.taken, time.monotonic())
+    with monkeypatch.context() as away:
+        away.setattr(child.channel, "settle_early", lambda: False)
+        child.settle_early()
+    assert child.early.since > time.monotonic()
+    assert len(child.buffer.outcomes) == 2
+    child.settle_early()
+    assert child.early.since == 0.0
+    assert not child.buffer.outcomes
