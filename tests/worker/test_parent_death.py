@@ -16,11 +16,13 @@ ROOT = Path(__file__).parents[2]
 
 FAMILY = """
 import os, signal
-from django_qless.worker.parent_death import ParentDeathPipe
+from django_qless.worker import parent_death
 
 if not {kernel_helps}:
-    ParentDeathPipe._ask_kernel = lambda self: False
-parent_pipe = ParentDeathPipe()
+    def refuse(*args):
+        raise OSError("no such command")
+    parent_death.fcntl.fcntl = refuse
+parent_pipe = parent_death.ParentDeathPipe()
 child = os.fork()
 if child == 0:
     os.setpgid(0, 0)
