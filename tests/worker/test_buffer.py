@@ -116,6 +116,50 @@ class TestJobBuffer:
         assert [item.job for item in buffer.waiting] == [C]
         assert [held.jid for held in buffer.shared.held_jobs().all] == ["a", "c"]
 
+    def test_a_lost_job_that_was_just_started_is_told(self, buffer: JobBuffer) -> None:
+        class StartedAfterALook(deque[Item]):
+            def remove(self, item: Item) -> None:
+                self.clear()
+                super().remove(item)
+
+        buffer.waiting = StartedAfterALook(buffer.hold([A]))
+        assert buffer.drop({"t-a"}) == [A]
+        assert [held.jid for held in buffer.shared.held_jobs().all] == ["a"]
+
+    def test_a_batch_is_finished_by_a_job_that_is_dropped(
+        self, buffer: JobBuffer
+    ) -> None:
+        told: list[Any] = []
+        current: Any = lambda job: job.jid  # noqa: E731
+        buffer.batches = Batches(
+            current, lambda what, jobs, **more: told.append((what, more))
+        )
+        items = buffer.hold([A, B])
+        buffer.batches.begin(items)
+        buffer.batches.begin([])
+        buffer.waiting.extend(items)
+        buffer.drop({"t-a", "t-b"})
+        buffer.batches.end("t-a", ran=True)  # it is over already
+        assert told == [("started", {}), ("finished", {"ran": 0})]
+
+    def test_only_entities_of_one_queue_run_together(self, buffer: JobBuffer) -> None:
+        first, second, other, third = (
+            reserved(name)._replace(batch=5, queue=queue)
+            for name, queue in (("a", "q"), ("b", "q"), ("c", "r"), ("d", "q"))
+        )
+        load(buffer, [second, other, third])
+        [leader] = buffer.hold([first])
+        taken = buffer.take_companions(leader)
+        assert [item.job for item in taken] == [second]
+        # In their order: what comes next is what would have come.
+        assert [item.job for item in buffer.waiting] == [other, third]
+
+    def test_no_more_entities_run_together_than_may(self, buffer: JobBuffer) -> None:
+        jobs = [reserved(name)._replace(batch=2) for name in "abc"]
+        load(buffer, jobs[1:])
+        [leader] = buffer.hold(jobs[:1])
+        assert [item.job for item in buffer.take_companions(leader)] == [jobs[1]]
+
     def test_two_ends_of_one_job_are_not_sent_together(self, buffer: JobBuffer) -> None:
         """The server's refusal of one of them would not say of which."""
         load(buffer, [A, B, reserved("d", jid="a"), C])

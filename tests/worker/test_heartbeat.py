@@ -10,6 +10,7 @@ import pytest
 
 from django_qless.core import Beat, Client
 from django_qless.core.commands.operations import WorkerCounts
+from django_qless.core.exceptions import ConnectionLost
 from django_qless.worker.heartbeat import (
     AFTER_REFUSAL,
     MAX_INTERVAL,
@@ -112,6 +113,32 @@ class TestHeartbeat:
         heartbeat.due = last - 1
         heartbeat.beat_soon()
         assert heartbeat.due == last - 1
+
+    def test_a_server_that_is_away_tells_of_no_job(self) -> None:
+        """A job that is only thought to be canceled would be ended for nothing."""
+
+        class Away:
+            def worker_jobs(self, worker: str) -> Any:
+                raise ConnectionLost("away")
+
+            get = worker_jobs
+
+        heartbeat = Heartbeat(Away(), "w", lambda: "{}")  # type: ignore[arg-type]
+        assert heartbeat.held() == {}
+        assert heartbeat.is_canceled("jid") is False
+
+    def test_the_server_tells_which_jobs_are_held_and_which_canceled(
+        self, client: Client
+    ) -> None:
+        for jid in ("a", "b", "c"):
+            client.put("", "q", jid, "k", "{}")
+        one, two = client.settle("w", [], 2, ["q"]).jobs
+        heartbeat = Heartbeat(client, "w", lambda: "{}")
+        assert heartbeat.held() == {one.jid: one.token, two.jid: two.token}
+        client.cancel(one.jid)
+        assert heartbeat.held() == {two.jid: two.token}
+        assert [heartbeat.is_canceled(job.jid) for job in (one, two)] == [True, False]
+        assert not heartbeat.is_canceled("nosuch")
 
 
 NOW = 1_000_000.0

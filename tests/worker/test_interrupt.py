@@ -10,7 +10,9 @@ import signal
 import sys
 import threading
 import time
+import types
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.exceptions import Interrupted, JobLost, JobTimeout, ShuttingDown
-from django_qless.worker.interrupt import TaskScope, ThreadScope, interrupt
+from django_qless.worker.interrupt import (
+    MAX_PENDING,
+    TaskScope,
+    ThreadScope,
+    await_in_context,
+    interrupt,
+)
 from django_qless.worker.timers import Alarm, TimerThread
 from tests.real_servers import poll
 
@@ -569,6 +577,91 @@ class TestTasks:
             assert (ended[0], ended[2]) == ("a", "c")
 
         asyncio.run(main())
+
+    def test_one_whose_loop_is_closed_has_ended(self, token: str) -> None:
+        """The process ends while the parent asks it to hurry."""
+
+        async def main() -> TaskScope:
+            return TaskScope(token, None)
+
+        assert not asyncio.run(main()).interrupt(ShuttingDown())
+
+
+class TestAwaitInContext:
+    """Context variables stay in the context, whatever is awaited."""
+
+    def test_what_is_no_coroutine_is_awaited_as_well(self) -> None:
+        variable: ContextVar[str] = ContextVar("variable", default="outside")
+
+        class Awaitable:
+            def __await__(self) -> Iterator[Any]:
+                variable.set("inside")
+                yield from asyncio.sleep(0).__await__()
+                return variable.get()
+
+        async def main() -> None:
+            context = copy_context()
+            assert await await_in_context(context, Awaitable()) == "inside"  # type: ignore[arg-type]
+            assert variable.get() == "outside"
+            assert context[variable] == "inside"
+
+        asyncio.run(main())
+
+    def test_what_is_thrown_in_is_handled_in_the_context(self) -> None:
+        variable: ContextVar[str] = ContextVar("variable", default="outside")
+
+        async def job() -> str:
+            variable.set("inside")
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                return variable.get()
+            return "not cancelled"
+
+        async def main() -> str:
+            async def run() -> str:
+                return await await_in_context(copy_context(), job())
+
+            task = asyncio.create_task(run())
+            await asyncio.sleep(0)
+            task.cancel()
+            return await task
+
+        assert asyncio.run(main()) == "inside"
+
+    def test_one_that_is_given_up_is_closed_in_the_context(self) -> None:
+        variable: ContextVar[str] = ContextVar("variable", default="outside")
+        seen: list[str] = []
+
+        @types.coroutine
+        def pause() -> Iterator[None]:
+            yield
+
+        async def job() -> None:
+            variable.set("inside")
+            try:
+                await pause()
+            finally:
+                seen.append(variable.get())
+
+        async def run() -> None:
+            await await_in_context(copy_context(), job())
+
+        running = run()
+        running.send(None)
+        running.close()
+        assert seen == ["inside"]
+
+
+def test_interruptions_of_jobs_that_never_begin_are_forgotten_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pending: dict[str, Interrupted] = {}
+    monkeypatch.setattr("django_qless.worker.interrupt._pending", pending)
+    for n in range(MAX_PENDING + 3):
+        assert not interrupt(f"token-{n}", JobLost())
+    assert len(pending) == MAX_PENDING
+    assert next(iter(pending)) == "token-3"
 
 
 def _cancelling() -> int:

@@ -200,6 +200,81 @@ def test_a_server_that_is_away_keeps_no_outcome(
     assert states(client, jids[:1]) == ["complete"]
 
 
+def test_a_prefetch_that_cannot_be_sent_keeps_the_outcomes(
+    side: Side, monkeypatch: pytest.MonkeyPatch, jids: list[str]
+) -> None:
+    """Whatever the error is: the parent would not look for what the child still has."""
+
+    def fail(request: object) -> None:
+        raise MemoryError
+
+    side.reserve(1)
+    side.finish(1)
+    monkeypatch.setattr(side.channel.client, "start", fail)
+    with pytest.raises(MemoryError):
+        side.channel.prefetch(1)
+    assert not side.is_calling()
+    assert not side.channel.has_prefetch
+    assert [outcome.job.jid for outcome in side.buffer.outcomes] == jids[:1]
+
+
+def test_a_prefetch_whose_answer_does_not_come_is_given_up(
+    server: Server, client: Client, jids: list[str]
+) -> None:
+    with Cutter(server.socket) as cutter:
+        side = Side(f"unix://{cutter.path}")
+        side.channel.client.patience = 0.05
+        side.reserve(1)
+        side.finish(1)
+        cutter.cut("settle", times=1_000_000)
+        side.channel.prefetch(0)
+        side.channel.return_prefetched()
+        assert not side.is_calling()
+        side.channel.early_client.patience = 0.05
+        assert not side.channel.settle_early()
+        assert len(side.buffer.outcomes) == 1
+        cutter.cut("no longer")
+        assert side.channel.settle_early()
+    assert states(client, jids[:1]) == ["complete"]
+
+
+def test_of_outcomes_that_are_sent_one_by_one_those_after_an_outage_are_kept(
+    side: Side, client: Client, jids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first spoils the call for all; the server goes away before the third."""
+    side.reserve(3)
+    side.finish(1, "complete", "too", "many", "words", "here")
+    side.finish(2)
+    sent, settle = [], side.channel.client.settle
+
+    def settle_two(worker: str, settlements: Any, **options: Any) -> Any:
+        sent.append(settlements)
+        if len(sent) == 3:
+            raise ConnectionLost("away")
+        return settle(worker, settlements, **options)
+
+    with monkeypatch.context() as outage:
+        outage.setattr(side.channel.client, "settle", settle_two)
+        with pytest.raises(ConnectionLost):
+            side.channel.settle()
+    assert states(client, jids[:3]) == ["running", "complete", "running"]
+    side.channel.settle()
+    assert states(client, jids[:3]) == ["failed", "complete", "complete"]
+    assert side.shared.held_jobs().finished == []
+
+
+def test_a_failure_that_is_refused_as_well_is_given_up(
+    side: Side, client: Client, jids: list[str]
+) -> None:
+    """Once more would be for ever; the lock runs out, and the job is tried again."""
+    side.reserve(1)
+    side.finish(1, "fail", "settlement-refused", "too", "many")
+    side.channel.settle()
+    assert not side.buffer.outcomes
+    assert side.shared.held_jobs().all == []
+    assert states(client, jids[:1]) == ["running"]
+
+
 class Member:
     """A child as its parent knows it."""
 
