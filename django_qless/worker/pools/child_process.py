@@ -50,8 +50,12 @@ class ChildProcess:
     ) -> None:
         """Fork; `run` is called in the child, which ends when that returns."""
         self.shared = shared
-        self.parent_pipe = ParentDeathPipe()
         self._dump = stacks.DumpFile()
+        try:
+            self.parent_pipe = ParentDeathPipe()
+        except OSError:
+            self.close()
+            raise
         self._nudges = 0
         self.began = time.monotonic()
         #: Queues of which it takes no jobs, as no detached run of theirs may start; and
