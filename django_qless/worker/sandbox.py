@@ -92,10 +92,14 @@ class Sandboxes:
         if path is None:
             return
         try:
-            if Path.cwd().is_relative_to(path.resolve()):
-                os.chdir(self._home)
+            is_inside = Path.cwd().is_relative_to(path.resolve())
         except OSError:
-            os.chdir("/")
+            is_inside = True  # the job has removed the folder in which it was
+        if is_inside:
+            try:
+                os.chdir(self._home)
+            except OSError:
+                os.chdir("/")
         shutil.rmtree(path, ignore_errors=True)
         if os.path.lexists(path):
             with contextlib.suppress(OSError):

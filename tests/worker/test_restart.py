@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -14,9 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from django_qless.worker.options import WorkerOptions
 from django_qless.worker.restart import working_directory
+from django_qless.worker.server_checks import CannotStart
+from django_qless.worker.worker import Worker
 from tests.real_servers import poll
 from tests.worker.conftest import is_alive
+from tests.worker.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,6 +214,22 @@ def test_with_resume_it_is_no_duplicate_of_itself(
     worker.signal("HUP")
     worker.wait_for_log("started", times=2)
     job_when(put("give", 1), "complete")
+
+
+def test_a_program_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade may have removed the Python that runs the worker."""
+    worker = Worker(PlainEnvironment("unix:///nowhere"), WorkerOptions())
+    worker.program.command = [str(tmp_path / "python")]
+    monkeypatch.setattr("django_qless.worker.restart.keep_only_standard_streams", list)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with pytest.raises(CannotStart) as caught:
+        worker.restart()
+    assert str(caught.value) == f"{tmp_path}/python: No such file or directory"
+    assert caught.value.code == os.EX_OSERR
+    # Its signals are those of any other program again.
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
 
 def test_the_end_of_its_terminal_is_its_end(server: Server, tmp_path: Path) -> None:

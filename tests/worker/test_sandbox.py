@@ -8,13 +8,18 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from django_qless.core import Reserved
+from django_qless.worker import sandbox
+from django_qless.worker.options import WorkerOptions
 from django_qless.worker.sandbox import Sandboxes
+from django_qless.worker.server_checks import CannotStart
+from django_qless.worker.worker import Worker
 from tests.real_servers import poll
+from tests.worker.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,6 +130,60 @@ class TestOfJobs:
             sandboxes.remove(job("1"))
             assert Path.cwd() == tmp_path
         sandboxes.close()
+
+    @pytest.mark.parametrize("home_is_there", [True, False])
+    def test_a_job_that_removes_the_folder_it_is_in_takes_no_other_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home_is_there: bool
+    ) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        monkeypatch.chdir(home)
+        sandboxes = Sandboxes("w", tmp_path)
+        inner = sandboxes.path_for(job("1")) / "inner"
+        inner.mkdir()
+        os.chdir(inner)
+        inner.rmdir()
+        if not home_is_there:
+            home.rmdir()
+        sandboxes.remove(job("1"))
+        assert Path.cwd() == (home if home_is_there else Path("/"))
+        sandboxes.close()
+
+    def test_what_cannot_be_removed_is_logged(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setattr("shutil.rmtree", lambda path, **options: None)
+        monkeypatch.setattr(sandbox, "REMOVE", (str(tmp_path / "nosuch"),))
+        sandboxes = Sandboxes("w", tmp_path)
+        path = sandboxes.path_for(job("1"))
+        sandboxes.remove(job("1"))
+        assert f"the sandbox {path} could not be removed entirely" in caplog.text
+        assert sandboxes.in_use == {}
+
+    @pytest.mark.parametrize("is_wanted", [True, False])
+    def test_only_a_folder_that_was_asked_for_keeps_a_worker_from_starting(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        is_wanted: bool,
+    ) -> None:
+        place = tmp_path / "file"
+        place.write_text("")
+        monkeypatch.setattr("tempfile.tempdir", str(place))
+        environment: Any = PlainEnvironment("unix:///nowhere")
+        options = WorkerOptions(sandbox=str(place) if is_wanted else None)
+        worker = Worker(environment, options)
+        if is_wanted:
+            with pytest.raises(CannotStart, match=f"--sandbox: .*{place}") as caught:
+                worker.prepare_sandboxes()
+            assert caught.value.code == os.EX_CANTCREAT
+        else:
+            worker.prepare_sandboxes()
+            assert "no job can have a sandbox" in caplog.text
 
     def test_no_place_for_one_is_an_error_of_the_job(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
