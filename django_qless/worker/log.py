@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from django_qless.core.exceptions import QlessError
 from django_qless.worker import failure_report
 
 if TYPE_CHECKING:
@@ -40,6 +42,13 @@ OUTCOMES = {
     "unknown": (logging.WARNING, "unknown job name"),
 }
 
+#: Errors that come of a mistake in code, not of a server or a system.
+DEFECTS = (
+    *(ArithmeticError, AssertionError, AttributeError),
+    *(LookupError, NameError, TypeError),
+)
+REPORT = "Nobody expected this error. If it is one of django_qless, please report it:"
+
 # Verbs whose outcomes end with group and message.
 FAILURES = ("retry", "fail")
 
@@ -58,8 +67,17 @@ def is_enabled(level: int) -> bool:
 
 
 def log_event(level: int, action: str, **fields: object) -> None:
-    """Log an event: `action` and the fields, in the text and as attributes."""
-    _log(level, action, fields)
+    """Log an event: `action` and the fields, in the text and as attributes.
+
+    An `error` that nobody expects has its traceback below: the worker goes on, and who
+    reads the log has to learn of the defect.
+    """
+    error = fields.get("error")
+    below = ""
+    if isinstance(error, DEFECTS) and not isinstance(error, QlessError):
+        # As text: frames hold arguments, and Sentry and mails to admins show variables.
+        below = f"{REPORT}\n{''.join(traceback.format_exception(error))}"
+    _log(level, action, fields, below=below)
 
 
 def _log(

@@ -221,6 +221,16 @@ def test_asynchronous_code_ends_a_schedule_in_its_transaction(qless) -> None:
     assert not qless.schedule_list().schedules
 
 
+def test_a_sweep_may_deliver_it_before_its_commit_does(qless, sweep_all) -> None:
+    swept: list[int] = []
+    with transaction.atomic():
+        transaction.on_commit(lambda: swept.append(sweep_all().entries))
+        handle = kept.delay(1)
+    assert swept == [1]
+    assert (handle.pending, handle.created) == (False, True)
+    assert [job.jid for job in qless.peek("default", 9)] == [handle.jid]
+
+
 def test_a_receiver_that_raises_leaves_it_to_a_sweep(qless, sweep_all) -> None:
     def receiver(**kwargs: Any) -> None:
         raise RuntimeError("receiver")

@@ -51,6 +51,15 @@ def test_a_job_moves_to_another_server_and_is_found_there(places: Places) -> Non
     assert places[DEFAULT].crossing_waiting() == []
 
 
+def test_a_moved_job_is_found_though_another_namespace_is_away(places: Places) -> None:
+    handle = add.using(queue="mail").delay(1, 2)
+    handle.move("q")
+    assert carry(MAIL) == 1
+    places.there.kill()
+    assert jobs[handle.jid].alias == DEFAULT
+    assert asyncio.run(jobs.aget(handle.jid)).alias == DEFAULT
+
+
 def test_a_burst_ends_when_its_outbox_is_empty(places: Places) -> None:
     """Also of what is delivered to several namespaces, and in several rounds."""
     handles = [add.using(queue="q").delay(n, 2) for n in range(300)]

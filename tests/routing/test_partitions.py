@@ -169,6 +169,16 @@ def test_when_partitions_are_added_only_the_share_of_these_moves() -> None:
         assert share * 0.9 < moved / len(KEYS) < share * 1.1
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(2, [0, 0, 0, 0, 1]), (3, [2, 0, 0, 0, 1]), (64, [62, 11, 3, 45, 59])],
+)
+def test_a_key_keeps_its_partition_for_ever(number: int, expected: list[int]) -> None:
+    """Jobs of a key that another version has put are in the same partition."""
+    some = ("", "a", "order-17", "Müller", "x" * 300)
+    assert [partitions.index_of(key, number) for key in some] == expected
+
+
 def test_jobs_without_a_key_take_turns() -> None:
     with override_settings(QLESS=of(4)):
         turns = [routing.job_namespace("default", "events") for _ in range(40)]

@@ -66,6 +66,8 @@ class TestOfTheDeclaration:
         job = jobs[result.id]
         assert (job.tags, job.retries, job.priority) == (["quick"], 9, 1)
         assert qless.get(result.id).context == {"options": {"timeout": 5.0}}
+        read = work.with_options.get_result(result.id)
+        assert read.task.timeout == 5.0
 
     def test_the_copy_stays_what_it_is(self) -> None:
         changed = work.with_options.using(retries=9).using(backend="default")

@@ -14,7 +14,7 @@ from django_qless.core import Client
 from django_qless.core.commands.entities import Payload
 from django_qless.core.jid import new_jid
 from django_qless.exceptions import Interrupted
-from django_qless.worker.log import logger
+from django_qless.worker.log import REPORT, logger
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools import POOLS, shared_state
 from django_qless.worker.pools.child_process import ChildProcess
@@ -114,6 +114,7 @@ class LoneChild:
         self.process.close()
         os.close(self.bell)
         self.client.close()
+        assert REPORT not in self.output, self.output
 
     def wait(self) -> int:
         """Return its exit code, when it has ended."""

@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from django_qless.worker.log import REPORT
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ class WorkerProcess:
         self.process.kill()
         self.process.wait()
         poll(lambda: not any(map(is_alive, family)), what=f"{family} have ended")
+        assert REPORT not in self.output, self.output
 
 
 def children_of(pid: int) -> list[int]:

@@ -223,6 +223,13 @@ class TestBatches:
         prefetch.learn(3, 1e-6, 1e-6, grow=False)
         assert prefetch.count == 8
 
+    def test_after_a_pause_it_knows_nothing(self, prefetch: Prefetch) -> None:
+        prefetch.count = 8
+        prefetch.learn(8, 1e-6, 1e-6)
+        assert (prefetch.count, prefetch.each) == (16, 1e-6)
+        prefetch.reset()
+        assert (prefetch.count, prefetch.each) == (1, None)
+
 
 class TestAhead:
     """The rule of a child that runs many jobs at once."""

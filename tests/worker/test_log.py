@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from django_qless.core import ConnectionLost, JobNotFound
 from django_qless.worker import log
 
 
@@ -43,6 +44,34 @@ def test_the_text_and_the_attributes_say_the_same(records):
         "jid": "a",
         "seconds": 0.123456789,
     }
+
+
+def raised(kind):
+    """Return such an error, with its traceback."""
+    try:
+        raise kind("odd")
+    except Exception as error:  # noqa: BLE001
+        return error
+
+
+@pytest.mark.parametrize("kind", [TypeError, KeyError, UnboundLocalError])
+def test_an_error_that_nobody_expects_is_shown_with_its_traceback(records, kind):
+    log.log_event(logging.WARNING, "call failed", error=raised(kind))
+    (record,) = records
+    first, report, *rest = record.getMessage().splitlines()
+    assert first.startswith("call failed error=")
+    assert report == log.REPORT
+    assert "in raised" in "".join(rest)
+    assert rest[-1].startswith(f"{kind.__name__}: ")
+    # Its frames would show arguments.
+    assert record.exc_info is None
+
+
+@pytest.mark.parametrize("kind", [ConnectionLost, JobNotFound, OSError, ValueError])
+def test_an_error_of_a_server_or_a_system_is_a_line(records, kind):
+    log.log_event(logging.WARNING, "call failed", error=raised(kind))
+    (record,) = records
+    assert "\n" not in record.getMessage()
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_the_end_in_the_moment_of_the_hand_out_loses_nothing(
 def test_what_was_asked_of_a_server_that_went_away_is_found_out(
     start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
 ) -> None:
-    """A wait is close_parent_end off again and again; each time the child asks what it has brought."""
+    """A wait is broken off again and again; each time the child asks what it has brought."""
     client.config_set("heartbeat", 3600)
     start_worker(queues=["q"]).wait_for_log("started")
     for n in range(30):

@@ -111,8 +111,8 @@ class WatchedRun:
             told["end"] = end_in_words(self.run)
         text = json.dumps(told)
         # A byte that is no text takes six in JSON: the server would not take it all.
-        while len(text) > failure_report.MAX_BYTES:
-            told["output"] = told["output"][len(told["output"]) // 2 :]
+        while told["output"] and len(text) > failure_report.MAX_BYTES:
+            told["output"] = told["output"][(len(told["output"]) + 1) // 2 :]
             text = json.dumps(told)
         return text
 
