@@ -15,7 +15,7 @@ from tests.real_servers import Server, poll
 
 SENTINEL = """\
 sentinel monitor main 127.0.0.1 {port} {quorum}
-sentinel down-after-milliseconds main 500
+sentinel down-after-milliseconds main 1500
 sentinel failover-timeout main 5000
 """
 
