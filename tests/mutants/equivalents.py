@@ -483,4 +483,16 @@ EQUIVALENTS: list[Equivalent] = [
         "if batch and size + more >= INSERT_BYTES:",
         "Servers take twice as much: one that is full to the byte may go either way.",
     ),
+    Equivalent(
+        "django_qless/job_types/lookup.py",
+        "found = None if job is None else (name, job)",
+        "found = None if True else (name, job)",
+        "Then all others are asked, and the one that has it answers: that takes longer.",
+    ),
+    Equivalent(
+        "django_qless/testing/matching.py",
+        "kwargs = dict(kwargs or {})",
+        "pass",
+        "It is always the dict of a call, and nobody else's.",
+    ),
 ]

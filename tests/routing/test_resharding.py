@@ -170,7 +170,7 @@ def test_a_dry_run_changes_nothing(places: Places) -> None:
     assert (found["counts"]["waiting"], found["counts"]["scheduled"]) == (1, 1)
     assert places.waiting("mail") == [1, 0, 0]
     out = io.StringIO()
-    call_command("qless_reshard", dry_run=True, stdout=out)
+    call_command("qless_reshard", "--dry-run", stdout=out)
     head, row = out.getvalue().splitlines()
     assert head.split()[:5] == ["queue", "is", "in", "belongs", "to"]
     assert row.split() == ["mail", DEFAULT, MAIL, "1", "1"]

@@ -93,6 +93,24 @@ def test_a_task_that_fails_every_time(qless, each_drain, heard: Heard) -> None:
     assert heard[-1][2] == "FAILED"
 
 
+def test_who_hears_of_the_end_is_told_all_errors(qless, each_drain) -> None:
+    ended: list[Any] = []
+
+    def receive(sender: Any, task_result: Any, **more: Any) -> None:
+        ended.append(task_result)
+
+    installed.signals.task_finished.connect(receive)
+    try:
+        work.succeeds_at.enqueue(9)
+        each_drain()
+    finally:
+        installed.signals.task_finished.disconnect(receive)
+    [told] = ended
+    assert [error.exception_class for error in told.errors] == [ValueError] * 4
+    assert "attempt 1" in told.errors[0].traceback
+    assert "attempt 4" in told.errors[-1].traceback
+
+
 def test_retry_works_in_tasks_too(qless, drain) -> None:
     result = work.asks_to_be_run_again.enqueue()
     assert drain() == 2

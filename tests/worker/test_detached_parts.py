@@ -544,3 +544,20 @@ def test_signals_that_its_starter_holds_back_reach_a_run(runs: Runs) -> None:
         os.close(alive)
     poll(lambda: run.outcome, what="it ends")
     assert "OSError: set()" in run.output
+
+
+def test_the_first_process_of_a_container_reaps_the_parent_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    watched: Any = SimpleNamespace(run=SimpleNamespace(processes={"pid": ended.pid}))
+    watcher = DetachedRuns.__new__(DetachedRuns)
+    watcher._reap(watched)  # As another process it leaves that to the first.
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    watcher._reap(watched)
+    with pytest.raises(ChildProcessError):
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    watcher._reap(watched)
+    ended.wait()
