@@ -69,15 +69,25 @@ def is_enabled(level: int) -> bool:
 def log_event(level: int, action: str, **fields: object) -> None:
     """Log an event: `action` and the fields, in the text and as attributes.
 
-    An `error` that nobody expects has its traceback below: the worker goes on, and who
-    reads the log has to learn of the defect.
+    An `error` that comes of a mistake in code has its traceback below.
     """
     error = fields.get("error")
-    below = ""
     if isinstance(error, DEFECTS) and not isinstance(error, QlessError):
-        # As text: frames hold arguments, and Sentry and mails to admins show variables.
-        below = f"{REPORT}\n{''.join(traceback.format_exception(error))}"
-    _log(level, action, fields, below=below)
+        del fields["error"]
+        log_defect(level, action, error, **fields)
+    else:
+        _log(level, action, fields)
+
+
+def log_defect(level: int, action: str, error: BaseException, **fields: object) -> None:
+    """Log an event with an error that nobody expects, and its traceback.
+
+    The worker goes on, or a process of it is replaced: who reads the log has to learn of
+    the defect.
+    """
+    # As text: frames hold arguments, and Sentry and mails to admins show variables.
+    below = f"{REPORT}\n{''.join(traceback.format_exception(error))}"
+    _log(level, action, {**fields, "error": error}, below=below)
 
 
 def _log(

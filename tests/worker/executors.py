@@ -103,6 +103,8 @@ class LoneChild:
             self.worker.environment.after_fork()
             POOLS[pool].run(self.worker, shared, button)
 
+        #: Whether its log is to tell of an error that nobody expects.
+        self.has_defect = False
         self.process = ChildProcess(live, self.shared, ())
         os.close(button)
 
@@ -114,7 +116,7 @@ class LoneChild:
         self.process.close()
         os.close(self.bell)
         self.client.close()
-        assert REPORT not in self.output, self.output
+        assert self.has_defect == (REPORT in self.output), self.output
 
     def wait(self) -> int:
         """Return its exit code, when it has ended."""

@@ -13,16 +13,22 @@ import random
 import resource
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from django_qless.core import Settlement
 from django_qless.worker.detached import starter
 from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.execution import Execution
-from django_qless.worker.log import log_event, log_expired_lock, log_job_event
+from django_qless.worker.log import (
+    log_defect,
+    log_event,
+    log_expired_lock,
+    log_job_event,
+)
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.batches import Batches
 from django_qless.worker.pools.buffer import JobBuffer
+from django_qless.worker.pools.child_process import CRASHED
 from django_qless.worker.shared_slots import ChildSlots
 
 if TYPE_CHECKING:
@@ -242,7 +248,15 @@ class Child:
         """Run entities together in this process; return their outcomes."""
         return EntityRun(self.execution, jobs).perform()
 
-    # Trouble with the server.
+    # Trouble.
+
+    def give_up(self, error: BaseException) -> NoReturn:
+        """End this process: a job in it has no end, and would be held for ever.
+
+        The parent finds the job in the shared state.
+        """
+        log_defect(logging.ERROR, "child gives up", error, pid=os.getpid())
+        os._exit(CRASHED)
 
     def trouble(self, error: Exception) -> float:
         """Log the first error in a row; return for how many seconds to wait."""

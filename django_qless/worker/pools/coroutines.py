@@ -61,11 +61,14 @@ class Coroutines:
     async def run(self, item: Item) -> None:
         """Run a job, then start another one in its place."""
         child = self.child
-        if child.may_begin(item):
-            if item.job.batch:
-                await self.run_entities(item)
-            else:
-                await self.run_job(item)
+        try:
+            if child.may_begin(item):
+                if item.job.batch:
+                    await self.run_entities(item)
+                else:
+                    await self.run_job(item)
+        except Exception as error:  # noqa: BLE001
+            child.give_up(error)
         del self.tasks[asyncio.current_task()]  # type: ignore[arg-type]
         if child.buffer.waiting and not child.is_closed:
             self.start_waiting()

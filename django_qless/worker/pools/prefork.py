@@ -95,6 +95,8 @@ class PreforkChild(Child):
             try:
                 self.round()
             except Exception as error:  # noqa: BLE001  no job and no outcome gets lost
+                if self.running:
+                    self.give_up(error)
                 self.pause(error)
         self.leave()
 
@@ -194,11 +196,11 @@ class PreforkChild(Child):
             if may_begin(item):
                 if item.job.batch:
                     size = self.run_entities(item)
-                    ran, largest = ran + size, max(largest, size)
-                    continue
-                started = begin(item)
-                end(item, perform(item.job), started)
-                ran += 1
+                    largest = max(largest, size)
+                else:
+                    size, started = 1, begin(item)
+                    end(item, perform(item.job), started)
+                ran += size
             self.running = None
         self.early.end_batch()
         self.largest_run = largest

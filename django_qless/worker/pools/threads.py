@@ -8,13 +8,9 @@ for the first.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING
-
-from django_qless.worker.log import logger
-from django_qless.worker.pools.child_process import CRASHED
 
 if TYPE_CHECKING:
     from django_qless.worker.pools.async_child import AsyncChild
@@ -113,10 +109,8 @@ class Threads:
         """Run jobs, in a thread, to the end."""
         try:
             self._run_jobs()
-        except BaseException:  # noqa: BLE001
-            # Its job would be held for ever; the parent finds it in the shared state.
-            logger.exception("a job thread ended by an internal error")
-            os._exit(CRASHED)
+        except BaseException as error:  # noqa: BLE001
+            self.child.give_up(error)
 
     def _run_jobs(self) -> None:
         child = self.child
