@@ -32,7 +32,7 @@ NAMES = re.compile(
     r"superuser|default|other|common|application|deep|prefork × 4|qless|noeviction|"
     r"(Valkey|Redis) [\d.]+|Europe/Berlin|UTC|C[SD]T|import-2026|"
     r"entity-[0-9a-f]{40}|jid|[a-z]+(-[a-z]+)*-(history|age|period|count|bytes)|"
-    r"[α-ω]+[-.]\w+(@run-\d+)?( \d)?|heartbeat|tests\.[\w.-]+"
+    r"[α-ω]+[-.]\w+(@run-\d+)?( \d)?|heartbeat|(tests|rows_app)\.[\w.-]+"
 )
 APP = "/admin/django_qless/"
 
