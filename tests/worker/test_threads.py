@@ -211,6 +211,7 @@ def test_an_error_of_ones_own_ends_the_process(
 
     monkeypatch.setattr(SharedState, "begin", begin)
     child = start(concurrency=2)
+    child.has_defect = True
     child.put("give", 1)
     assert child.wait() != 0
     assert "a mistake" in child.output
