@@ -341,35 +341,30 @@ class TestCrashedJob:
         assert (report.group, report.exhausted) == ("worker-crash", None)
         assert "retries not looked at" in caplog.text
 
-    def test_a_run_of_entities_crashes_for_each(
-        self, child: ForkChild, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("said", "verbs"),
+        [
+            *((said, ["crash", "crash"]) for said in (None, b"", b"rubbish", b"3")),
+            *((said, ["crash", "crash"]) for said in (b"[1, 2]", b'["complete"]')),
+            (b'["complete", "rubbish"]', ["complete", "crash"]),
+        ],
+    )
+    def test_entities_without_an_end_of_their_own_have_crashed(
+        self,
+        child: ForkChild,
+        monkeypatch: pytest.MonkeyPatch,
+        said: bytes | None,
+        verbs: list[str],
     ) -> None:
         """The process has written something else, or of fewer entities."""
         monkeypatch.setattr(stacks, "take_dump", lambda: "")
         monkeypatch.setattr("django_qless.worker.pools.fork.exhausted_run", nothing)
         jobs = [reserved("a"), reserved("b")]
         items = [Item(n, job, 0.0, LockTerm()) for n, job in enumerate(jobs)]
-        for said in (None, b"", b"rubbish", b"3", b"[1, 2]", b'["complete"]'):
-            monkeypatch.setattr(
-                child, "fork_and_wait", lambda order, said=said: (said, 1234, 3)
-            )
-            ends = child.perform_entities(jobs, items)
-            assert [(end.jid, end.verb) for end in ends] == [
-                ("a", "crash"),
-                ("b", "crash"),
-            ]
-
-    def test_of_entities_that_ended_those_are_kept(
-        self, child: ForkChild, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(stacks, "take_dump", lambda: "")
-        monkeypatch.setattr("django_qless.worker.pools.fork.exhausted_run", nothing)
-        jobs = [reserved("a"), reserved("b")]
-        items = [Item(n, job, 0.0, LockTerm()) for n, job in enumerate(jobs)]
-        said = b'["complete", "rubbish"]'
         monkeypatch.setattr(child, "fork_and_wait", lambda order: (said, 1234, 3))
         ends = child.perform_entities(jobs, items)
-        assert [end.verb for end in ends] == ["complete", "crash"]
+        assert [end.jid for end in ends] == ["a", "b"]
+        assert [end.verb for end in ends] == verbs
 
 
 def nothing(*args: Any) -> None:
