@@ -33,7 +33,7 @@ class Exponential:
         try:
             seconds = self.base * float(self.factor) ** (attempt - 1)
         except OverflowError:
-            seconds = self.maximum
+            seconds = self.maximum if self.base else 0.0
         highest = min(seconds * (1 + self.jitter), self.maximum)
         lowest = min(seconds, self.maximum) * (1 - self.jitter)
         return random.uniform(lowest, highest)

@@ -28,8 +28,9 @@ def keep_carrying(name: str) -> NoReturn:
     while True:
         try:
             due = connections[name].crossing_due()
-            failing = False
-            _carry(carrier, due)
+            while True:
+                due = _carry(carrier, due)
+                failing = False
         except QlessError as error:
             level = logging.DEBUG if failing else logging.WARNING
             logger.log(level, "the outbox is not delivered: error=%s", error)
@@ -59,18 +60,18 @@ def carry_rest(name: str, seconds: float = REST) -> None:
         logger.warning("the outbox is not delivered: error=%s", error)
 
 
-def _carry(carrier: Carrier, due: Outbox) -> NoReturn:
+def _carry(carrier: Carrier, due: Outbox) -> Outbox:
+    """Deliver what is due, or wait for more; return what is due then."""
     client = connections[carrier.name]
-    while True:
-        delivered = carrier.carry(due.targets)
-        seconds = min(LOOK, carrier.pause(due.targets))
-        if delivered or seconds <= 0:
-            due = client.crossing_due()
-            continue
-        after = client.after([due.key], seconds, DUE)
-        try:
-            due = after.run()
-        finally:
-            after.abandon()
-        if after.refusal is not None:
-            raise after.refusal
+    delivered = carrier.carry(due.targets)
+    seconds = min(LOOK, carrier.pause(due.targets))
+    if delivered or seconds <= 0:
+        return client.crossing_due()
+    after = client.after([due.key], seconds, DUE)
+    try:
+        due = after.run()
+    finally:
+        after.abandon()
+    if after.refusal is not None:
+        raise after.refusal
+    return due

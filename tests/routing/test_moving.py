@@ -100,14 +100,17 @@ def test_a_namespace_that_does_not_answer_is_told_at_each_end(
     caplog.set_level("DEBUG", "django_qless.worker")
     nowhere = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0.01}
     setting = override_settings(QLESS={"default": nowhere})
-    troubles: list[Exception] = [ConnectionLost("gone again"), RuntimeError("a bug")]
+    troubles = [None, ConnectionLost("gone again"), RuntimeError("a bug")]
     pauses = 0
 
     class Ended(BaseException):
         """The process is killed here."""
 
     def carry(self: Carrier, targets: object) -> int:
-        raise troubles.pop(0)
+        trouble = troubles.pop(0)
+        if trouble is not None:
+            raise trouble
+        return 1
 
     def pause(seconds: float) -> None:
         nonlocal pauses
@@ -130,6 +133,35 @@ def test_a_namespace_that_does_not_answer_is_told_at_each_end(
     assert told[0][1] == told[1][1]
     assert "error=gone again" in told[2][1]
     assert told[3][1] == f"the outbox is not delivered: namespace={DEFAULT}"
+
+
+def test_a_server_that_never_lets_it_wait_is_told_once(
+    places: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "django_qless.worker")
+    pauses = 0
+
+    class Ended(BaseException):
+        """The process is killed here."""
+
+    def pause(seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 3:
+            raise Ended
+
+    monkeypatch.setattr(
+        "django_qless.runtime.crossing.time", SimpleNamespace(sleep=pause)
+    )
+    server = places.here.client()
+    server.acl_setuser("default", enabled=True, nopass=True, commands=["-blpop"])
+    try:
+        with pytest.raises(Ended):
+            keep_carrying(DEFAULT)
+    finally:
+        server.acl_setuser("default", enabled=True, nopass=True, commands=["+blpop"])
+    told = [(each.levelname, "blpop" in each.getMessage()) for each in caplog.records]
+    assert told == [("WARNING", True), ("DEBUG", True), ("DEBUG", True)]
 
 
 def test_a_worker_that_ends_while_its_server_is_away_ends(

@@ -117,6 +117,7 @@ class TestExponential:
         assert rule(10_000) == 100
         assert exponential(maximum=100, jitter=0)(1_000_000) == 100
         assert exponential(base=0, factor=1)(7) == 0
+        assert exponential(base=0)(1_000_000) == 0
 
     def test_jitter_scatters_but_never_beyond_the_maximum(self) -> None:
         random.seed(7)
