@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,11 +52,23 @@ class Check:
         """Return where make and CI put tools."""
         return [ENVIRONMENT, NODE_TOOLS]
 
-    def run(self) -> bool:
-        """Run the command; return whether all is well."""
+    @property
+    def name(self) -> str:
+        """What people type."""
+        return " ".join(self.command)
+
+    def run(self) -> subprocess.CompletedProcess[str]:
+        """Run the command at the project's root; return how it ended, with its output."""
         path = self.path()
         assert path is not None
-        return run(path, *self.command[1:], name=" ".join(self.command))
+        return subprocess.run(
+            [path, *self.command[1:]],
+            cwd=ROOT,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
 
 PIP = "pip install -e '.[dev]'"
@@ -87,12 +100,6 @@ FORMATS = [
     Check(("stylua", "lua"), NPM),
     Check(("python", "lua/build.py"), "Python"),
 ]
-
-
-def run(*command: str, name: str) -> bool:
-    """Run one command at the project's root under its name."""
-    print(f"\n== {name}", flush=True)
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
 #: What all tests and checks take, in minutes of one processor.
@@ -187,19 +194,28 @@ def main() -> int:
     failed: list[str] = []
     repeated: list[str] = []
     checks = {"format": FORMATS, "tests": []}.get(what, CHECKS)
-    if what in ("all", "tests"):
-        left_out += real_servers.missing() + postgres.missing() + chrome.missing()
-        left_out += translations.missing() + deployment_tools.missing()
-        tests = run_tests(arguments, repeat=what == "all" and not arguments)
-        repeated = tests.passed_when_repeated
-        if not tests.passed:
-            failed += tests.failed or ["pytest"]
-    for check in checks:
-        name = " ".join(check.command)
-        if check.path() is None:
-            left_out.append(f"{name} (to have it: {check.where})")
-        elif not check.run():
-            failed.append(name)
+    # One at a time beside the tests, which wait for a part of their time.
+    beside = ThreadPoolExecutor(1)
+    try:
+        running = [(each, beside.submit(each.run)) for each in checks if each.path()]
+        if what in ("all", "tests"):
+            left_out += real_servers.missing() + postgres.missing() + chrome.missing()
+            left_out += translations.missing() + deployment_tools.missing()
+            tests = run_tests(arguments, repeat=what == "all" and not arguments)
+            repeated = tests.passed_when_repeated
+            if not tests.passed:
+                failed += tests.failed or ["pytest"]
+        for check, outcome in running:
+            print(f"\n== {check.name}", flush=True)
+            ended = outcome.result()
+            print(ended.stdout, end="")
+            if ended.returncode:
+                failed.append(check.name)
+    finally:
+        beside.shutdown(cancel_futures=True)
+    left_out += [
+        f"{each.name} (to have it: {each.where})" for each in checks if not each.path()
+    ]
     print()
     for words in left_out:
         print(f"Left out: {words}")
