@@ -127,5 +127,6 @@ def test_texts_are_cut_by_what_they_take_as_html() -> None:
     assert head("abc", 10) == ("abc", False)
     assert head("<<<<", 10) == ("<<", True)
     assert tail("ab<<", 9) == ("b<<", True)
+    assert tail("<<ab", 6) == ("ab", True)
     assert head("é" * 10, 5) == ("éé", True)
     assert head("\ud800", 100).text == "\ud800"

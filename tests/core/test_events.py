@@ -80,18 +80,16 @@ def test_iterating_until_it_is_closed_by_another_thread(
     valkey: Make, server: Server
 ) -> None:
     client = valkey()
-    heard: list[str] = []
+    heard: list[Event] = []
     with client.events() as events:
-        thread = threading.Thread(
-            target=lambda: heard.extend(event.jid for event in events)
-        )
+        thread = threading.Thread(target=lambda: heard.extend(events))
         thread.start()
         client.put("", "q", "a", "k", "{}")
         poll(lambda: heard, what="the event is heard")
         events.close()
         thread.join(5)
         assert not thread.is_alive()
-    assert heard == ["a"]
+    assert [event.jid for event in heard] == ["a"]
     poll(lambda: subscribers(server) == 0, what="the subscriber is gone")
 
 

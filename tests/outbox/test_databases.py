@@ -85,6 +85,7 @@ def test_it_is_delivered_at_the_commit(qless: Any) -> None:
 def test_what_is_left_is_swept_up_in_its_order(qless: Any, left: list[str]) -> None:
     [found] = [each for each in waiting.waiting("default") if each.database == NAME]
     assert (found.entries, found.jobs, found.is_late) == (20, 20, True)
+    assert waiting.Waiting(NAME) in waiting.waiting("other")
     assert sweep_all(NAME, "default") == 20
     assert queued(qless) == left
 

@@ -11,6 +11,8 @@ from django.test import override_settings
 
 from django_qless.job_types.registry import registry
 from django_qless.outbox.models import Entry
+from django_qless.outbox.sweep import sweep
+from django_qless.tasks import frameworks
 from tests.tasks.conftest import tasks_setting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -46,4 +48,29 @@ def test_a_rollback_enqueues_nothing(qless: Any, add: Any) -> None:
         result = add.enqueue(1)
         transaction.set_rollback(True)
     assert qless.get(result.id) is None
+    assert not Entry.objects.exists()
+
+
+def test_its_result_and_signal_come_though_a_sweep_was_faster(
+    qless: Any, add: Any
+) -> None:
+    sent: list[Any] = []
+
+    def note(task_result: Any, **kwargs: Any) -> None:
+        sent.append(task_result)
+
+    signal = frameworks.of(add).signals.task_enqueued
+    signal.connect(note)
+    try:
+        with transaction.atomic():
+            result = add.enqueue(1)
+            # A sweep sees what is committed; here it is in the same connection.
+            Entry.objects.update(created="2020-01-01T00:00:00Z")
+            assert sweep("default", "default").entries == 1
+            assert sent == []
+    finally:
+        signal.disconnect(note)
+    assert qless.get(result.id) is not None
+    assert result.enqueued_at is not None
+    assert sent == [result]
     assert not Entry.objects.exists()

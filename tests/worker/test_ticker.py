@@ -185,6 +185,11 @@ class TestWorkingOut:
         ]
         assert len(list(due_ticks(due, 10**6))) == module.CHAIN
 
+    def test_a_tick_is_due_at_its_second(self) -> None:
+        due = DueSchedule("s", "60", None, "* * * * *", "UTC", "all")
+        assert [tick.first for tick in due_ticks(due, 119.9)] == [60]
+        assert [tick.first for tick in due_ticks(due, 120)] == [60, 120]
+
 
 class TestTrouble:
     def test_a_server_that_is_gone(self, server: Server) -> None:
