@@ -155,6 +155,17 @@ def test_run_now(qless, browser, nightly) -> None:
     assert "Changes by operators" in text_of(browser, url("nightly"))
 
 
+def test_a_job_that_was_run_now_is_shown_wherever_it_is(
+    qless, browser, nightly
+) -> None:
+    jid = qless.schedule_run("nightly")
+    assert jid in text_of(browser, url("nightly"))
+    (job,) = qless.pop("reports", "w", 1)
+    assert jid in text_of(browser, url("nightly"))
+    job.complete()
+    assert jid in text_of(browser, url("nightly"))
+
+
 def test_pause_and_resume(qless, browser, hourly) -> None:
     assert done(browser, "hourly", "pause") == "Paused “hourly”."
     assert qless.schedule_get("hourly").paused

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -65,6 +66,16 @@ def is_empty(folder: Path) -> bool:
     return not any("order.json" in files for _, _, files in os.walk(folder))
 
 
+def watched_by(pid: int) -> list[str]:
+    """Return the locks by which a process is the watcher of runs."""
+    found = []
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    # Of a file that is gone the kernel says so, behind its name.
+    return [path for path in found if "/watch.lock" in path]
+
+
 @pytest.mark.parametrize("pool", ["prefork", "fork", "threads", "coroutines"])
 def test_it_runs_in_a_process_of_its_own_in_every_pool(
     start: Start, put: Put, job_when: JobWhen, ledger: Ledger, client: Client,
@@ -77,6 +88,7 @@ def test_it_runs_in_a_process_of_its_own_in_every_pool(
     assert (leads, folder) == (True, os.getcwd())
     assert len(descriptors) <= 7, descriptors
     poll(lambda: is_empty(tmp_path), what="its record is removed")
+    poll(lambda: not watched_by(worker.pid), what="it is watched no more")
     assert ledger.all() == ["running"]
     assert worker.process.poll() is None
 
