@@ -35,7 +35,7 @@ demo-cluster: .venv/embedded,hiredis.stamp ## the same on a cluster of six nodes
 admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with a worker beside it
 	@$(BIN)/python example_project/open_admin.py --port $(PORT)
 
-test: .venv/test.stamp ## run all tests, then those of the checks whose tool is there
+test: .venv/test.stamp ## run all tests, and beside them the checks whose tool is there
 	@$(BIN)/python -m tests.run all $(ARGS)
 
 test-fast: .venv/test.stamp ## what to run after each edit: one client's view, a minute at most

@@ -1,6 +1,6 @@
 """Runs the tests and the checks, and says at the end what was left out.
 
-    python -m tests.run all [pytest's arguments]     tests, then checks   (make test)
+    python -m tests.run all [pytest's arguments]     tests, with checks    (make test)
     python -m tests.run tests [pytest's arguments]   tests alone          (make test-fast)
     python -m tests.run checks                       checks alone         (make check)
     python -m tests.run format                       rewrites Python and Lua (make format)
