@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import pytest
 from django_qless.core import Reserved, Settlement
 from django_qless.worker.pools import async_child, prefork
 from django_qless.worker.pools.batches import Batches
-from django_qless.worker.pools.buffer import Item, JobBuffer, Prefetch
+from django_qless.worker.pools.buffer import SHORT, Item, JobBuffer, Prefetch
+from django_qless.worker.pools.locks import LockTerm
 from django_qless.worker.pools.outcomes import released
 from django_qless.worker.pools.shared_state import SharedState
 
@@ -154,6 +156,95 @@ class TestJobBuffer:
         # In their order: what comes next is what would have come.
         assert [item.job for item in buffer.waiting] == [other, third]
 
+    @pytest.mark.parametrize("change", [{"klass": "other"}, {"batch": 0}])
+    def test_entities_run_together_with_no_job_of_another_kind(
+        self, buffer: JobBuffer, change: dict[str, Any]
+    ) -> None:
+        first, second, third = (reserved(name)._replace(batch=5) for name in "abc")
+        load(buffer, [second._replace(**change), third])
+        [leader] = buffer.hold([first])
+        assert buffer.take_companions(leader) == []
+        assert [item.job.jid for item in buffer.waiting] == ["b", "c"]
+
+    def test_entities_that_run_together_count_as_one_run(
+        self, buffer: JobBuffer
+    ) -> None:
+        load(buffer, [A, B, C])
+        assert (buffer.runs, buffer.running) == (3, 0)
+        for _ in "ab":
+            buffer.begin(buffer.waiting.popleft())
+        buffer.leaders["t-b"] = A
+        assert (buffer.runs, buffer.running) == (2, 2)
+        # Whoever is to be interrupted is the one that leads.
+        assert buffer.running_jobs() == [A, A]
+        assert buffer.drop({"t-b", "t-c"}) == [A]
+
+    def test_jobs_wait_as_if_they_were_held_from_the_announcement_on(
+        self, buffer: JobBuffer
+    ) -> None:
+        items = buffer.hold([A, B], since=1.0)
+        # One was lost while its batch was announced.
+        buffer.held.pop("t-a")
+        before = time.monotonic()
+        buffer.let_in(items)
+        [item] = buffer.waiting
+        assert item.job == B
+        assert before <= item.since <= time.monotonic()
+        assert buffer.held["t-b"] == item
+        buffer.end(item, done(B)._replace(held=0.0), item.since + 2)
+        assert buffer.outcomes[0].settlement.held == pytest.approx(2)
+
+    def test_the_locks_are_shown_as_held_once_all_slots_are_taken(
+        self, buffer: JobBuffer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A renewal before that has perhaps not seen them."""
+        seen: list[int] = []
+
+        def clock() -> float:
+            seen.append(len(buffer.shared.held_jobs().waiting))
+            return 5.0
+
+        monkeypatch.setattr("django_qless.worker.pools.buffer.boottime", clock)
+        term = LockTerm()
+        items = buffer.hold([A, B], term)
+        assert (seen, term.shown) == ([2], 5.0)
+        assert [item.term for item in items] == [term, term]
+
+    def test_a_job_that_runs_on_elsewhere_is_forgotten_without_an_end(
+        self, buffer: JobBuffer
+    ) -> None:
+        items = buffer.hold([A, B])
+        buffer.begin(items[0])
+        buffer.hand_over(items[0])
+        assert list(buffer.held) == ["t-b"]
+        assert [held.jid for held in buffer.shared.held_jobs().all] == ["b"]
+        assert not buffer.outcomes
+        assert not buffer.returned
+
+    def test_what_has_ended_is_counted_with_its_time(self, buffer: JobBuffer) -> None:
+        for seconds in (0.5, 0.25):
+            buffer.count_run(seconds)
+        assert (buffer.ended, buffer.seconds) == (2, 0.75)
+
+    def test_a_run_that_was_not_begun_has_no_time_before_it(
+        self, buffer: JobBuffer
+    ) -> None:
+        (item,) = buffer.hold([A], since=1.0)
+        before = time.monotonic()
+        buffer.end(item, done(A), buffer.begin(item))
+        (outcome,) = buffer.take_outcomes(9)
+        assert outcome.settlement == done(A)
+        assert before <= outcome.since <= time.monotonic()
+
+    def test_what_is_handed_back_is_settled_at_once(self, buffer: JobBuffer) -> None:
+        load(buffer, [A])
+        buffer.give_back_waiting()
+        assert [outcome.since for outcome in buffer.take_outcomes(9)] == [0.0]
+
+    def test_what_came_at_that_moment_may_wait_on(self, buffer: JobBuffer) -> None:
+        buffer.waiting.extend(buffer.hold([A], since=1.5))
+        assert buffer.give_back_waiting(before=1.5) == 0
+
     def test_no_more_entities_run_together_than_may(self, buffer: JobBuffer) -> None:
         jobs = [reserved(name)._replace(batch=2) for name in "abc"]
         load(buffer, jobs[1:])
@@ -229,6 +320,39 @@ class TestBatches:
         assert (prefetch.count, prefetch.each) == (16, 1e-6)
         prefetch.reset()
         assert (prefetch.count, prefetch.each) == (1, None)
+
+
+class TestBounds:
+    """Where jobs are neither short nor long."""
+
+    @pytest.mark.parametrize(
+        ("each", "expected"), [(SHORT, 4), (1.001 * SHORT, 1), (0.0, 4)]
+    )
+    def test_a_job_is_short_up_to_a_length(self, each: float, expected: int) -> None:
+        prefetch = Prefetch(BUDGET, least=1, most=99)
+        prefetch.count = 2
+        prefetch.learn(2, 0.0, each)
+        assert (prefetch.count, prefetch.each) == (expected, each)
+
+    def test_each_doubling_may_add_a_step(self) -> None:
+        prefetch, seen = Prefetch(BUDGET, least=0, most=60, step=8), []
+        for _ in range(4):
+            prefetch.learn(1, 0.0, 0.0)
+            seen.append(prefetch.count)
+        assert seen == [8, 24, 56, 60]
+
+    def test_what_runs_within_the_budget_is_a_matter_of_the_pace(self) -> None:
+        """And not of how long each took: many may run at once."""
+        prefetch = Prefetch(2.0, least=1, most=1000)
+        prefetch.count = 1000
+        prefetch.learn(30, 1.0, SHORT)
+        assert prefetch.count == 60
+
+    def test_the_most_is_no_less_than_the_least(self) -> None:
+        prefetch = Prefetch(BUDGET, least=5, most=3)
+        for _ in range(3):
+            prefetch.learn(5, 0.0, 0.0)
+        assert prefetch.count == 5
 
 
 class TestAhead:

@@ -119,6 +119,59 @@ def test_a_child_knows_whether_its_parent_looks_in_time(shared: SharedState) -> 
     assert shared.must_wake_parent(1e9)
 
 
+def test_a_job_was_held_from_its_reservation_to_its_start(shared: SharedState) -> None:
+    for started, expected in ((7.5, 2.5), (5.0, 0.0), (4.0, 0.0)):
+        slot = shared.take("a", "1", 5.0)
+        (waiting,) = shared.held_jobs().all
+        assert waiting.seconds_held is None
+        shared.begin(slot, started)
+        (running,) = shared.held_jobs().all
+        assert running.seconds_held == expected
+        shared.free(slot)
+
+
+def test_a_slot_keeps_no_limit_of_the_job_before(shared: SharedState) -> None:
+    slot = shared.take("a", "1", 1.0)
+    shared.limit(slot, 30.0, 2.0)
+    shared.begin(slot, 2.0)
+    shared.free(slot)
+    assert shared.take("b", "2", 3.0) == slot
+    (held,) = shared.held_jobs().waiting
+    assert (held.started, held.hard) == (0.0, 0.0)
+
+
+def test_jobs_that_run_elsewhere_are_left_out_in_every_state(
+    shared: SharedState,
+) -> None:
+    slots = [shared.take(jid, jid + "1", 1.0) for jid in "abcdef"]
+    for slot in slots[:4]:
+        shared.begin(slot, 2.0)
+    for slot in slots[:2]:
+        shared.finish(slot)
+    left = shared.held_jobs().without({"a1", "c1", "e1", "z1"})
+    assert [[held.jid for held in part] for part in left] == [["b"], ["d"], ["f"]]
+    assert [held.jid for held in left.all] == ["b", "d", "f"]
+    assert [held.jid for held in left.locked] == ["d", "f"]
+
+
+def test_of_very_many_lost_locks_the_last_are_known(shared: SharedState) -> None:
+    """The text has its bounds, and only what a child holds now matters."""
+    for n in range(300):
+        shared.drop({f"{n:020}"})
+    assert shared.lost_locks() == {f"{n:020}" for n in range(44, 300)}
+
+
+def test_queues_that_are_full_have_a_child_look_again(shared: SharedState) -> None:
+    """That it found no jobs says nothing of other queues than those that it asked."""
+    shared.ints[shared_state.QUEUES_EMPTY] = 1
+    shared.exclude({"q"})
+    assert shared.has_commands
+    assert shared.ints[shared_state.QUEUES_EMPTY] == 0
+    shared.acknowledge()
+    shared.request_attention()
+    assert shared.has_commands
+
+
 def test_ids_of_any_text_survive(shared: SharedState) -> None:
     odd = [('\x00,"]\udce9 \né\U0001f40c', "7"), ("x" * 255, "8")]
     for pair in odd:
