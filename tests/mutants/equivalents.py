@@ -495,4 +495,10 @@ EQUIVALENTS: list[Equivalent] = [
         "pass",
         "It is always the dict of a call, and nobody else's.",
     ),
+    Equivalent(
+        "django_qless/worker/pools/buffer.py",
+        "self.most = max(least, most)",
+        "self.most = most",
+        "It only bounds what is at least the least all the same.",
+    ),
 ]

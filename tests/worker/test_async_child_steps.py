@@ -197,3 +197,14 @@ class TestSlots:
         slots = Slots(0, waited=True, keeps=False)
         adjust(slots, troubles=1)
         assert slots.calls == ["settle", ("want", 3)]
+
+    @pytest.mark.parametrize("is_closed", [False, True])
+    def test_a_slot_that_has_come_is_for_what_waits(self, *, is_closed: bool) -> None:
+        calls: list[str] = []
+        child: Any = SimpleNamespace(
+            is_closed=is_closed,
+            executor=SimpleNamespace(start_waiting=lambda: calls.append("start")),
+            wakeup=SimpleNamespace(set=lambda: calls.append("wake")),
+        )
+        AsyncChild.on_slot(child)
+        assert calls == (["wake"] if is_closed else ["start", "wake"])

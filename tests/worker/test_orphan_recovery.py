@@ -197,6 +197,8 @@ def test_what_is_about_to_be_settled_is_not_found_as_well(
     orphans.settle([])
     assert states(client, [*jids, long]) == ["waiting"] * 3 + ["running"]
     assert [job.crashes for job in client.multiget(jids)] == [1, 0, 0]
+    # A second settlement would be refused, and the first count as refused with it.
+    assert [report.jid for report in orphans.crash_reports] == [crashed.jid]
 
 
 def test_while_a_child_calls_it_is_searched_less_and_less_often(
