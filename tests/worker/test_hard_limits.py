@@ -149,3 +149,12 @@ class TestHardLimits:
         child.shared.floats[shared_state.LOOP_TURNED] = time.monotonic() - 35
         child.suspended = True
         assert self.look(hard_limits, child) == math.inf
+
+    def test_who_was_killed_already_is_let_be(self) -> None:
+        """It has not ended yet: why it was killed stays as it is."""
+        hard_limits, child = HardLimits(30), FakeChild()
+        child.run("a", ago=10, hard=9)
+        child.killed_outcomes = {}
+        assert self.look(hard_limits, child) == math.inf
+        assert child.dumps == 0
+        assert child.killed_outcomes == {}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from django_qless.core import Settlement
 from django_qless.worker.pools import POOLS, shared_state
 from django_qless.worker.pools.process_manager import (
     ISOLATED,
@@ -16,6 +18,7 @@ from django_qless.worker.pools.process_manager import (
     IdleTimer,
     ProcessManager,
     RestartBackoff,
+    crashed_jobs,
 )
 from django_qless.worker.pools.shared_state import SharedState
 
@@ -140,6 +143,26 @@ def test_only_a_child_that_left_after_its_work_is_replaced_at_once(
     dead.shared.ints[shared_state.RUNS] = runs
     manager._record_end(dead, NOW)  # type: ignore[arg-type]
     assert (manager.restart_backoff.due > NOW) == waits
+
+
+@pytest.mark.parametrize(
+    ("killed", "crashed"),
+    [
+        (None, ["a", "b"]),
+        ({}, []),
+        ({"1": Settlement("a", "1", "crash"), "2": None}, ["a"]),
+        ({"1": Settlement("a", "1", "retry")}, []),
+    ],
+)
+def test_of_a_killed_child_only_those_to_blame_have_crashed(
+    killed: dict[str, Settlement | None] | None, crashed: list[str]
+) -> None:
+    dead: Any = DeadChild(was_ready=True, age=0.0)
+    for jid, token in (("a", "1"), ("b", "2")):
+        dead.shared.begin(dead.shared.take(jid, token, NOW), NOW)
+    dead.shared.take("waits", "3", NOW)
+    dead.killed_outcomes = killed
+    assert crashed_jobs(dead) == crashed
 
 
 class TestRestartBackoff:
