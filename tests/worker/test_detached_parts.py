@@ -27,7 +27,7 @@ from django_qless.worker.detached.starter import fence, launch, start
 from django_qless.worker.detached.watcher import DetachedRuns
 from django_qless.worker.pools.orphan_recovery import OrphanRecovery
 from django_qless.worker.pools.shared_state import SharedState
-from django_qless.worker.process_info import boottime
+from django_qless.worker.process_info import boot_id, boottime, start_time
 from django_qless.worker.status_report import title
 from tests.real_servers import poll
 
@@ -171,6 +171,67 @@ def test_where_files_may_not_grow_no_run_is_started(runs: Runs) -> None:
     assert list(runs) == []
 
 
+def test_where_files_may_not_grow_a_run_learns_of_its_lock_all_the_same(
+    runs: Runs,
+) -> None:
+    run, alive = runs.add(order(), until=5.0)
+    os.close(alive)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        run.write_renewed(99.5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert run.renewed_until == 99.5
+    # When there is room again, the file says it.
+    run.write_renewed(120.5)
+    assert run.renewed_until == 120.5
+
+
+def forged(**known: Any) -> bytes:
+    """Return a record of processes, with these in place of what is true."""
+    return json.dumps({"boot": boot_id(), "pid": 0, "job": 0, **known}).encode()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        ({}, True),
+        ({"boot": "another"}, False),
+        ({"boot": ""}, False),
+        ({"born": "1", "job_born": "1"}, False),
+        ({"born": None, "job_born": None}, False),
+        ({"pid": 0, "job": 0}, False),
+    ],
+)
+def test_only_the_very_processes_of_a_run_are_signalled(
+    runs: Runs, wrong: dict[str, Any], found: bool
+) -> None:
+    """Their ids may be used again, and the machine may have been started again."""
+    run, alive = runs.add(order(), until=5.0)
+    os.close(alive)
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        born = start_time(process.pid)
+        ids = {"pid": process.pid, "job": process.pid, "born": born, "job_born": born}
+        (run.folder / "parent.json").write_bytes(forged(**{**ids, **wrong}))
+        assert run.parent_pid() == (process.pid if found else 0)
+        assert run.signal(0) == found
+        run.kill_job()
+        if not found:
+            process.terminate()
+        assert process.wait(30) == (-signal.SIGKILL if found else -signal.SIGTERM)
+
+
+def test_a_run_s_processes_are_recorded_as_they_are_found_again(runs: Runs) -> None:
+    run, alive = runs.add(order(), until=5.0)
+    os.close(alive)
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        run.write_processes(process.pid)
+        assert run.parent_pid() == os.getpid()
+        run.kill_job()
+        assert process.wait(30) == -signal.SIGKILL
+
+
 @pytest.mark.parametrize(
     ("outcome", "processes", "verb", "words"),
     [
@@ -218,6 +279,38 @@ def test_the_failure_of_a_sensitive_job_has_no_output(
     settlement, _ = settlements.settlement_of(run, run.order)
     assert ("a secret" in str(settlement.args)) != hides
     assert ("output is hidden" in str(settlement.args)) == hides
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said", "held"),
+    [
+        ({}, "its processes were killed", 4.0),
+        ({"status": 0}, "exit status 0", 4.0),
+        ({"status": 3}, "The process 8 that ran the job exited with code 3", 4.0),
+        (
+            {"status": -15},
+            "The process 8 that ran the job was killed by signal 15 (SIGTERM)",
+            4.0,
+        ),
+        ({"status": -15, "why": "stopped"}, "stopped", 4.0),
+        ({"why": "fenced"}, "killed: its lock was not renewed in time", 4.0),
+        ({"why": "overran"}, "killed: its time was over", 4.0),
+        ({"status": 0, "message": '["complete", [], 0.0]'}, "exit status 0", 4.0),
+        # It was not run at all.
+        ({"status": 0, "message": '["unknown", [600], null]'}, "exit status 0", None),
+    ],
+)
+def test_the_end_of_a_run_in_words_and_how_long_its_job_had_waited(
+    runs: Runs, outcome: dict[str, Any], said: str, held: float | None
+) -> None:
+    run, alive = runs.add(order(held=4.0), until=5.0)
+    os.close(alive)
+    if outcome:
+        run.write_outcome({"message": "", "why": "", "status": -9, **outcome})
+    (run.folder / "parent.json").write_text(json.dumps({"job": 8}))
+    assert settlements.end_in_words(run) == said
+    settlement, _ = settlements.settlement_of(run, order(held=4.0))
+    assert settlement.held == (held and pytest.approx(held))
 
 
 def test_a_run_ends_before_its_lock_does() -> None:
