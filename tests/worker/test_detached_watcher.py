@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
+import signal
+import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +16,14 @@ import pytest
 from django_qless.core import Client, ConnectionLost, Reserved
 from django_qless.core.exceptions import BadArgument
 from django_qless.worker.detached.records import OUTPUT_BYTES, Run, Runs
-from django_qless.worker.detached.watcher import DetachedRuns
+from django_qless.worker.detached.starter import fence
+from django_qless.worker.detached.watcher import (
+    REPORT,
+    REPORT_AGAIN,
+    SCAN,
+    SCAN_FULL,
+    DetachedRuns,
+)
 from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
@@ -274,3 +285,220 @@ def test_a_folder_without_an_order_is_not_watched(watching: Watching) -> None:
     lock = Run(watching.runs.base / "damaged").lock_watch()
     assert lock is not None
     os.close(lock)
+
+
+def test_what_a_killed_parent_has_left_is_killed_before_the_job_runs_again(
+    watching: Watching,
+    run: Run,
+    reserved: Reserved,
+    client: Client,
+    alive: list[int],
+) -> None:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        run.write_processes(process.pid)
+        os.close(alive.pop())
+        watching.look()
+        assert process.wait(30) == -signal.SIGKILL
+    assert state_of(client, reserved) == "waiting"
+    [report] = watching.crashes
+    assert (report.group, report.delay) == ("worker-crash", 0.0)
+
+
+def test_the_server_is_told_where_it_runs_and_how_it_has_ended(
+    watching: Watching,
+    run: Run,
+    reserved: Reserved,
+    client: Client,
+    alive: list[int],
+) -> None:
+    run.write_output(b"half way")
+    watching.look()
+    shown = client.detached_run(reserved.jid)
+    assert shown is not None
+    assert (shown.host, shown.pid, shown.started) == ("h", 0, 1.5)
+    assert (shown.output, shown.ended, shown.end) == ("half way", None, "")
+    end(run, alive)
+    watching.look()
+    shown = client.detached_run(reserved.jid)
+    assert shown is not None
+    assert (shown.pid, shown.ended, shown.end) == (8, 2.5, "exit status 0")
+
+
+def test_what_has_not_changed_is_told_again_before_the_server_forgets_it(
+    watching: Watching, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching.look()
+    [watched] = watching.detached
+    told_at = watched.told_at
+    assert watched.due == told_at + REPORT
+    watched.due = 0.0
+    before = time.monotonic()
+    watching.detached.look()
+    assert watched.told_at == told_at
+    assert before + REPORT <= watched.due <= time.monotonic() + REPORT
+    watched.told_at -= REPORT_AGAIN
+    watching.look()
+    assert watched.told_at >= before
+    run.write_output(b"more")
+    told_at = watched.told_at
+    watching.look()
+    assert watched.told_at > told_at
+
+
+def test_the_fence_of_a_run_follows_its_lock(
+    watching: Watching, run: Run, reserved: Reserved
+) -> None:
+    """From the moment of the call on: its answer may have been late."""
+    before = boottime()
+    watching.look()
+    assert fence(before, 60.0) <= run.renewed_until <= fence(boottime(), 60.0)
+    assert watching.detached.lock_lengths() == [60.0]
+    assert watching.detached.tokens == {reserved.token}
+    watching.detached.renewed({"another"}, before + 900)
+    assert run.renewed_until < before + 900
+    watching.detached.renewed({reserved.token}, before + 900)
+    assert run.renewed_until == pytest.approx(fence(before + 900, 60.0))
+
+
+def test_a_run_that_is_not_shown_yet_is_not_renewed(
+    watching: Watching, run: Run, reserved: Reserved
+) -> None:
+    """Until the server has said so, the lock is another worker's."""
+    until = run.renewed_until
+    watching.detached.renewed({reserved.token}, until + 900)
+    assert run.renewed_until == until
+    assert watching.detached.lock_lengths() == []
+    assert watching.detached.held_jobs() == []
+
+
+def test_the_loss_of_a_lock_stops_its_run_and_is_reported_once(
+    watching: Watching,
+    run: Run,
+    reserved: Reserved,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(Run, "signal", lambda self, number: sent.append(number) or True)
+    watching.look()
+    watching.detached.drop({"another"})
+    assert watching.crashes == sent == []
+    for _ in range(2):
+        watching.detached.drop({reserved.token})
+    assert sent == [signal.SIGTERM]
+    [report] = watching.crashes
+    assert (report.jid, report.token, report.group) == (
+        reserved.jid,
+        reserved.token,
+        "",
+    )
+    assert watching.detached.lock_lengths() == watching.detached.held_jobs() == []
+
+
+def test_a_stop_reaches_a_run_once_as_soon_as_its_parent_is_there(
+    watching: Watching, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    answers = iter([False, True, True])
+
+    def send(self: Run, number: int) -> bool:
+        sent.append(number)
+        return next(answers)
+
+    monkeypatch.setattr(Run, "signal", send)
+    for _ in range(3):
+        watching.detached.stop(kill=False)
+    assert sent == [signal.SIGTERM] * 2
+    for _ in range(2):
+        watching.detached.stop(kill=True)
+    assert sent == [signal.SIGTERM, signal.SIGTERM, signal.SIGINT]
+
+
+def test_the_kernel_tells_of_the_end_of_a_run(
+    watching: Watching,
+    run: Run,
+    alive: list[int],
+) -> None:
+    watching.look()
+    assert watching.detached.descriptors() == []
+    # Nothing tells of it yet, so it is looked at soon.
+    assert watching.detached.due < time.monotonic() + 1
+    run.write_processes(0)
+    watching.look()
+    [watched] = watching.detached
+    assert watching.detached.descriptors() == [watched.pidfd]
+    assert watching.detached.due == watched.due
+    watched.ended = True
+    assert watching.detached.descriptors() == []
+
+
+def test_runs_that_are_given_up_are_for_another_worker(
+    watching: Watching, run: Run, client: Client
+) -> None:
+    other = DetachedRuns(
+        client, "other", watching.runs, lambda queue: 9, watching.crashes.append
+    )
+    # (A lock of this process would not keep this process from it.)
+    watching.detached.leave()
+    assert len(watching.detached) == 0
+    other.scan()
+    assert len(other) == 1
+    other.leave()
+    watching.detached.look()
+    assert watching.detached.due == math.inf
+
+
+def test_it_looks_for_runs_now_and_then_and_sooner_where_a_queue_is_full(
+    watching: Watching,
+    run: Run,
+    reserved: Reserved,
+    client: Client,
+    alive: list[int],
+) -> None:
+    limits = {"q": 2}
+    detached = DetachedRuns(
+        client, "w", watching.runs, limits.__getitem__, watching.crashes.append
+    )
+    watching.detached.leave()
+    before = time.monotonic()
+    detached.scan()
+    assert (len(detached), detached.full) == (1, ())
+    assert before + SCAN <= detached._scan_due <= time.monotonic() + SCAN
+    limits["q"] = 1
+    detached.scan()
+    assert detached.full == ()
+    before = time.monotonic()
+    detached.scan(again=True)
+    assert detached.full == ("q",)
+    assert before + SCAN_FULL <= detached._scan_due <= time.monotonic() + SCAN_FULL
+    # Without a run of its own it is due for those of others.
+    detached.leave()
+    detached.look()
+    assert detached.due == detached._scan_due
+    # The end of one makes room at once.
+    detached.scan(again=True)
+    end(run, alive)
+    detached.look()
+    assert detached.full == ()
+    assert detached.due == math.inf
+
+
+def test_a_job_that_was_killed_for_its_time_is_reported_with_its_delay(
+    watching: Watching,
+    client: Client,
+    put: Put,
+    alive: list[int],
+) -> None:
+    put("give", 1, retries=3)
+    [job] = client.settle("w", [], 1, ["q"]).jobs
+    more = {"host": "h", "started": 1.5, "held": 0.0, "hard": 9.0, "delay": 7.0}
+    run, lock = watching.runs.add({"job": list(job), **more}, boottime() + 600)
+    watching.detached.scan()
+    (run.folder / "parent.json").write_text(json.dumps({"job": 8}))
+    run.write_outcome({"message": "", "why": "overran", "ended": 2.5, "status": -9})
+    os.close(lock)
+    watching.look()
+    [report] = watching.crashes
+    assert (report.jid, report.token) == (job.jid, job.token)
+    assert (report.group, report.delay) == ("timeout", 7.0)
+    assert "hard timeout of 9 s" in report.message
+    assert state_of(client, job) == "scheduled"
