@@ -344,3 +344,34 @@ class TestChild:
         assert [slots.floats[at] for at in figures] == before
         own.tell(HighestPriorityFirst(["a", "b"], known=known))
         assert [slots.floats[at] for at in figures] == [before[0], -5.0, before[2]]
+
+
+def is_free(slots: SharedSlots, at: int) -> bool:
+    """Return whether another process could lock this byte."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(not slots._lock(at))
+    return os.waitpid(pid, 0)[1] == 0
+
+
+def test_others_know_by_its_lock_that_a_child_lives(slots: SharedSlots) -> None:
+    """Whatever it does with the slots: else they would be given twice."""
+    handler = signal.getsignal(SIGNAL)
+    try:
+        own = ChildSlots(slots)
+    finally:
+        signal.signal(SIGNAL, handler)
+    dead = add(slots, 0, held=1)
+    own.want(2)
+    own.keeps()
+    own.pass_on(0, 1)
+    own.answered()
+    slots.sweep()
+    assert not is_free(slots, own._at)
+    assert is_free(slots, dead)
+
+
+def test_one_process_at_a_time_changes_the_slots(slots: SharedSlots) -> None:
+    with slots.changing():
+        assert not is_free(slots, 0)
+    assert is_free(slots, 0)
