@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +34,7 @@ from django_qless.worker.shared_slots import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # No process has an id beyond the kernel's greatest.
 NOBODY = 2**22 + 1
@@ -68,6 +70,14 @@ def state(slots: SharedSlots, at: int) -> tuple[int, int]:
 def slots() -> SharedSlots:
     """Two slots for three namespaces that take turns."""
     return SharedSlots.create(2, [0, 1, 2], "round-robin")
+
+
+@pytest.fixture
+def own_handler() -> Iterator[None]:
+    """Children in this process leave its handler of the signal as it was."""
+    handler = signal.getsignal(SIGNAL)
+    yield
+    signal.signal(SIGNAL, handler)
 
 
 class TestGiving:
@@ -204,12 +214,10 @@ class Queues:
 
 class TestChild:
     @pytest.fixture
-    def own(self, slots: SharedSlots) -> Iterator[ChildSlots]:
+    def own(self, slots: SharedSlots, own_handler: None) -> ChildSlots:
         """This process as a child of the second namespace."""
         slots.namespace = 1
-        handler = signal.getsignal(SIGNAL)
-        yield ChildSlots(slots)
-        signal.signal(SIGNAL, handler)
+        return ChildSlots(slots)
 
     def test_it_holds_what_is_free_and_waits_for_the_rest(
         self, own: ChildSlots
@@ -354,21 +362,91 @@ def is_free(slots: SharedSlots, at: int) -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-def test_others_know_by_its_lock_that_a_child_lives(slots: SharedSlots) -> None:
+class Other:
+    """Another process, which does something, says so, and ends when it is told."""
+
+    def __init__(self, begin: Callable[[], object]) -> None:
+        ready, said = os.pipe()
+        self._told, self._tell = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            kept = begin()
+            os.write(said, b"x")
+            os.close(self._tell)
+            os.read(self._told, 1)
+            os._exit(kept is None)
+        assert os.read(ready, 1)
+        for descriptor in (ready, said, self._told):
+            os.close(descriptor)
+
+    def end(self) -> None:
+        """Let it end, and wait for that."""
+        os.close(self._tell)
+        assert os.waitpid(self.pid, 0)[1] == 0
+
+
+def test_others_know_by_its_lock_that_a_child_lives(
+    slots: SharedSlots, own_handler: None
+) -> None:
     """Whatever it does with the slots: else they would be given twice."""
-    handler = signal.getsignal(SIGNAL)
-    try:
-        own = ChildSlots(slots)
-    finally:
-        signal.signal(SIGNAL, handler)
-    dead = add(slots, 0, held=1)
-    own.want(2)
+
+    def hold_one() -> ChildSlots:
+        child = ChildSlots(slots)
+        child.want(1)
+        return child
+
+    other = Other(hold_one)
+    [before] = slots.children()
+    own = ChildSlots(slots)
+    assert own._at != before
+    assert own.want(2) == 1
+    other.end()
+    slots.sweep()
+    assert own.held == 2
     own.keeps()
     own.pass_on(0, 1)
     own.answered()
-    slots.sweep()
     assert not is_free(slots, own._at)
-    assert is_free(slots, dead)
+    assert is_free(slots, before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells who waits for a lock")
+def test_an_answer_that_was_late_waits_for_who_may_be_taking_the_slot(
+    slots: SharedSlots, own_handler: None
+) -> None:
+    own, parent = ChildSlots(slots), os.getpid()
+    own.want(1)
+    taking = slots.changing()
+
+    def waits() -> bool:
+        lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        return any(line[1] == "->" and str(parent) in line for line in lines)
+
+    def take_when_it_waits() -> None:
+        deadline = time.monotonic() + 30
+        while not waits() and time.monotonic() < deadline:
+            pass
+        slots.ints[own._at + HELD] = 0
+        os._exit(0)
+
+    other = Other(lambda: taking.__enter__() or taking)
+    # An answer that was not late does not wait.
+    own.asking()
+    assert own.answered() is True
+    other.end()
+    ready, said = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with slots.changing():
+            os.write(said, b"x")
+            take_when_it_waits()
+    os.read(ready, 1)
+    own.asking()
+    slots.floats[own._at + ASKING] -= LATE
+    assert own.answered() is False
+    assert os.waitpid(pid, 0)[1] == 0
+    os.close(ready)
+    os.close(said)
 
 
 def test_one_process_at_a_time_changes_the_slots(slots: SharedSlots) -> None:
