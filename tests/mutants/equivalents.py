@@ -400,6 +400,48 @@ EQUIVALENTS: list[Equivalent] = [
         "Each is looked at by itself.",
     ),
     Equivalent(
+        "django_qless/worker/cron.py",
+        "return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)",
+        "return moment.astimezone(self.zone).replace(tzinfo=None, fold=1)",
+        "Times without a zone are compared, and added to, without their fold.",
+    ),
+    Equivalent(
+        "django_qless/worker/cron.py",
+        "return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)",
+        "return moment.astimezone(self.zone).replace(tzinfo=None, )",
+        "Times without a zone are compared, and added to, without their fold.",
+    ),
+    Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "os.kill(ints[at + PID], SIGNAL)",
+        "os.kill(ints[at - PID], SIGNAL)",
+        "The word is the first of its record: its offset is 0.",
+    ),
+    Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "if ints[at + PID] != os.getpid():",
+        "if ints[at - PID] != os.getpid():",
+        "The word is the first of its record: its offset is 0.",
+    ),
+    Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "ints[at + PID], ints[at + OWNER] = os.getpid(), self.namespace",
+        "ints[at - PID], ints[at + OWNER] = os.getpid(), self.namespace",
+        "The word is the first of its record: its offset is 0.",
+    ),
+    Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "figure = self.floats[at + FIGURE]",
+        "figure = self.floats[at - FIGURE]",
+        "The word is the first of its record: its offset is 0.",
+    ),
+    Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "fcntl.lockf(self.file, fcntl.LOCK_UN, 1, at)",
+        "fcntl.lockf(self.file, fcntl.LOCK_UN, 2, at)",
+        "Nobody locks the byte after that of a child: a record has six words.",
+    ),
+    Equivalent(
         "django_qless/worker/recovery.py",
         "BATCH = 200",
         "BATCH = 2000",

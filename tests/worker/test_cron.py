@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from django_qless.worker.cron import BadCron, Cron, cron_for, next_tick
+from django_qless.worker.cron import LONGEST, BadCron, Cron, cron_for, next_tick
 from tests.drawing import turn
 
 UTC = timezone.utc
@@ -244,7 +244,7 @@ class TestNext:
         noon = datetime(2026, 7, 15, 12, 30, tzinfo=UTC).timestamp()
         assert {
             name: datetime.fromtimestamp(next_tick(name, "UTC", noon), UTC).isoformat()[:16]
-            for name in ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@Yearly")
+            for name in ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@Yearly", "@annually", " @Daily\n")
         } == {
             "@hourly": "2026-07-15T13:00",
             "@daily": "2026-07-16T00:00",
@@ -252,6 +252,8 @@ class TestNext:
             "@weekly": "2026-07-19T00:00",
             "@monthly": "2026-08-01T00:00",
             "@Yearly": "2027-01-01T00:00",
+            "@annually": "2027-01-01T00:00",
+            " @Daily\n": "2026-07-16T00:00",
         }  # fmt: skip
 
     def test_last_days_and_nth_weekdays(self) -> None:
@@ -319,6 +321,7 @@ class TestRefused:
             ("0 0 * 2 mon#6", "day-of-week"),
             ("@never", "none of @yearly"),
             ("* " * 200, "at most 255"),
+            ("* * * * *" + " " * (LONGEST - 8), "has 256 characters"),
             (None, "must be a str"),
             (5, "must be a str"),
         ],
@@ -327,6 +330,9 @@ class TestRefused:
         with pytest.raises(BadCron) as caught:
             Cron(expression)  # type: ignore[arg-type]
         assert words in str(caught.value)
+
+    def test_none_that_is_as_long_as_it_may_be(self) -> None:
+        assert Cron("* * * * *" + " " * (LONGEST - 9)).next(0) == MINUTE
 
     @pytest.mark.parametrize(
         "zone", ["Nowhere/Land", "", "../etc/passwd", "/etc/localtime", "Europe", "a\0b", None, "x" * 999]

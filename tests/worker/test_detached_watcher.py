@@ -431,6 +431,29 @@ def test_the_kernel_tells_of_the_end_of_a_run(
     assert watching.detached.descriptors() == []
 
 
+def test_a_run_that_is_being_stopped_is_not_looked_at_until_it_has_ended(
+    watching: Watching,
+    run: Run,
+    reserved: Reserved,
+    alive: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel tells of its end; until then the worker would spin."""
+    monkeypatch.setattr(Run, "signal", lambda self, number: True)
+    run.write_processes(0)
+    watching.look()
+    watching.detached.drop({reserved.token})
+    watching.detached.look()
+    [watched] = watching.detached
+    assert watched.is_lost
+    assert watched.pidfd >= 0
+    assert watching.detached.due == math.inf
+    # Its end is settled at once.
+    os.close(alive.pop())
+    watching.detached.look()
+    assert len(watching.detached) == 0
+
+
 def test_runs_that_are_given_up_are_for_another_worker(
     watching: Watching, run: Run, client: Client
 ) -> None:

@@ -322,6 +322,14 @@ class TestEventListener:
         assert poll(listener.listen, what="it listens again")
         assert subscribers(client) == 1
 
+    def test_it_leaves_no_connection_open(
+        self, listener: EventListener, client: Client
+    ) -> None:
+        self.subscribe(listener, client)
+        listener.close()
+        assert listener.fileno() is None
+        poll(lambda: subscribers(client) == 0, what="the server has noticed")
+
     def test_without_a_server_it_asks_less_and_less_often(self, tmp_path: Path) -> None:
         import redis
 
