@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -32,7 +33,7 @@ from django_qless.worker.status_report import title
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 JOB = ["jid", "q", "k", "{}", "7", 3, 3, 0, "[]", "", 60.0]
 
@@ -188,6 +189,17 @@ def test_where_files_may_not_grow_a_run_learns_of_its_lock_all_the_same(
     assert run.renewed_until == 120.5
 
 
+@contextlib.contextmanager
+def sleeping() -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that leads a group; it has ended after the block."""
+    process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def forged(**known: Any) -> bytes:
     """Return a record of processes, with these in place of what is true."""
     return json.dumps({"boot": boot_id(), "pid": 0, "job": 0, **known}).encode()
@@ -210,7 +222,7 @@ def test_only_the_very_processes_of_a_run_are_signalled(
     """Their ids may be used again, and the machine may have been started again."""
     run, alive = runs.add(order(), until=5.0)
     os.close(alive)
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+    with sleeping() as process:
         born = start_time(process.pid)
         ids = {"pid": process.pid, "job": process.pid, "born": born, "job_born": born}
         (run.folder / "parent.json").write_bytes(forged(**{**ids, **wrong}))
@@ -225,7 +237,7 @@ def test_only_the_very_processes_of_a_run_are_signalled(
 def test_a_run_s_processes_are_recorded_as_they_are_found_again(runs: Runs) -> None:
     run, alive = runs.add(order(), until=5.0)
     os.close(alive)
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+    with sleeping() as process:
         run.write_processes(process.pid)
         assert run.parent_pid() == os.getpid()
         run.kill_job()

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import signal
-import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from django_qless.worker.detached.watcher import (
     DetachedRuns,
 )
 from django_qless.worker.process_info import boottime
+from tests.worker.test_detached_parts import sleeping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -294,7 +294,7 @@ def test_what_a_killed_parent_has_left_is_killed_before_the_job_runs_again(
     client: Client,
     alive: list[int],
 ) -> None:
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+    with sleeping() as process:
         run.write_processes(process.pid)
         os.close(alive.pop())
         watching.look()
