@@ -91,6 +91,7 @@ class TestShutdown:
         shutdown.request_stop()
         assert (shutdown.stage, shutdown.reexec) == (Stage.DRAINING, False)
         assert shutdown.deadline is not None
+        assert shutdown.deadline - time.monotonic() == pytest.approx(30, abs=1)
         shutdown.request_stop()
         assert shutdown.stage is Stage.STOPPING
 

@@ -112,6 +112,7 @@ class TestSystemd:
             ({"WATCHDOG_USEC": "10000000", "WATCHDOG_PID": "1"}, None),
             ({"WATCHDOG_USEC": "soon"}, None),
             ({"WATCHDOG_USEC": "0"}, None),
+            ({"WATCHDOG_USEC": "-10000000"}, None),
             ({}, None),
         ],
     )
@@ -122,6 +123,8 @@ class TestSystemd:
 class TestStatusReport:
     def test_without_anybody_who_looks_nothing_is_due(self, monkeypatch):
         monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+        # That is for another program, which has the socket.
+        monkeypatch.setenv("WATCHDOG_USEC", "3000000")
         report = StatusReport(WorkerOptions(), Shutdown(30))
         report.begin()
         turn(report, 100.0)
@@ -152,6 +155,28 @@ class TestStatusReport:
         assert {"READY=1", "WATCHDOG=1", "STATUS=running, 0 running"} <= set(lines)
         turn(report, 101.7)
         assert not any("READY=1" in lines for lines in manager.heard())
+
+    def test_who_ends_before_the_server_has_answered_is_never_ready(
+        self, report, manager
+    ):
+        turn(report, 100.0, good=0.0)
+        turn(report, 100.1, "draining", good=100.1)
+        turn(report, 100.2, "stopping", good=100.1)
+        report.close()
+        lines = [line for message in manager.heard() for line in message]
+        assert "READY=1" not in lines
+        assert lines[-1] == "STOPPING=1"
+
+    def test_who_is_quiet_is_ready(self, report, manager):
+        turn(report, 100.0, "quiet")
+        assert "READY=1" in manager.heard()[0]
+
+    def test_a_restart_in_place_is_told_at_once(self, report, manager):
+        turn(report, 100.0, running=2)
+        manager.heard()
+        report.reloading()
+        (lines,) = manager.heard()
+        assert {"RELOADING=1", "STATUS=reloading, 0 running"} <= set(lines)
 
     def test_the_watchdog_is_fed_in_half_of_its_time(self, report, manager):
         turn(report, 100.0)
