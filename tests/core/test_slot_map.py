@@ -98,7 +98,7 @@ def test_another_node_is_asked_the_next_time() -> None:
     """The one that has answered may be cut off from the others."""
     slot_map = SlotMap([A, B], PREFIX)
     ranges = [*slots(C, B), *slots(A, first=0, last=0)]
-    answers = {node: ranges for node in (A, B, C)}
+    answers = dict.fromkeys((A, B, C), ranges)
     assert [find(slot_map, answers) for _ in range(4)] == [[A], [C], [B], [A]]
 
 
