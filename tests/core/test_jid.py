@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
+from django_qless.core import jid as module
 from django_qless.core import new_jid
-from django_qless.core.jid import ALPHABET, Generator
+from django_qless.core.jid import ALPHABET, Generator, time_of
 
 
 def number(jid: str) -> int:
@@ -76,3 +77,16 @@ def test_a_forked_process_draws_other_ids() -> None:
     assert sorted(theirs, reverse=True) == theirs
     halves = {number(jid) & (1 << 64) - 1 for jid in [*ours, *theirs]}
     assert len(halves) == 2_000
+
+
+def test_when_an_id_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([1_700_000_000_123_456_789, 0])
+    monkeypatch.setattr(module.time, "time_ns", lambda: next(times))
+    generator = Generator()
+    first, second = generator.draw(), generator.draw()
+    assert time_of(first) == 1_700_000_000.123456
+    # The clock went back: the next id is a microsecond later all the same.
+    assert time_of(second) == 1_700_000_000.123457
+    assert time_of("~" * 20) == 0.0
+    for foreign in ("", first[:19], f"{first}0", f"{first[:19]}-", f"{first[:19]}ü"):
+        assert time_of(foreign) is None

@@ -10,7 +10,12 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 
 from django_qless.core import AsyncClient, Client, NotPermitted, Put, new_jid
-from django_qless.core.permissions import AUDIT, CLEANING, needed_by_worker
+from django_qless.core.permissions import (
+    AUDIT,
+    CLEANING,
+    needed_by_worker,
+    rules_for,
+)
 from tests.permissions import PASSWORD, client_of, nothing_refused, set_user
 
 if TYPE_CHECKING:
@@ -137,3 +142,41 @@ def test_the_libraries_are_for_operators(limited: Limited, each_server: Server) 
     assert "qless_old" in operator.libraries()
     operator.remove_library("qless_old")
     assert "qless_old" not in operator.libraries()
+
+
+@pytest.mark.parametrize(
+    ("refusal", "rules"),
+    [
+        ("User x has no permissions to run the 'hset' command", ["+hset"]),
+        ("to run the 'config|get' command", ["+config|get"]),
+        ("to run the 'fcall' command", ["+fcall", "+function|load"]),
+        ("to run the 'function|load' command", ["+fcall", "+function|load"]),
+        ("to run the 'evalsha' command", ["+evalsha", "+script|load"]),
+        ("to run the 'script|load' command", ["+evalsha", "+script|load"]),
+        ("put(): The user lacks +hset +zadd ~ql:* &ql:*.", ["+hset", "+zadd", "~ql:*", "&ql:*."]),
+        ("user bob lacks +hset", ["+hset"]),
+        ("No permissions to access a key", ["~<prefix>*"]),
+        ("No permissions to access a channel", ["&<prefix>*"]),
+        ("something else", []),
+    ],
+)  # fmt: skip
+def test_the_rules_that_a_refusal_asks_for(refusal: str, rules: list[str]) -> None:
+    assert list(rules_for(refusal)) == rules
+
+
+@pytest.mark.parametrize(
+    ("refusal", "end"),
+    [
+        ("User bob has no permissions to run the 'hset' command", "bob +hset"),
+        ("User bob lacks +hset +zadd", "bob +hset +zadd"),
+        ("The user lacks +hset", "<user> +hset"),
+    ],
+)
+def test_the_remedy_names_the_user(refusal: str, end: str) -> None:
+    assert str(NotPermitted(refusal)).endswith(f" ACL SETUSER {end} adds it.")
+
+
+def test_what_a_worker_can_do_without() -> None:
+    optional = ["+scan", "+type", "+lpos", "+function|list", "+function|delete"]
+    optional += ["+info", "+subscribe", "+ssubscribe"]
+    assert needed_by_worker(["+hset", *optional, "+publish"]) == ["+hset", "+publish"]

@@ -11,7 +11,13 @@ from django_qless.core import exceptions as ours
 from django_qless.core import retry
 from django_qless.core.protocol import pack_command
 from django_qless.core.request import Command, Steps
-from django_qless.core.retry import code_of, repeat_request, to_qless_error
+from django_qless.core.retry import (
+    code_of,
+    is_lasting,
+    note_not_sent,
+    repeat_request,
+    to_qless_error,
+)
 from django_qless.core.script import HEADERS, Library, Script
 
 CALL: Command[Any] = Command("put", ("x",), "write")
@@ -328,3 +334,63 @@ def test_messages_name_what_happened_and_the_remedy() -> None:
     assert str(ours.ServerFull("OOM", done=2)).endswith(
         "The 2 items before it were processed."
     )
+
+
+def test_messages_are_sentences() -> None:
+    class Plain(ours.QlessError):
+        """It is plain."""
+
+    assert str(Plain("what?")) == "what? It is plain."
+    assert str(Plain("what! \n")) == "what! It is plain."
+    assert str(Plain("and so on…")) == "and so on… It is plain."
+    assert str(Plain("what.")) == "what. It is plain."
+    assert str(Plain("what", done=1)) == (
+        "what. It is plain. The 1 items before it were processed."
+    )
+    assert (Plain().done, Plain().detail) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("reads", "noted", "sent", "kind"),
+    [
+        (False, False, None, ours.ConnectionLost),
+        (True, False, None, ours.ReadLost),
+        (False, True, None, ours.NotReached),
+        (True, True, None, ours.NotReached),
+        (False, True, True, ours.ConnectionLost),
+        (True, True, True, ours.ReadLost),
+        (False, False, False, ours.NotReached),
+    ],
+)
+def test_what_a_lost_connection_may_have_done(
+    reads: bool, noted: bool, sent: bool | None, kind: type[ours.QlessError]
+) -> None:
+    for error in (theirs.ConnectionError("x"), theirs.TimeoutError("x"), OSError("x")):
+        if noted:
+            note_not_sent(error)
+        assert type(to_qless_error(error, reads=reads, sent=sent)) is kind
+    # Only of lost connections.
+    assert (
+        type(to_qless_error(theirs.BusyLoadingError("x"), sent=False))
+        is ours.ServerBusy
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "lasting"),
+    [
+        (theirs.NoPermissionError("x"), True),
+        (theirs.AuthenticationError("x"), True),
+        (theirs.ResponseError("WRONGPASS x"), True),
+        (theirs.ResponseError("whatever"), True),
+        (theirs.ResponseError("BUSY x"), False),
+        (theirs.BusyLoadingError("x"), False),
+        (theirs.MovedError("1 a:7000"), False),
+        (theirs.ConnectionError("x"), False),
+        (OSError("x"), False),
+    ],
+)
+def test_which_errors_the_next_connection_would_meet_again(
+    error: Exception, lasting: bool
+) -> None:
+    assert is_lasting(error) is lasting
