@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import sys
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +138,29 @@ def test_one_client_serves_one_event_loop_after_the_other(server: Server) -> Non
         return length
 
     assert [asyncio.run(put(jid)) for jid in "abc"] == [1, 2, 3]
+
+
+def test_a_loop_that_was_closed_without_more_ado_leaves_nothing_behind(
+    server: Server,
+) -> None:
+    """As by code that does not use asyncio.run, for each of its calls."""
+    client = AsyncClient(server.async_client())
+    pools = []
+
+    async def ask() -> None:
+        assert await client.queues() == []
+        pools.append(weakref.ref(client.pool))
+
+    for _ in range(3):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(ask())
+        loop.close()
+    del loop
+    gc.collect()
+    assert [pool() is None for pool in pools] == [True, True, False]
+    asyncio.run(ask())
+    gc.collect()
+    assert not any(pool() for pool in pools)
 
 
 def test_a_cancelled_task_never_shifts_replies(server: Server) -> None:

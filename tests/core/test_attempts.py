@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from django_qless.core.attempts import Attempts, read_attempts
+from django_qless.core.attempts import Attempts, Phase, read_attempts
 
 NOW = 1000.5
 
@@ -114,6 +114,45 @@ def test_what_was_handed_back_has_run_if_it_says_since_when() -> None:
     # It ran, and its end is not known.
     found = read([PUT, POPPED, (7.5, "returned", {"group": "g"}), *again])
     assert told(found) == [("returned", 2, 4), ("done", 2, 0.25)]
+
+
+@pytest.mark.parametrize(
+    ("end", "members", "begun"),
+    [
+        ("returned", {"worker": "w"}, False),
+        ("returned", {"worker": "w", "held": 1}, True),
+        ("done", {}, True),
+        ("put", {}, True),
+    ],
+)
+def test_whether_its_worker_had_begun_with_it(
+    end: str, members: dict[str, Any], begun: bool
+) -> None:
+    [attempt] = read([PUT, POPPED, (7.5, end, members)]).attempts
+    assert (attempt.end, attempt.has_begun) == (end, begun)
+
+
+def test_one_whose_start_is_not_known_has_begun_all_the_same() -> None:
+    first, second = read([PUT, POPPED, (9.5, "popped")], is_running=True).attempts
+    assert (first.running, first.has_begun, second.has_begun) == (None, True, True)
+
+
+def test_a_cancellation_ends_the_attempt_and_a_word_of_the_job_does_not() -> None:
+    found = read([PUT, POPPED, (7.5, "canceled", {"was": "running"})])
+    assert told(found) == [("canceled", 2, 4)]
+    assert phases(found) == [("waiting", 1.5, 3.5), ("running", 3.5, 7.5)]
+    found = read([PUT, POPPED, (7.5, "canceled"), (8.5, "done")])
+    assert told(found) == [("done", 2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "exact"),
+    [(1.5, 2.5, True), (1, 2.5, False), (1.5, 2, False), (1, 2, False)],
+)
+def test_a_time_in_whole_seconds_is_not_exact(
+    start: float, end: float, exact: bool
+) -> None:
+    assert Phase("waiting", float(start), float(end)).is_exact is exact
 
 
 def test_one_that_runs() -> None:
