@@ -210,6 +210,85 @@ def test_messages_of_others_are_passed_over(valkey: Make, server: Server) -> Non
         assert event.jid == "a"
 
 
+@pytest.mark.parametrize(
+    ("channel", "text", "event"),
+    [
+        *[
+            (name, "a-jid", Event(name, name, "a-jid", {"jid": "a-jid"}))
+            for name in "put popped completed failed canceled stalled".split()
+        ],
+        ("track", "7", Event("track", "track", "7", {"jid": "7"})),
+        ("untrack", "{", Event("untrack", "untrack", "{", {"jid": "{"})),
+        ("log", '{"event":"x"}', Event("x", "log", "", {"event": "x"})),
+        (
+            "log",
+            '{"event":"x","jid":null,"n":1}',
+            Event("x", "log", "", {"event": "x", "jid": None, "n": 1}),
+        ),
+        (
+            "w:put",
+            '{"event":"order","jid":"j"}',
+            Event("order", "w:put", "j", {"event": "order", "jid": "j"}),
+        ),
+        # The prefix is taken off once.
+        ("ql:put", '{"event":"x"}', Event("x", "ql:put", "", {"event": "x"})),
+    ],
+)
+def test_what_a_message_of_a_channel_stands_for(
+    valkey: Make, server: Server, channel: str, text: str, event: Event
+) -> None:
+    with valkey().events(channel) as events, server.client() as other:
+        other.publish(f"ql:{channel}", text)
+        assert events.next(5) == event
+
+
+def test_the_log_is_heard_unless_channels_are_named(valkey: Make) -> None:
+    client = valkey()
+    assert client.events()._channels == ["ql:log"]
+    assert client.events("a", "b")._channels == ["ql:a", "ql:b"]
+
+
+def test_it_listens_to_all_channels_when_it_is_open(
+    valkey: Make, server: Server
+) -> None:
+    with (
+        server.client() as other,
+        valkey().events(*(f"c{number}" for number in range(5))) as events,
+    ):
+        # What is published to the last one at once is not missed.
+        assert other.publish("ql:c4", '{"event":"x"}') == 1
+        assert events.next(5) == Event("x", "c4", "", {"event": "x"})
+        # No more than one of them is told of a loss.
+        assert hang_up_subscribers(server) == 1
+        heard = events.next(10)
+        assert heard == Event("reconnected")
+        assert other.publish("ql:c4", '{"event":"y"}') == 1
+        assert events.next(5) == Event("y", "c4", "", {"event": "y"})
+
+
+def test_what_has_arrived_is_returned_without_time_to_wait(
+    valkey: Make, server: Server
+) -> None:
+    with valkey().events() as events, server.client() as other:
+        other.publish("ql:log", '{"event":"x"}')
+        poll(lambda: events.next(0), what="the event is there")
+        assert events.next(0) is None
+        assert events.next(-1) is None
+
+
+def test_one_that_is_closed_returns_nothing_any_more(
+    valkey: Make, server: Server
+) -> None:
+    events = valkey().events()
+    with events:
+        assert subscribers(server) == 1
+    assert events.next() is None
+    assert events.next(5) is None
+    assert list(events) == []
+    assert events.fileno() is None
+    poll(lambda: subscribers(server) == 0, what="the subscriber is gone")
+
+
 def test_a_user_who_may_not_subscribe_is_told(server: Server) -> None:
     with server.client() as admin:
         admin.execute_command("ACL", "SETUSER", "u", "reset", "on", ">p", "+@all", "~*")
