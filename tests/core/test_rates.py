@@ -9,7 +9,7 @@ from django_qless.core.rates import is_rate
 
 RATES = [
     *("1/s", "100/m", "5/h", "7/d", "5/10s", "3/1.5m", "2/.5h", "2/5.h"),
-    *("1000000000/s", "1/366d", "1/8784h", "1/31622400s", "007/s"),
+    *("1000000000/s", "1/366d", "1/8784h", "1/527040m", "1/31622400s", "007/s"),
 ]
 OTHERS = [
     *("0/s", "1000000001/s", "1/367d", "1/8785h", "1/527041m", "1/31622401s"),
@@ -20,12 +20,12 @@ OTHERS = [
 
 @pytest.mark.parametrize("text", RATES)
 def test_a_rate(text: str) -> None:
-    assert is_rate(text)
+    assert is_rate(text) is True
 
 
 @pytest.mark.parametrize("text", [*OTHERS, None, 5, b"1/s"])
 def test_what_is_no_rate(text: object) -> None:
-    assert not is_rate(text)
+    assert is_rate(text) is False
 
 
 def test_the_core_takes_the_same_for_rates(client: Client) -> None:

