@@ -14,6 +14,7 @@ import redis.asyncio
 import redis.asyncio.sentinel
 import redis.sentinel
 from django.test import override_settings
+from redis.exceptions import NoPermissionError
 
 from django_qless.conf.connections import connections
 from django_qless.core import (
@@ -28,7 +29,9 @@ from django_qless.core import (
     replication,
 )
 from django_qless.core.commands.entities import Payload
-from django_qless.core.replication import REPLICATED, Replication
+from django_qless.core.protocol import pack_command
+from django_qless.core.replication import REPLICATED, Replication, Unconfirmed
+from django_qless.core.request import Command, Steps, drive
 from django_qless.enqueue.dispatch import Dispatcher
 from django_qless.enqueue.plan import declared_plan
 from django_qless.enqueue.request import EnqueueBatch
@@ -270,3 +273,97 @@ def test_a_failover_before_the_replica_had_it() -> None:
             with pytest.raises(NotReplicated):
                 caught.value.repeat()
             assert client.length("p") == 1
+
+
+class Answered:
+    """A connection that gets these two replies, and keeps what was sent."""
+
+    def __init__(self, *replies: Any) -> None:
+        self.replies = list(replies)
+        self.sent = b""
+        self.waited: tuple[float | None, ...] = ()
+        self.closed = 0
+
+    def send(self, message: bytes) -> Steps[None]:
+        self.sent = message
+        yield
+
+    def receive(self, *blocking: float | None) -> Steps[list[Any]]:
+        self.waited = blocking
+        yield
+        return self.replies
+
+    def hang_up(self) -> None:
+        self.closed += 1
+
+
+def exchanged(connection: Any, wanted: Replication = SOON) -> Any:
+    """Exchange a call and its WAIT."""
+    return drive(replication._exchange(connection, b"call", wanted))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [(5, 5000), (0.05, 50), (0.0015, 1), (0.0001, 1), (0, 1)],
+)
+def test_the_server_never_waits_for_ever(seconds: float, milliseconds: int) -> None:
+    connection = Answered("reply", 3)
+    assert exchanged(connection, Replication(2, seconds)) == ("reply", 3, "")
+    assert connection.sent == b"call" + pack_command("WAIT", 2, milliseconds)
+    assert connection.waited == (None, seconds)
+
+
+def test_what_the_server_refuses_of_the_call_and_of_the_wait() -> None:
+    call, wait = redis.ResponseError("STATE x"), redis.ResponseError("not a primary")
+    with pytest.raises(redis.ResponseError, match="STATE x"):
+        exchanged(Answered(call, wait))
+    forbidden = NoPermissionError("no permissions to run the 'wait' command")
+    assert exchanged(Answered("reply", forbidden)) == ("reply", 0, str(forbidden))
+    replica = Answered("reply", wait)
+    with pytest.raises(redis.ConnectionError, match="not a primary"):
+        exchanged(replica)
+    assert replica.closed == 1
+
+
+def late(detail: str, replicas: int, *ids: str) -> NotReplicated:
+    """Return the error of a call whose requests are not confirmed."""
+    unconfirmed = tuple(
+        Unconfirmed(Command("put", (), "write"), each, 0.0) for each in ids
+    )
+    return NotReplicated(
+        detail, client=detail, replicas=replicas, result=ids, unconfirmed=unconfirmed
+    )
+
+
+def test_several_that_are_late_are_one_error() -> None:
+    error = replication.combined([late("a", 2, "1"), late("b", 1, "2", "3")], "result")
+    assert (error.detail, error.client, error.replicas) == ("a", "a", 1)
+    assert (error.result, error.handles, error.handle) == ("result", (), None)
+    assert [each.request_id for each in error.unconfirmed] == ["1", "2", "3"]
+
+
+def test_what_goes_on_where_replicas_are_late_tells_it_at_the_end() -> None:
+    class Other:
+        prefix = "other:"
+        _drive = staticmethod(drive)
+
+        def steps(self, request: Any) -> Steps[Any]:
+            yield
+            if request.startswith("late"):
+                raise late(request, 0, request)
+            return request
+
+    client = replication.LateReplicas(Other())
+    assert client.run("soon") == "soon"
+    client.check()
+    assert client.prefix == "other:"
+    assert client.run("late 1") == ("late 1",)
+    assert [client.run("soon"), client.run("late 2")] == ["soon", ("late 2",)]
+    with pytest.raises(NotReplicated) as caught:
+        client.check(["first", "second"], "result")
+    assert (caught.value.handles, caught.value.handle) == (("first", "second"), "first")
+    assert caught.value.result == "result"
+    assert [each.request_id for each in caught.value.unconfirmed] == [
+        "late 1",
+        "late 2",
+    ]
