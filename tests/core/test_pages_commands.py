@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_qless.core import Client, Put, TooBig, new_jid
+from django_qless.core.commands import queues
 from django_qless.core.commands.statistics import BELOW_SECOND
 from django_qless.core.states import QUEUE_STATES
 from tests.core.conftest import NOW
-from tests.core.jobs import Clock, pop, put
+from tests.core.jobs import Clock, Make, pop, put
 from tests.permissions import client_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,50 @@ def test_queues(client: Client, at: Clock) -> None:
         QUEUE_STATES, ([], ["a"], [], ["b"], ["c"], []), strict=True
     ):
         assert client.jobs(state, "mail") == jids
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_all_queues_are_counted_some_at_a_time(
+    valkey: Make, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    client = valkey()
+    monkeypatch.setattr(queues, "MOST_COUNTED", 2)
+    names = [f"q{each}" for each in range(number)]
+    client.put_many("", [Put(name, name, "k", "{}") for name in names])
+    assert [(each.name, each.waiting) for each in client.queues()] == [
+        (name, 1) for name in names
+    ]
+    assert [each.name for each in client.queues_part(1, 9)] == names[1:3]
+
+
+def test_when_the_next_job_of_each_queue_is_due(client: Client, at: Clock) -> None:
+    at(0)
+    put(client, "a", delay=60)
+    client.recur("bulk", "tick", "k", "{}", 30, 30)
+    mail, bulk, nothing = client.due(["mail", "bulk", "nothing"])
+    assert mail == (NOW + 60, None)
+    assert bulk == (None, NOW + 30)
+    assert nothing == (None, None)
+
+
+def test_limits_of_a_queue(client: Client) -> None:
+    put(client)
+    assert client.limits("mail") == (None, [], 0, 0)
+    client.queue("mail").set_max_concurrency(2)
+    client.config_set("app.send-max-concurrency-of-type", 1)
+    client.queue("mail").set_rate("5/1.5h")
+    put(client, "other")
+    pop(client)
+    assert client.pop("mail", "worker") == []
+    own, limits, total, held_back = client.limits("mail")
+    assert own is not None
+    assert (own.kind, own.running, own.most) == ("queue", 1, 2)
+    assert (own.started, own.rate) == (1, (5, 5400.0))
+    assert (total, held_back) == (1, 1)
+    (of_type,) = limits
+    assert (of_type.kind, of_type.type, of_type.held_back) == ("type", "app.send", 1)
+    assert (of_type.running, of_type.most, of_type.rate) == (1, 1, None)
+    assert client.queue_counts("mail").held_back == 1
 
 
 def test_pause_and_forget(client: Client) -> None:

@@ -102,6 +102,32 @@ def test_time_is_up(client: Client) -> None:
     assert client.await_ended(order, -1) == {"a": "complete"}
 
 
+@pytest.mark.parametrize("part", [1, 2, 3, 100])
+def test_many_are_asked_about_some_at_a_time(
+    valkey: Make, server: Server, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr("django_qless.core.waiting._PART", part)
+    client, other = valkey(), valkey()
+    put(client, "a", "b")
+    complete(client, 2)
+    put(client, "c", "d", "e")
+    ended = {"a": "complete", "b": "complete", "x": ""}
+    # The first that has not ended is in front of them, among them, or behind them.
+    for order in (
+        ["c", "a", "x", "b"],
+        ["a", "c", "x", "b", "d"],
+        ["x", "b", "a", "e"],
+    ):
+        assert client.await_ended(order, 0.01) == ended
+        assert client.await_ended(order, 0) == ended
+    assert client.await_ended(["a", "b", "x"]) == ended
+    everything = ["e", "a", "d", "x", "c", "b"]
+    with when_blocked(server, lambda: complete(other, 3)):
+        found = client.await_ended(everything, 20)
+    assert found == ended | {"c": "complete", "d": "complete", "e": "complete"}
+    assert list(found) == everything
+
+
 def test_the_end_of_the_wait_is_one_round_trip(
     valkey: Make, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -553,4 +553,10 @@ EQUIVALENTS: list[Equivalent] = [
         'return len(text) if False else len(text.encode("utf-8", "surrogatepass"))',
         "It spares the encoding of ASCII, which has a byte for each character.",
     ),
+    Equivalent(
+        "django_qless/core/sentinel.py",
+        "if len(answers) > len(asked) // 2:",
+        "if len(answers) > len(asked) / 2:",
+        "No whole number lies between the half and the half rounded down.",
+    ),
 ]
