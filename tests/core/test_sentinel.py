@@ -132,6 +132,10 @@ def test_those_that_do_not_answer_are_no_part_of_the_majority() -> None:
         ([Said(2, NEW, known=(OLD[0], NEW[1])), Said(2, OLD)], NEW_PLACE),
         ([Said(2, NEW, known=OLD, flags="master,o_down"), Said(2, OLD)], NEW_PLACE),
         ([Said(1, OLD, known=NEW), Said(3, NEW)], NEW_PLACE),
+        # Of equal ones the first, whatever else they say.
+        ([Said(2, NEW, others=2), Said(2, NEW, others=3)], NEW_PLACE),
+        ([Said(2, OLD), Said(2, NEW)], OLD_PLACE),
+        ([Said(2, NEW), Said(2, OLD)], NEW_PLACE),
     ],
 )
 def test_the_latest_configuration_counts(

@@ -177,6 +177,26 @@ def test_refusing_it(qless, each_way) -> None:
     assert qless.queue_counts("default").waiting == 1
 
 
+@pytest.mark.parametrize(
+    "enqueue_all",
+    [
+        lambda function, calls: function.enqueue_many(calls),
+        lambda function, calls: asyncio.run(function.aenqueue_many(calls)),
+    ],
+)
+def test_of_a_long_list_the_error_tells_how_many_came_before(
+    qless, enqueue_all
+) -> None:
+    """They are there, a thousand with each call: the caller goes on behind them."""
+    by_word = policies.refused.using(unique=lambda word: word)
+    held = by_word.delay("w1200")
+    calls = [by_word.args(f"w{number}") for number in range(2_500)]
+    with pytest.raises(DuplicateJob, match="The 1000 items before it") as caught:
+        enqueue_all(by_word, calls)
+    assert (caught.value.done, caught.value.jid) == (1_000, held.jid)
+    assert qless.queue_counts("default").waiting == 1_001
+
+
 class TestInTransactions:
     def test_it_shows_at_the_commit(self, qless) -> None:
         with transaction.atomic():

@@ -559,4 +559,16 @@ EQUIVALENTS: list[Equivalent] = [
         "if len(answers) > len(asked) / 2:",
         "No whole number lies between the half and the half rounded down.",
     ),
+    Equivalent(
+        "django_qless/core/sentinel.py",
+        "if silent:",
+        "if True:",
+        "If all answered, it is the same list again.",
+    ),
+    Equivalent(
+        "django_qless/core/connection.py",
+        "raise NotImplementedError",
+        "pass",
+        "Each kind of connections and of pools has its own of these methods.",
+    ),
 ]
