@@ -104,7 +104,7 @@ def test_another_node_is_asked_the_next_time() -> None:
 
 def test_a_node_that_is_away_is_asked_last_the_next_time() -> None:
     slot_map = SlotMap([A, B, C], PREFIX)
-    answers = {A: AWAY, B: slots(C, B, A), C: slots(C, B, A)}
+    answers = {A: AWAY, B: slots(B, A, C), C: slots(B, A, C)}
     assert find(slot_map, answers) == [A, B]
     assert find(slot_map, answers) == [C]
     assert find(slot_map, {**answers, A: slots(C)}) == [A]

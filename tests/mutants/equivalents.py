@@ -571,4 +571,16 @@ EQUIVALENTS: list[Equivalent] = [
         "pass",
         "Each kind of connections and of pools has its own of these methods.",
     ),
+    Equivalent(
+        "django_qless/core/sentinel.py",
+        "fields = dict(zip(reply[::2], reply[1::2], strict=True))",
+        "fields = dict(zip(reply[::2], reply[1::2], strict=False))",
+        "The reply has a value for each name.",
+    ),
+    Equivalent(
+        "django_qless/core/waiting.py",
+        "lists.append((name, owner, offset + index + 1))",
+        "lists.append((name, owner, offset + index))",
+        "What is read again is known by then, and is passed over.",
+    ),
 ]
