@@ -394,3 +394,13 @@ def test_which_errors_the_next_connection_would_meet_again(
     error: Exception, lasting: bool
 ) -> None:
     assert is_lasting(error) is lasting
+
+
+def test_what_commands_begin_with_is_packed_once_but_for_the_clocks_of_tests() -> None:
+    script = Script("ql:", "auto", LIBRARY)
+    first = script.request(CALL, "me:1")
+    assert list(script.starts) == [("put", "*", "write")]
+    assert script.request(CALL, "me:1") == first
+    script.now = 5.5
+    assert script.request(CALL, "me:1") != first
+    assert len(script.starts) == 1, "each time would be kept for good"
