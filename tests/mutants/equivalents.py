@@ -542,6 +542,8 @@ EQUIVALENTS: list[Equivalent] = [
         "self.most = max(least, most)",
         "self.most = most",
         "It only bounds what is at least the least all the same.",
+    ),
+    Equivalent(
         "django_qless/core/rates.py",
         "starts, seconds = int(found[1]), float(found[2] or 1) * UNITS[found[3]]",
         "starts, seconds = int(found[1]), float(found[2] or 2) * UNITS[found[3]]",
