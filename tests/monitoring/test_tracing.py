@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +17,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from django_qless import job, workflow
+from django_qless import job, jobs, workflow
+from django_qless.conf.connections import connections
+from django_qless.core import Client
+from django_qless.core.exceptions import NotPermitted
+from django_qless.enqueue.context_propagation import MEMBER
 from django_qless.exceptions import Retry
 from django_qless.monitoring import tracing
 from tests.real_servers import Server
@@ -132,13 +138,70 @@ def test_steps_of_a_workflow_are_linked(
 def test_a_job_without_a_trace_begins_one(
     spans: Spans, server: Server, work: Callable[..., int]
 ) -> None:
-    from django_qless.conf.connections import connections
-
     connections["default"].put("", "default", "j", traced.name, '{"v":1,"args":[]}')
     assert work() == 1
     found = spans()
     assert found.keys() == {"run traced"}
     assert found["run traced"].parent is None
+
+
+@pytest.mark.parametrize(
+    ("at", "waits"),
+    [
+        # By a clock that is ahead of this one.
+        (str(time.time_ns() + 10**15), True),
+        (str(time.time_ns() - 10**12), True),
+        ("", False),
+        ("-5", False),
+        ("soon", False),
+    ],
+)
+def test_a_wait_begins_when_the_job_was_enqueued_and_never_ends_before(
+    at: str, waits: bool, spans: Spans, work: Callable[..., int]
+) -> None:
+    trace = json.dumps({tracing.ENQUEUED: at, "traceparent": "nonsense"})
+    context = f'{{"{MEMBER}":{{"{tracing.NAME}":{trace}}}}}'
+    connections["default"].put(
+        *("", "default", "j", traced.name, '{"v":1,"args":[]}'), context=context
+    )
+    assert work() == 1
+    found = spans()
+    assert ("wait traced" in found) == waits
+    if waits:
+        wait = found["wait traced"]
+        assert wait.start_time <= wait.end_time
+        assert wait.start_time == int(at) or int(at) > wait.end_time
+        assert wait.attributes["messaging.message.id"] == "j"
+
+
+def test_of_many_dependencies_the_first_are_linked(
+    spans: Spans, work: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "MOST_LINKS", 2)
+    first = [traced.delay() for _ in range(3)]
+    # One that nobody traced has no span to link to.
+    connections["default"].put("", "default", "untraced", traced.name, '{"v":1}')
+    traced_async.using(after=first).delay()
+    assert work() == 5
+    assert len(spans()["run traced_async"].links) == 2
+    exporter.clear()
+    traced_async.using(after=[jobs["untraced"]]).delay()
+    assert work() == 1
+    assert spans()["run traced_async"].links == ()
+
+
+def test_a_run_goes_on_though_its_links_are_not_known(
+    spans: Spans, each_work: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(client: Client, jid: str) -> list[str]:
+        raise NotPermitted("needs")
+
+    monkeypatch.setattr(Client, "needs", refuse)
+    handle = traced.delay()
+    traced_async.delay()
+    assert each_work() == 2
+    assert handle.result(timeout=0)
+    assert spans()["run traced"].links == spans()["run traced_async"].links == ()
 
 
 def test_nothing_is_imported_where_it_is_not_used() -> None:

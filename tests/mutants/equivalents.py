@@ -585,4 +585,10 @@ EQUIVALENTS: list[Equivalent] = [
         "lists.append((name, owner, offset + index))",
         "What is read again is known by then, and is passed over.",
     ),
+    Equivalent(
+        "django_qless/admin/components/traceback.py",
+        "last = max((n for n, line in enumerate(texts) if _FRAME.match(line)), default=0)",
+        "last = max((n for n, line in enumerate(texts) if _FRAME.match(line)), )",
+        "Who has frames has a line of one, so that there is a greatest number.",
+    ),
 ]
