@@ -61,6 +61,16 @@ def test_boxes_stand_in_columns_from_left_to_right(
     assert highest[0].y == MARGIN
 
 
+def test_name_and_state_stand_below_each_other_in_their_box() -> None:
+    graph = drawn(["waiting"], ["depends"])
+    assert graph
+    letters = 10
+    for node in graph.nodes:
+        assert node.x < node.text_x < node.x + NODE_WIDTH // 4
+        assert node.y + letters < node.name_y < node.state_y - letters
+        assert node.state_y < node.y + NODE_HEIGHT - 4
+
+
 def test_a_line_goes_from_each_job_to_the_one_that_waits_for_it() -> None:
     graph = drawn(["complete", "running"], ["depends"])
     assert graph

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -11,12 +13,15 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.test import override_settings
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.parser import text_string_to_metric_families
 
-from django_qless.core import Client
+from django_qless.conf.connections import connections
+from django_qless.core import Client, Settlement
 from django_qless.job_types.current import CurrentJob
 from django_qless.monitoring import timings
 from tests.jobs_app.jobs import add
+from tests.monitoring.conftest import Get
 from tests.real_servers import Server
 
 ROOT = Path(__file__).parents[2]
@@ -157,3 +162,89 @@ def test_a_job_that_is_gone_has_no_wait(qless: Client) -> None:
     for job in (gone, here):
         timings.count_wait(job)
     assert (counted("gone"), counted("here")) == (None, 1)
+
+
+def written(folder: Path, name: str, value: float) -> None:
+    """Write a counter as a process of this host does."""
+    file = MmapedDict(str(folder / f"counter_{name}.db"))
+    file.write_value(
+        mmap_key(name, f"{name}_total", [], [], "What is counted."), value, 0
+    )
+    file.close()
+
+
+def test_only_timings_of_jobs_are_told(
+    get: Get, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, "qless_job_exceptions", 3)
+    written(tmp_path, "of_the_project", 4)
+    monkeypatch.setenv(timings.FOLDER, str(tmp_path))
+    text = get("timings").text
+    assert "qless_job_exceptions_total 3.0" in text
+    assert "of_the_project" not in text
+    for nowhere in (str(tmp_path / "nowhere"), str(tmp_path / "counter_1.db"), ""):
+        monkeypatch.setenv(timings.FOLDER, nowhere)
+        response = get("timings")
+        assert (response.status_code, response.text.strip()) == (200, ""), nowhere
+
+
+def counted(name: str, queue: str) -> float | None:
+    """Return what this process has counted of jobs of a queue."""
+    labels = {"queue": queue, "job": add.name}
+    return timings._registry.get_sample_value(f"qless_job_{name}", labels)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_runs_that_raise_are_counted_among_all(
+    qless: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    monkeypatch.setenv(timings.FOLDER, str(tmp_path))
+    queue = f"counts-{is_async}"
+    job = held(qless, queue)
+    outcomes: list[Any] = [1, SystemExit(), ValueError(), 2]
+
+    def run(job: CurrentJob) -> Any:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    async def arun(job: CurrentJob) -> Any:
+        return run(job)
+
+    measured: Any = timings.measure_runs(arun if is_async else run)
+    found: list[Any] = []
+    for _ in range(4):
+        try:
+            found.append(asyncio.run(measured(job)) if is_async else measured(job))
+        except (SystemExit, ValueError) as error:
+            found.append(type(error))
+    assert found == [1, SystemExit, ValueError, 2]
+    assert counted("run_seconds_count", queue) == 4
+    assert counted("exceptions_total", queue) == 2
+
+
+def test_the_wait_is_that_of_the_present_attempt(qless: Client) -> None:
+    job = held(qless, "again")
+    end = Settlement(job.jid, job.reserved.token, "retry", (0, "group", "message"))
+    qless.settle("w", [end], 0, [])
+    [reserved] = qless.settle("w", [], 1, ["again"]).jobs
+    history = f"ql:j:{job.jid}-history"
+    # As if the first attempt had had to wait for an hour.
+    when, what, *rest = json.loads(qless.redis.lindex(history, 0))
+    assert what == "put"
+    qless.redis.lset(history, 0, json.dumps([when - 3600, what, *rest]))
+    timings.count_wait(CurrentJob(reserved, qless, "w"))
+    assert counted("wait_seconds_count", "again") == 1
+    waited = counted("wait_seconds_sum", "again")
+    assert waited is not None
+    assert 0 <= waited < 1800
+
+
+def test_a_wait_that_is_not_known_delays_no_job(qless: Client) -> None:
+    job = held(qless, "away")
+    gone = {"default": {"LOCATION": "unix:///nowhere/at/all"}}
+    with override_settings(QLESS=gone):
+        away = CurrentJob(job.reserved, connections.impatient("default"), "w")
+        timings.count_wait(away)
+    assert counted("wait_seconds_count", "away") is None
