@@ -12,6 +12,11 @@ from django.test import override_settings
 from django.urls import reverse
 
 from django_qless.admin.components.fields import number_text
+from django_qless.admin.components.options import (
+    limits,
+    option_row,
+    split_queue_option,
+)
 from django_qless.admin.links import quote
 from django_qless.conf.config_sync import operator_overrides, sync_config
 from django_qless.core.options import OF_A_TYPE, OPTIONS
@@ -301,3 +306,88 @@ def test_the_queue_for_failed_jobs_is_a_text(
     assert qless.config_get("mail-failed-queue") == "broken"
     meaning = rows(read(admin_browser.get(LIST)))["mail-failed-queue"][3]
     assert "that have failed for good" in meaning
+
+
+@pytest.mark.parametrize(
+    ("option", "declared", "words"),
+    [
+        ("heartbeat", {"heartbeat": 77}, "It returns to 77, the value in the setting"),
+        ("heartbeat", {}, "It returns to its default, 60."),
+        ("free-one", {}, "It will have no value."),
+    ],
+)
+def test_a_reset_says_what_comes_back(
+    server: Server,
+    qless: Client,
+    admin_browser: Browser,
+    option: str,
+    declared: dict[str, int],
+    words: str,
+) -> None:
+    qless.config_set(option, 90)
+    alias = {"LOCATION": server.url, "CONFIG": declared}
+    with override_settings(QLESS={"default": alias}):
+        asked = read(admin_browser.get(url("reset", option))).text
+    assert f"“{option}”, which is 90? {words}" in asked
+
+
+@pytest.mark.parametrize(
+    ("value", "own", "usual", "is_set"),
+    [
+        (None, "any number", "any number", False),
+        ("0", "any number", "any number", True),
+        ("5", "5", "any number", True),
+    ],
+)
+def test_a_limit_of_none_is_any_number(
+    value: str | None, own: str, usual: str, is_set: bool
+) -> None:
+    values = {"heartbeat": "60"} | (
+        {} if value is None else {"q-max-concurrency": value}
+    )
+    found = {limit.key: limit for limit in limits("q", values, {})}
+    limit = found["max-concurrency"]
+    assert (limit.words, limit.usual_words, limit.is_set) == (own, usual, is_set)
+    assert (limit.field, found["rate"].words) == ("max_concurrency", "any number")
+    # No share at all is a number, and no default of the core's is that of all queues.
+    assert (found["weight"].words, found["heartbeat"].words) == ("1", "60")
+    weightless = limits("q", {"q-weight": "0", "q-heartbeat": "5"}, {"q-weight": "3"})
+    words = {each.key: (each.words, each.usual_words) for each in weightless}
+    assert words["weight"] == ("0", "3")
+    assert words["heartbeat"] == ("5", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "span"),
+    [
+        ("heartbeat", 59, ""),
+        ("heartbeat", 60, "1 min"),
+        ("q-heartbeat", 90, "1 min 30 s"),
+        ("q-heartbeat", "soon", ""),
+        ("max-worker-age", 86400, "1 d"),
+        ("jobs-history", 1e12, ""),
+        # No seconds.
+        ("jobs-history-count", 50000, ""),
+        ("q-weight", 90, ""),
+    ],
+)
+def test_seconds_are_shown_as_a_duration(option: str, value: object, span: str) -> None:
+    row = option_row(option, {option: value}, {})
+    assert row
+    assert row.span == span
+
+
+@pytest.mark.parametrize(
+    ("option", "queue"),
+    [
+        ("mail-heartbeat", "mail"),
+        ("a-b-weight", "a-b"),
+        ("max-concurrency-max-concurrency", "max-concurrency"),
+        ("heartbeat", None),
+        ("-heartbeat", None),
+        ("free", None),
+    ],
+)
+def test_the_queue_of_an_option(option: str, queue: str | None) -> None:
+    found = split_queue_option(option)
+    assert (found and found[0]) == queue
