@@ -119,6 +119,26 @@ def test_metrics_have_it_also_while_the_server_is_away(three_wait, away) -> None
     assert float(age) > 86_400
 
 
+def test_metrics_do_not_count_where_a_database_is_away(three_wait, monkeypatch) -> None:
+    def fail(database: str, alias: str) -> waiting.Waiting:
+        if database == "default":
+            raise DatabaseError("away")
+        return waiting.Waiting(database)
+
+    monkeypatch.setattr(waiting, "_of", fail)
+    snapshot.outboxes.forget()
+    families = list(QlessCollector("default").collect())
+    snapshot.outboxes.forget()
+    told = {
+        (family.name.removeprefix("qless_outbox_"), sample.labels["database"])
+        for family in families
+        for sample in family.samples
+        if family.name.startswith("qless_outbox")
+    }
+    # Nothing, which is not none.
+    assert told == {(name, "other") for name in ("entries", "jobs", "oldest_seconds")}
+
+
 # Checks.
 
 
