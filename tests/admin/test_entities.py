@@ -314,3 +314,66 @@ def test_a_row_that_is_the_entity_is_named(
     assert f'<a href="{page}">jobs_app.Parcel {parcel.pk}</a>' in html
     shown = as_user("view").get(address).content.decode()
     assert f"jobs_app.Parcel {parcel.pk}" not in shown
+
+
+def test_what_a_list_says_of_an_entity(admin_browser: Browser, qless: Client) -> None:
+    die(qless, "dead", 1, 2)
+    retry(qless, "retried", 1, 2, 3)
+    push(qless, "running", 1, 2)
+    take(qless)
+    push(qless, "running", 3)
+    push(qless, "fresh", 1, 2, 3, 4)
+    wanted = {
+        "fresh": {"Entity": "fresh", "Payloads": "4", "Retry count": "-1"},
+        "retrying": {"Entity": "retried", "Payloads": "3", "Retry count": "0"},
+        "running": {
+            "Entity": "running",
+            "Payloads": "1",
+            "In the present run": "2",
+            "Worker": WORKER,
+            "Last error": "",
+        },
+        "dead": {"Entity": "dead", "Payloads": "2", "Last error": "OSError"},
+    }
+    for tab, facts in wanted.items():
+        page = get(admin_browser, url(tab=tab))
+        head, row = page.table(LIST)
+        shown = dict(zip(head, row, strict=True))
+        for name, text in facts.items():
+            assert shown[name].startswith(text), (tab, name)
+        address = page.links()[facts["Entity"]]
+        assert address == url("show", entity=facts["Entity"])
+        if tab == "running":
+            assert f"/worker/{WORKER}/" in page.links()[WORKER]
+        assert ("Worker" in shown) == (tab == "running")
+
+
+def test_changes_of_all_are_offered_where_there_are_some(
+    admin_browser: Browser, qless: Client
+) -> None:
+    push(qless, "fresh")
+    links = {"Run all now…", "Kill all failed…", "Bring back all dead…"}
+    assert not links & get(admin_browser, url(tab="fresh")).links().keys()
+    retry(qless, "retried")
+    for tab, offered in (
+        ("fresh", {"Run all now…"}),
+        ("retrying", {"Run all now…", "Kill all failed…"}),
+        ("dead", set()),
+    ):
+        found = links & get(admin_browser, url(tab=tab)).links().keys()
+        assert found == offered, tab
+    die(qless, "dead")
+    found = links & get(admin_browser, url(tab="dead")).links().keys()
+    assert found == {"Bring back all dead…"}
+
+
+def test_the_queues_with_the_greatest_lag_come_first(
+    admin_browser: Browser, qless: Client
+) -> None:
+    now = float(qless.meta()["now"])
+    for queue, ago in (("b", 50), ("a", 50), ("c", 500), ("d", 5)):
+        push(qless, "e", queue=queue, klass=f"shop.{queue}")
+        qless.redis.hset(f"ql:j:{entity_jid(queue, 'e')}", "time", now - ago)
+    rows = get(admin_browser, "/admin/django_qless/entity/").table(QUEUES)[2:]
+    # Of two with the same lag, by name.
+    assert [row[0] for row in rows] == ["c", "a", "b", "d"]
