@@ -17,6 +17,15 @@ def names(page) -> list[str]:
     return [handle.jid for handle in page.handles]
 
 
+def calls_of(redis_client) -> int:
+    """Return how often the core was called since the statistics were reset."""
+    stats = redis_client.info("commandstats")
+    return sum(
+        stats.get(f"cmdstat_{name}", {}).get("calls", 0)
+        for name in ("fcall", "evalsha")
+    )
+
+
 @pytest.fixture
 def crowd(qless, work) -> dict[str, str]:
     """One job in each state, in two queues."""
@@ -24,7 +33,7 @@ def crowd(qless, work) -> dict[str, str]:
     group.delay("broken", "text")
     add.using(queue="mail", jid="complete").delay(1)
     work()
-    add.using(queue="mail", jid="running").delay(1)
+    add.using(queue="mail", jid="running", tags=["held"]).delay(1)
     qless.pop("mail", "somebody")
     add.using(queue="mail", jid="waiting", tags=["t"]).delay(1)
     add.using(queue="mail", jid="scheduled", delay=600).delay(1)
@@ -70,6 +79,8 @@ def crowd(qless, work) -> dict[str, str]:
         ({"worker": "somebody", "queue": "bulk"}, []),
         ({"worker": "somebody", "state": "stalled"}, []),
         ({"worker": "somebody", "tag": "t"}, []),
+        ({"worker": "somebody", "tag": "held", "state": "running"}, ["running"]),
+        ({"worker": "somebody", "tag": "held", "state": "stalled"}, []),
         ({"worker": "nobody"}, []),
         ({"jid": "depends"}, ["depends"]),
         ({"jid": "depends", "queue": "bulk", "state": "depends"}, ["depends"]),
@@ -182,6 +193,16 @@ def test_a_stalled_job_is_found_by_its_tag(qless, redis_client) -> None:
     assert names(jobs.list(jid="lost", state="stalled")) == ["lost"]
 
 
+def test_one_that_was_taken_from_its_worker_is_listed_where_it_waits(qless) -> None:
+    add.using(jid="taken", tags=["t"]).delay(1)
+    qless.pop("default", "somebody")
+    qless.timeout("taken")
+    for more in ({}, {"tag": "t"}, {"queue": "default", "klass": "*"}):
+        assert names(jobs.list(state="waiting", **more)) == ["taken"]
+        assert names(jobs.list(state="stalled", **more)) == []
+    assert names(jobs.list(worker="somebody")) == []
+
+
 def test_briefs_are_chosen_like_jobs(crowd, qless) -> None:
     for chosen in ({}, {"tag": "t"}, {"queue": "mail", "state": "failed"}):
         selection = JobQuery(**chosen)
@@ -207,12 +228,33 @@ def test_the_number_of_calls_does_not_grow_with_the_lists(qless, redis_client) -
         redis_client.config_resetstat()
         page = JobQuery(**chosen).briefs(qless, count=100)
         assert page.scanned in (100, 120)
-        stats = redis_client.info("commandstats")
-        calls = sum(
-            stats.get(f"cmdstat_{name}", {}).get("calls", 0)
-            for name in ("fcall", "evalsha")
-        )
-        assert calls <= 4
+        assert calls_of(redis_client) <= 4
+
+
+def test_a_call_looks_at_many_where_few_match(qless, redis_client) -> None:
+    # The page asks for one job. To look at one at a time would take a call for each.
+    add.using(queue="done", tags=["t"]).enqueue_many([add.args(n) for n in range(20)])
+    failing.using(tags=["t"]).enqueue_many(
+        [failing.args("broken", "text") for _ in range(20)]
+    )
+    for job in qless.pop("default", "loser", 20):
+        qless.fail(job.jid, job.token, "broken", "text")
+    qless.pop("done", "somebody", 20)
+    for chosen in (
+        {"queue": "nowhere", "state": "failed"},
+        {"tag": "t", "state": "scheduled"},
+        {"tag": "t", "queue": "nowhere"},
+        {"worker": "somebody", "state": "stalled", "queue": "nowhere"},
+        {"worker": "somebody", "queue": "nowhere"},
+        {"state": "running", "klass": "*.nosuch"},
+        {"state": "running", "jid": "x*"},
+        {"group": "broken", "jid": "x*"},
+    ):
+        redis_client.config_resetstat()
+        page = JobQuery(**chosen).briefs(qless, count=1)
+        assert (page.jobs, page.following) == ([], None)
+        assert page.scanned == page.total >= 20
+        assert calls_of(redis_client) == 2, chosen
 
 
 def test_a_listed_job_without_a_record_keeps_its_place(qless, redis_client) -> None:

@@ -210,3 +210,15 @@ def test_an_error_is_what_each_name_of_it_catches() -> None:
     assert isinstance(error, installed.InvalidTask)
     assert str(error) == "no"
     assert "InvalidTask" in type(error).__name__
+
+
+def test_an_error_of_two_frameworks_is_caught_by_the_name_of_either() -> None:
+    class InvalidTask(Exception): ...
+
+    class InvalidTaskError(Exception): ...
+
+    combined = frameworks._combined((InvalidTask, InvalidTaskError))
+    assert combined.__name__ == "InvalidTask"
+    for expected in (InvalidTask, InvalidTaskError):
+        with pytest.raises(expected, match="no"):
+            raise combined("no")
