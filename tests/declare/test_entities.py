@@ -105,6 +105,44 @@ def test_push_many_takes_tuples_and_dicts_in_one_call() -> None:
     assert seen == [{"a": [0, 1], "b": [2]}]
 
 
+def test_a_time_may_order_the_payloads() -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    sync.push("o", "noon", score=noon)
+    sync.push_many([("o", "before", noon - timedelta(milliseconds=1))])
+    asyncio.run(sync.apush("o", "after", score=noon + timedelta(milliseconds=1)))
+    sync.push("o", "of the same number", score=noon.timestamp() + 1)
+    run_jobs()
+    assert seen == [{"o": ["before", "noon", "after", "of the same number"]}]
+
+
+def test_each_form_of_an_item_may_have_a_time_to_run_at() -> None:
+    later = datetime.now(timezone.utc) + timedelta(hours=1)
+    handles = sync.push_many([
+        ("a", 1, None, later),
+        {"entity": "b", "payload": 2, "run_at": later},
+        ["c", 3],
+    ])  # fmt: skip
+    assert [handle.refresh().state for handle in handles] == [
+        "scheduled",
+        "scheduled",
+        "waiting",
+    ]
+    asyncio.run(sync.apush("d", 4, run_at=later))
+    assert entities["entities-orders"]["d"].state == "scheduled"
+
+
+def test_the_largest_that_may_be_pushed() -> None:
+    names = ["x" * 255, "é" * 127, "1", "2", "3"]
+    sync.push(names[0], "x" * (64 * 1024 - 2))  # and its two quotes
+    sync.push(names[1], "é" * (32 * 1024 - 1))
+    sync.push(1, "whole", score=2**53)
+    sync.push(2, "whole", score=-(2**53))
+    sync.push(3, "not whole", score=1e300)
+    assert [entities["entities-orders"][name].state for name in names] == [
+        "waiting"
+    ] * 5
+
+
 def test_single_entities_fail_and_all_others_are_done() -> None:
     heard: list[Any] = []
 
@@ -260,6 +298,7 @@ def test_captured_payloads_are_in_a_list() -> None:
         (lambda: sync.push(b"o", 1), "an entity is named by"),
         (lambda: sync.push("", 1), "an entity is named by"),
         (lambda: sync.push("x" * 256, 1), "an entity is named by"),
+        (lambda: sync.push("é" * 128, 1), "an entity is named by"),
         (lambda: sync.push(float("nan"), 1), "an entity is named by"),
         (lambda: sync.push(10**400, 1), "an entity is named by"),
         (lambda: sync.push("\udce9", 1), "an entity is named by"),
@@ -271,13 +310,24 @@ def test_captured_payloads_are_in_a_list() -> None:
         (lambda: sync.push("o", 1, score="5"), "score must be a finite number"),  # type: ignore[arg-type]
         (lambda: sync.push("o", 1, score=float("inf")), "score must be a finite"),
         (lambda: sync.push("o", 1, score=2**60), "beyond 2"),
+        (lambda: sync.push("o", 1, score=2**53 + 1), "beyond 2"),
+        (lambda: sync.push("o", 1, score=-(2**53) - 1), "beyond 2"),
         (lambda: sync.push("o", 1, run_at=5), "run_at must be a datetime"),  # type: ignore[arg-type]
         (lambda: sync.push("o", 1, run_at=datetime(2030, 1, 1)), "time zone"),
         (lambda: sync.push("o", {1, 2}), "the payload"),
         (lambda: sync.push("o", "x" * 70_000), "65,536"),
-        (lambda: sync.push("o"), "push takes an entity and a payload"),
+        (lambda: sync.push("o", "x" * (64 * 1024 - 1)), "65,537 bytes"),
+        (lambda: sync.push("o", "é" * (32 * 1024)), "65,538 bytes"),
+        (lambda: sync.push("o"), "push takes an entity and a payload, not 1 arg"),
+        (lambda: sync.push("o", 1, 2), "push takes an entity and a payload, not 3"),
+        (lambda: asyncio.run(sync.apush("o")), "push takes an entity and a payload"),
         (lambda: sync.push_many(["o"]), "an item of push_many"),
+        (lambda: sync.push_many(["op"]), "an item of push_many"),
+        (lambda: sync.push_many([("o",)]), "an item of push_many"),
+        (lambda: sync.push_many([("o", 1, 2, None, None)]), "an item of push_many"),
         (lambda: sync.push_many([{"entity": "o"}]), "an item of push_many"),
+        (lambda: sync.push_many([{"payload": 1}]), "an item of push_many"),
+        (lambda: sync.push_many([{"entity": "o", "payload": 1, "at": 2}]), "an item of"),
         (lambda: sync.delay({}), r"push payloads with \.push"),
         (lambda: sync.args({}), r"push payloads with \.push"),
         (lambda: sync.using(delay=5), "push with run_at="),
@@ -341,6 +391,8 @@ def test_on_a_method_the_row_is_the_entity() -> None:
     one.track.push_many([{"at": "land"}])
     Parcel.track.push_many([(two, 1), (one, {"at": "home"}, 1)])
     assert handle.entity == str(one.pk)
+    with pytest.raises(TypeError, match="push takes a payload, not 2 arguments"):
+        one.track.push(one, 1)
     run_jobs()
     assert sorted(tracked, key=lambda each: len(each[1]), reverse=True) == [
         (one.pk, [{"at": "home"}, {"at": "sea"}, {"at": "land"}]),
