@@ -110,9 +110,10 @@ def test_a_time_may_order_the_payloads() -> None:
     sync.push("o", "noon", score=noon)
     sync.push_many([("o", "before", noon - timedelta(milliseconds=1))])
     asyncio.run(sync.apush("o", "after", score=noon + timedelta(milliseconds=1)))
-    sync.push("o", "of the same number", score=noon.timestamp() + 1)
+    for seconds in (1, -1):
+        sync.push("o", seconds, score=noon.timestamp() + seconds)
     run_jobs()
-    assert seen == [{"o": ["before", "noon", "after", "of the same number"]}]
+    assert seen == [{"o": [-1, "before", "noon", "after", 1]}]
 
 
 def test_each_form_of_an_item_may_have_a_time_to_run_at() -> None:
