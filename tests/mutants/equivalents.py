@@ -591,4 +591,10 @@ EQUIVALENTS: list[Equivalent] = [
         "last = max((n for n, line in enumerate(texts) if _FRAME.match(line)), )",
         "Who has frames has a line of one, so that there is a greatest number.",
     ),
+    Equivalent(
+        "django_qless/enqueue/plan.py",
+        "if job.dependencies is not NO_DEPENDENCIES:",
+        "if True:",
+        "It spares a look: there is no job to go through, and none to come after.",
+    ),
 ]
