@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from django_qless import entities
+from django_qless.core import BadArgument
 from django_qless.core.commands.entities import MOST_ENTITIES, Payload
 from django_qless.operations.entities import QueueEntities
 from django_qless.operations.entity_run import EntityRun
@@ -171,3 +173,23 @@ def test_one_that_runs_is_not_killed(qless: Any, push: Any) -> None:
     assert not qless.settle(
         "w", [(held.jid, held.token, "complete", ())], 0, ()
     ).refused
+
+
+def test_a_run_takes_as_many_as_one_call() -> None:
+    names = [f"o-{n}" for n in range(MOST_ENTITIES)]
+    run = EntityRun.on("kill", "orders", [*names, names[0]])
+    assert (run.total, run.entities, run.chosen) == (len(names), names, names)
+    with pytest.raises(BadArgument, match=r"251 entities .* at most 250"):
+        EntityRun.on("kill", "orders", [*names, "one-more"])
+
+
+def test_how_far_a_run_is() -> None:
+    run = EntityRun("kill", "orders", None, 5, done=3)
+    assert (run.progress, run.left_alone, run.ended) == (3, 0, False)
+    # More have come meanwhile than there were.
+    assert replace(run, done=7).progress == 5
+    assert replace(run, stopped=True).ended
+    ended = replace(run, finished=True)
+    assert (ended.progress, ended.left_alone, ended.ended) == (5, 2, True)
+    assert replace(ended, done=7).left_alone == 0
+    assert EntityRun(**ended.as_dict()) == ended

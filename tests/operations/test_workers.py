@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.core.commands.operations import WorkerCounts
-from django_qless.operations.workers import LOST_AFTER, ServedQueues, is_alive
+from django_qless.operations.workers import (
+    LATE_AFTER,
+    LOST_AFTER,
+    ServedQueues,
+    is_alive,
+    is_late,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +34,12 @@ class TestServedQueues:
     def test_silence_makes_the_difference(self) -> None:
         assert is_alive(worker(silent=LOST_AFTER - 1), NOW)
         assert not is_alive(worker(silent=LOST_AFTER), NOW)
+
+    def test_a_heartbeat_may_be_late_only_where_there_are_any(self) -> None:
+        assert not is_late(worker(silent=LATE_AFTER - 1, pid=1), NOW)
+        assert is_late(worker(silent=LATE_AFTER, pid=1), NOW)
+        # Of another qless client: it beats when it takes a job.
+        assert not is_late(worker(silent=LATE_AFTER + 1), NOW)
 
     @pytest.mark.parametrize(
         ("workers", "serves"),
