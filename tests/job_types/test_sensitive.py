@@ -13,6 +13,9 @@ from django_qless import batch, job, workflow
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.redaction import (
     HIDDEN,
+    SEALED_NOW,
+    may_show_output,
+    may_show_payloads,
     may_show_result,
     redact,
     restore_hidden,
@@ -214,6 +217,57 @@ class TestWhereTheCodeIsNotKnown:
     def test_places_that_there_are_not(self) -> None:
         text = '{"v":1,"s":[7,-1,"x",null,[],""],"args":["a"]}'
         assert redact("somebody.elses", text).hidden == ()
+
+
+class TestWhatMayBeShown:
+    @pytest.mark.parametrize(
+        ("data", "result", "output", "payloads"),
+        [
+            ("", True, True, True),
+            ("[1]", True, True, True),
+            ('{"v":1,"args":[1]}', True, True, True),
+            ('{"v":1,"s":[0],"args":[1]}', True, False, False),
+            # It names a place that is none: nothing is hidden, but the code was of a mind.
+            ('{"v":1,"s":[7],"args":[1]}', True, True, False),
+            ('{"v":1,"s":["return"],"args":[1]}', False, False, False),
+            ('{"v":1,"s":true}', False, False, False),
+            # No key opens these: nobody knows what is in them.
+            ('"qless:zlib:bm90aGluZw=="', False, False, False),
+            ('"qless:fernet:bm90aGluZw=="', False, False, False),
+        ],
+    )
+    def test_it_depends_on_the_mark_in_the_data(
+        self, data: str, result: bool, output: bool, payloads: bool
+    ) -> None:
+        klass = "renamed.since"
+        assert may_show_result(klass, data) is result
+        assert may_show_output(klass, data) is output
+        assert may_show_payloads(klass, data) is payloads
+
+    def test_it_depends_on_the_code_as_well(self) -> None:
+        data = '{"v":1}'
+        for function, *expected in (
+            (secret.sign_in, True, False),
+            (secret.charge, False, False),
+            (secret.whisper, False, False),
+            (secret.open_one, True, True),
+        ):
+            shown = [
+                may(function.name, data) for may in (may_show_result, may_show_payloads)
+            ]
+            assert shown == expected
+
+    def test_what_no_key_opens_says_so(self) -> None:
+        for text in ('"qless:zlib:bm90aGluZw=="', '"qless:fernet:bm90aGluZw=="'):
+            redacted = redact("renamed.since", text)
+            assert redacted.hidden == ("data",)
+            assert json.loads(redacted.text) == SEALED_NOW
+
+    def test_text_that_is_none_can_be_shown(self) -> None:
+        """Another program may have written half of a surrogate pair."""
+        for indent in (None, 2):
+            text = redact("somebody.elses", '["\\ud800"]', indent=indent).text
+            assert "ud800" in text.encode().decode()
 
 
 class TestWhatItLeavesAlone:
