@@ -97,6 +97,15 @@ def test_methods_of_rows() -> None:
     assert_enqueued(Feed.check_all)
 
 
+@pytest.mark.django_db
+def test_a_row_that_is_gone_is_still_the_argument() -> None:
+    mine, other = Feed.objects.create(title="a"), Feed.objects.create(title="b")
+    note.delay([other, dt.date(2030, 1, 31)])
+    Feed.objects.filter(pk=other.pk).delete()
+    assert_enqueued(note, [other, dt.date(2030, 1, 31)])
+    assert_not_enqueued(note, [mine, dt.date(2030, 1, 31)])
+
+
 def test_class_jobs() -> None:
     Steps.delay({"n": 1})
     assert_enqueued(Steps, {"n": 1})
