@@ -230,6 +230,17 @@ def test_one_prefix_on_two_servers_and_a_tag_without_a_cluster_are_fine() -> Non
     assert not any(number == "E049" for number, _ in found(of(QUEUES=same)))
 
 
+def test_only_options_that_name_a_queue_are_looked_at_as_such() -> None:
+    for given in (
+        {"CONFIG": {"mail-rate": "5/m", "rate": "mail", 5: "mail"}},
+        {"CONFIG": {"mail-failed-queue": 5}},
+        {"CONFIG": ["mail-failed-queue"]},
+        {"QUEUES": {"mail": {"rate": "5/m"}, 5: {"failed_queue": "x"}, "a": "x"}},
+        {"QUEUES": ["mail"]},
+    ):
+        assert not any(number == "E049" for number, _ in found(of(**given)))
+
+
 def test_one_namespace_by_two_names_of_its_server() -> None:
     given = of(NAMESPACES={"": "a:", "b": {**OTHER, "LOCATION": "redis://10.0.0.1"}})
     assert [number for number, _ in found(given)] == ["E015"]
