@@ -597,4 +597,10 @@ EQUIVALENTS: list[Equivalent] = [
         "if True:",
         "It spares a look: there is no job to go through, and none to come after.",
     ),
+    Equivalent(
+        "django_qless/serialization/json_values.py",
+        "super().__init__(reason)",
+        "pass",
+        "Python keeps what an exception was made of anyway, and it writes its own text.",
+    ),
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 import json
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, namedtuple
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -82,6 +83,9 @@ Point = namedtuple("Point", "x y")
         (Point(1, 2), [1, 2]),
         (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        ([UserDict(a=MappingProxyType({"b": "c"}))], [{"a": {"b": "c"}}]),
+        (MappingProxyType({"$a": 1}), {"$a": 1}),
         (Colour.RED, "red"),
         (Level.HIGH, 3),
         ({Colour.RED: Level.HIGH}, {"red": 3}),
@@ -89,6 +93,22 @@ Point = namedtuple("Point", "x y")
 )
 def test_relatives_arrive_as_what_json_has(value, arrives) -> None:
     assert arguments.decode(arguments.encode("a.job", (value,), {})).args == [arrives]
+
+
+def nested(levels: int, of: type = list) -> Any:
+    """Return a value within so many lists, or dicts."""
+    value: Any = Decimal(1)
+    for _ in range(levels):
+        value = [value] if of is list else {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("of", [list, dict])
+def test_a_hundred_levels_may_be_nested(of: type) -> None:
+    deepest = nested(100, of)
+    assert arguments.decode(arguments.encode("a.job", (deepest,), {})).args == [deepest]
+    with pytest.raises(UnserialisableArgument, match="deeper than 100 levels"):
+        arguments.encode("a.job", (nested(101, of),), {})
 
 
 def circular() -> list[object]:
