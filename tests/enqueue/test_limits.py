@@ -165,6 +165,17 @@ def test_keys_of_all_kinds(customer, key) -> None:
     assert len(policies.charge.args("ä" * 300).limit_keys.limit_key) == 64
 
 
+def test_a_row_is_a_key_and_a_text_as_long_as_names_may_be() -> None:
+    feed = Feed.objects.create(title="news")
+    most, more = "ä" * 127 + "x", "ä" * 128
+    for customer, key in (
+        (feed, str(feed.pk)),
+        (most, most),
+        (more, "290d9d82ff45cbf7e89de26126b1c6e996fe16bcd787e29b125f1abb85bfad69"),
+    ):
+        assert policies.charge.args(customer).limit_keys.limit_key == key
+
+
 @pytest.mark.parametrize("customer", ["", 1.5, True, ["a"]])
 def test_what_is_no_key_is_refused(qless, customer) -> None:
     with pytest.raises(InvalidOption, match="must give a text") as caught:
