@@ -156,7 +156,11 @@ class TestHiding:
 
     def test_whatever_the_data_are(self) -> None:
         name = secret.sign_in.name
-        for text in ("no json", "[1]", "5", '"hunter2"', '{"v":1,"args":{"a":1}}'):
+        for text in (
+            *("no json", "[1]", "5", '"hunter2"', '{"v":1,"args":{"a":1}}'),
+            '{"v":1,"args":["ann"],"kwargs":["hunter2"]}',
+            '{"v":1,"args":["ann"],"kwargs":"hunter2"}',
+        ):
             assert redact(name, text).text == json.dumps(HIDDEN)
             assert redact("somebody.elses", text, indent=None).text == text
         assert redact("somebody.elses", "[1]").text == "[\n  1\n]"
