@@ -24,5 +24,5 @@ def test_arguments_have_16_mib_before_they_are_compressed(letter: str) -> None:
 def test_what_a_job_carries_is_half_a_mib(letter: str) -> None:
     most = letter * (MIB // 2 // len(letter.encode()))
     assert envelope.limited("a.job", most) == most
-    with pytest.raises(TooBig, match="524,289 bytes .* 524,288"):
+    with pytest.raises(TooBig, match=r"524,289 bytes .* 524,288"):
         envelope.limited("a.job", f"{most}x")
