@@ -13544,10 +13544,13 @@ local function is_glob(name)
   return find(name, '[*?]') ~= nil
 end
 
+-- One character of UTF-8: a byte that begins one, and those that go on with it.
+local CHARACTER = '[^\128-\191][\128-\191]*'
+
 -- A glob with * and ? as a Lua pattern.
 local function pattern(glob)
   local escaped = gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
-  return '^' .. gsub(gsub(escaped, '%*', '.*'), '%?', '.') .. '$'
+  return '^' .. gsub(gsub(escaped, '%*', '.*'), '%?', CHARACTER) .. '$'
 end
 
 local function matches_any(queue, patterns)

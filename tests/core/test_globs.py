@@ -12,7 +12,7 @@ GLOBS = [
     ("*", ["mail", "a-b", "ä\nb"], []),
     ("mail-*", ["mail-", "mail-a", "mail-a-b"], ["mail", "xmail-a", "Mail-a"]),
     ("*-mail", ["-mail", "a-mail"], ["a-mail-", "mail"]),
-    ("a?c", ["abc", "a?c", "a.c", "a\nc"], ["ac", "abbc", "abcd"]),
+    ("a?c", ["abc", "a?c", "a.c", "a\nc", "aüc", "a🎉c"], ["ac", "abbc", "aüüc"]),
     ("a.c", ["a.c"], ["abc"]),
     ("a[bc]*", ["a[bc]", "a[bc]d"], ["ab", "abd"]),
     ("a\\*", ["a\\", "a\\b"], ["a*"]),
