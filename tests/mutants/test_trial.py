@@ -52,8 +52,10 @@ def test_after():
 
 @pytest.fixture
 def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
-    """A tree with tests that are none of the project's."""
-    monkeypatch.setattr(trial, "LEAST", 3.0)
+    """A tree with tests that are none of the project's, and need none of its plugins."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
+    monkeypatch.setattr(trial, "LEAST", 2.0)
     monkeypatch.setattr(trial, "FACTOR", 1)
     tree = tmp_path / "tree"
     tree.mkdir()
