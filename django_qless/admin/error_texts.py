@@ -187,6 +187,10 @@ DETAILS = (
         "jobs of the group %(group)s have failed: none has the state %(state)s"
     ),
     gettext_noop(
+        "a completed job is in no queue: leave out the queue %(queue)s, or look for the "
+        "job's name"
+    ),
+    gettext_noop(
         "jobs that the worker %(worker)s holds are running or stalled: none has the "
         "state %(state)s"
     ),

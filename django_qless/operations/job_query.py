@@ -76,6 +76,11 @@ class JobQuery:
                 f"jobs of the group {self.group!r} have failed: none has the state "
                 f"{self.state}"
             )
+        if self.queue is not None and self.state == "complete":
+            raise BadArgument(
+                f"a completed job is in no queue: leave out the queue {self.queue!r}, or "
+                "look for the job's name"
+            )
         if self.worker is not None and self.state not in (None, *HELD):
             raise BadArgument(
                 f"jobs that the worker {self.worker!r} holds are running or stalled: "
@@ -233,7 +238,7 @@ class JobQuery:
         if "failed" in wanted:
             groups = yield from client.steps(Commands.failed.build(None))
             lists += [JobList(groups[name], "group", name) for name in sorted(groups)]
-        if "complete" in wanted and (self.queue is None or self.state == "complete"):
+        if "complete" in wanted and self.queue is None:
             number = yield from client.steps(Commands.completed_count.build(None))
             lists.append(JobList(number, "complete", ""))
         return [each for each in lists if each.total]

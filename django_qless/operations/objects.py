@@ -114,7 +114,8 @@ class Jobs(OfAlias):
 
         Examines at most `scan` jobs and returns where the next page begins. klass may
         have `*` and `?`; jid may be a prefix followed by `*`. Canceled jobs are found by
-        this state, or by their full id. Raises BadArgument for an unknown state.
+        this state, or by their full id; completed jobs are in no queue. Raises BadArgument
+        for an unknown state, and for conditions that exclude each other.
         """
         names, query = self._names(chosen), JobQuery(**chosen)
         clients = [connections[name] for name in names]

@@ -96,8 +96,9 @@ def test_a_list_of_the_server_is_counted_whole(
     for _ in range(3):
         (job,) = qless.settle("w", [], 1, ["q"]).jobs
         qless.settle("w", [Settlement(job.jid, job.token, "complete", ("", 0))], 0, [])
-    # A complete job is in no queue any more.
-    assert count(qless, JobQuery(queue="q", state="complete")) == Counted(0, True, 3)
+    # Completed jobs are in no queue any more.
+    assert count(qless, JobQuery(state="complete")) == Counted(3, True, 3)
+    assert count(qless, JobQuery(queue="q", state="waiting")) == Counted(0, True, 0)
 
 
 def test_only_jobs_of_the_class_are_counted(qless: Client) -> None:

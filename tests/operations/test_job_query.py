@@ -270,5 +270,7 @@ def test_a_listed_job_without_a_record_keeps_its_place(qless, redis_client) -> N
 def test_what_cannot_be(qless) -> None:
     with pytest.raises(BadArgument, match="'somebody' holds are running or stalled"):
         jobs.list(worker="somebody", state="waiting")
+    with pytest.raises(BadArgument, match="in no queue: leave out the queue 'mail'"):
+        jobs.list(queue="mail", state="complete")
     with pytest.raises(BadArgument, match="its beginning and a"):
         jobs.list(jid="*abc*")
