@@ -226,6 +226,13 @@ def test_what_cannot_travel_is_refused_at_the_call(
         jobs.add.delay(1)
 
 
+def test_a_propagator_can_ask_what_is_being_enqueued(qless, carrying) -> None:
+    carrying("tests.jobs_app.context.Enqueueing")
+    for function in (jobs.add, jobs.echo):
+        (carried,) = of(function.delay(1), qless)["carry"].values()
+        assert carried == function.name
+
+
 def test_a_module_may_be_a_propagator(qless, carrying) -> None:
     carrying("tests.jobs_app.propagator_module")
     propagator_module = import_module("tests.jobs_app.propagator_module")

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from django_qless.enqueue.context_propagation import enqueueing
+
 #: Whose data is being worked on.
 tenant: ContextVar[str | None] = ContextVar("tenant", default=None)
 
@@ -31,6 +33,13 @@ class Tenant:
         finally:
             seen.append(f"exit {value}")
             tenant.reset(token)
+
+
+class Enqueueing(Tenant):
+    """Carries what is being enqueued."""
+
+    def capture(self) -> str | None:
+        return enqueueing.get()
 
 
 class AsyncTenant(Tenant):

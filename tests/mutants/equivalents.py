@@ -603,4 +603,16 @@ EQUIVALENTS: list[Equivalent] = [
         "pass",
         "Python keeps what an exception was made of anyway, and it writes its own text.",
     ),
+    Equivalent(
+        "django_qless/job_types/option_checks.py",
+        "inspect.signature(function).bind(1, None)",
+        "inspect.signature(function).bind(2, None)",
+        "Only whether it takes two arguments is asked, whichever they are.",
+    ),
+    Equivalent(
+        "django_qless/admin/components/charts.py",
+        "bins = list(zip(bin_edges(), found.histogram, strict=True))",
+        "bins = list(zip(bin_edges(), found.histogram, strict=False))",
+        "A histogram has as many figures as there are edges.",
+    ),
 ]
