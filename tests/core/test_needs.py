@@ -17,7 +17,7 @@ def spawn(client: Client, parent: str, *jids: str) -> None:
 
 
 def put(client: Client, *jids: str) -> None:
-    """Put jobs, each into a queue of its own."""
+    """Put jobs, each into another queue."""
     client.put_many("", [Put(jid, f"of-{jid}", "k", "{}") for jid in jids])
 
 

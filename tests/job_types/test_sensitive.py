@@ -235,7 +235,7 @@ class TestWhatMayBeShown:
             ('{"v":1,"s":[7],"args":[1]}', True, True, False),
             ('{"v":1,"s":["return"],"args":[1]}', False, False, False),
             ('{"v":1,"s":true}', False, False, False),
-            # No key opens these: nobody knows what is in them.
+            # No key opens these: what is in them is unknown.
             ('"qless:zlib:bm90aGluZw=="', False, False, False),
             ('"qless:fernet:bm90aGluZw=="', False, False, False),
         ],

@@ -181,7 +181,7 @@ def test_of_many_dependencies_the_first_are_linked(
 ) -> None:
     monkeypatch.setattr(tracing, "MOST_LINKS", 2)
     first = [traced.delay() for _ in range(3)]
-    # One that nobody traced has no span to link to.
+    # One that was not traced has no span to link to.
     connections["default"].put("", "default", "untraced", traced.name, '{"v":1}')
     traced_async.using(after=first).delay()
     assert work() == 5

@@ -175,7 +175,7 @@ class TestJobBuffer:
             buffer.begin(buffer.waiting.popleft())
         buffer.leaders["t-b"] = A
         assert (buffer.runs, buffer.running) == (2, 2)
-        # Whoever is to be interrupted is the one that leads.
+        # The one to be interrupted is the one that leads.
         assert buffer.running_jobs() == [A, A]
         assert buffer.drop({"t-b", "t-c"}) == [A]
 

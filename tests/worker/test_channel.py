@@ -105,9 +105,9 @@ def test_equal_questions_are_built_once(channel: BlockingChannel) -> None:
     assert channel.request(("r",), (), 1) is not once
     # Another queue is to be left out now.
     channel.shared.exclude(["full"])
-    anew = channel.request(("q",), (), 1)
-    assert anew is not once
-    assert channel.request(("q",), (), 1) is anew
+    rebuilt = channel.request(("q",), (), 1)
+    assert rebuilt is not once
+    assert channel.request(("q",), (), 1) is rebuilt
 
 
 def test_not_endlessly_many_questions_are_kept(channel: BlockingChannel) -> None:

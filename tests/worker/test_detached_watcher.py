@@ -493,7 +493,7 @@ def test_it_looks_for_runs_now_and_then_and_sooner_where_a_queue_is_full(
     detached.scan(again=True)
     assert detached.full == ("q",)
     assert before + SCAN_FULL <= detached._scan_due <= time.monotonic() + SCAN_FULL
-    # Without a run of its own it is due for those of others.
+    # Without a run to watch it is due for those of others.
     detached.leave()
     detached.look()
     assert detached.due == detached._scan_due

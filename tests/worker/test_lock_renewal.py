@@ -238,7 +238,7 @@ class TestLostJobs:
         assert members[0].killed == {"1": None, "3": None}
         assert members[1].killed is None
         assert [member.dropped for member in members] == [None, None]
-        # Somebody wanted that: it is no reason to worry.
+        # It was asked for: no reason to worry.
         level = logging.INFO if canceled else logging.WARNING
         assert [record.levelno for record in caplog.records] == [level]
 

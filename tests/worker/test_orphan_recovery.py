@@ -223,5 +223,5 @@ def test_while_a_child_calls_it_is_searched_less_and_less_often(
     assert pauses(5)[-1] == LATER
     orphans.settle([])
     assert orphans.is_done
-    # The next time it begins anew.
+    # The next time it starts over.
     assert pauses(3) == pytest.approx(expected)

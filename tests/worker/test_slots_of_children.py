@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # No process has an id beyond the kernel's greatest.
-NOBODY = 2**22 + 1
+NO_PROCESS = 2**22 + 1
 
 
 def add(
@@ -47,7 +47,7 @@ def add(
     held: int = 0,
     wanted: int = 0,
     since: int = 0,
-    pid: int = NOBODY,
+    pid: int = NO_PROCESS,
     asking: float = 0.0,
 ) -> int:
     """Add the record of a child, whose lock is free; return where it begins."""
@@ -254,7 +254,7 @@ class TestChild:
         slots.ints[dead + PID] = os.getpid()  # it lives, for now
         slots.ints[dead + HELD] = 2
         assert own.want(1) == 0
-        slots.ints[dead + PID] = NOBODY
+        slots.ints[dead + PID] = NO_PROCESS
         assert own.want(1) == 0
         own._looked -= LOOK
         assert own.want(1) == 1
@@ -272,7 +272,7 @@ class TestChild:
         own.want(1)
         assert slots.ints[own._at + SINCE] == 8
 
-    def test_it_keeps_its_slot_while_nobody_waits_or_when_it_is_its_turn(
+    def test_it_keeps_its_slot_while_none_waits_or_when_it_is_its_turn(
         self, slots: SharedSlots, own: ChildSlots
     ) -> None:
         own.want(2)
