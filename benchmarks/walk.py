@@ -95,7 +95,8 @@ def walks(server_url: str, directory: str) -> Iterator[tuple[str, Walk]]:
 
     def take_run_and_finish() -> None:
         (job,) = client.settle(WORKER, [], 1, ("*",)).jobs
-        client.settle(WORKER, [execution.perform(job)], 0, ("*",))
+        outcome = execution.perform(job)
+        client.settle(WORKER, [outcome], 0, ("*",))
 
     for _ in range(WARM):
         take_run_and_finish()
@@ -104,10 +105,12 @@ def walks(server_url: str, directory: str) -> Iterator[tuple[str, Walk]]:
     for _ in range(2):
         noop.delay(1)
     (job,) = client.settle(WORKER, [], 1, ("*",)).jobs
-    busy = walk_of(
-        lambda: client.settle(WORKER, [execution.perform(job)], 1, ("*",)).jobs
-    )
-    yield "work: run one job, finish it and take the next", busy
+
+    def run_finish_and_take() -> None:
+        outcome = execution.perform(job)
+        client.settle(WORKER, [outcome], 1, ("*",))
+
+    yield "work: run one job, finish it and take the next", walk_of(run_finish_and_take)
 
 
 def main() -> None:

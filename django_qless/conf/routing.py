@@ -18,7 +18,7 @@ from django_qless import conf
 from django_qless.conf import namespaces, partitions
 from django_qless.conf.namespaces import SEPARATOR, Routes
 from django_qless.core import new_jid
-from django_qless.core.jid import time_of
+from django_qless.core.put import time_of
 from django_qless.exceptions import InvalidOption
 
 REMEDY = gettext_noop(

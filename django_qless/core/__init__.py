@@ -41,7 +41,6 @@ from .exceptions import (
     WorkerNotFound,
     WrongState,
 )
-from .jid import new_jid
 from .listings import (
     Brief,
     DetachedRun,
@@ -56,7 +55,7 @@ from .listings import (
     WorkerViews,
 )
 from .objects import AsyncJob, AsyncQueue, Canceled, Failure, Job, Queue
-from .put import PreparedPut, Put, PutMany
+from .put import PreparedPut, Put, PutMany, new_jid
 from .schedule import (
     Declared,
     DueSchedule,

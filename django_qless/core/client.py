@@ -11,11 +11,12 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from . import arguments, replication
+from .async_connection import AsyncPool
 from .cluster import slot_map_of
 from .commands import Commands
 from .commands.queues import QueueCounts, count_all
 from .commands.recurring import AsyncRecurringJob, RecurringJob
-from .connection import AsyncPool, Pool
+from .connection import Pool, pack_command
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import (
     BadArgument,
@@ -27,7 +28,7 @@ from .exceptions import (
 )
 from .loop_pools import LoopPools
 from .objects import AsyncJob, AsyncQueue, Job, Queue
-from .protocol import ServerInfo, pack_command, read_info
+from .protocol import ServerInfo, read_info
 from .redis_pool import Limits, address, copy_pool, follows_primary, is_of_sentinel
 from .replication import Replication
 from .request import (

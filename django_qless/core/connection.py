@@ -8,6 +8,10 @@ A connection is `ready` only while no exchange is under way. Whatever interrupts
 leaves it unready, and then it is closed before anything is sent: the reply to one request
 is never taken for that to the next.
 
+Arguments are packed here and not in redis-py, which saves two thirds of its time: the part
+of a request that is always the same is packed once (`script.py`), and so are batches
+(`put.py`).
+
 The pools here know which connections are free. redis-py's would look at each before each
 request, which costs a quarter of it, and they take back one whose opening was interrupted.
 """
@@ -19,7 +23,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet
@@ -27,8 +31,10 @@ from weakref import WeakSet
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from .protocol import pack_request
-from .request import Awaiting, Blocking, Command, Steps, stepwise
+from .arguments import decimal_text, quoted
+from .exceptions import BadArgument
+from .protocol import Argument, Packed
+from .request import Blocking, Command, Steps, stepwise
 from .retry import FAILURES, note_not_sent, repeat_request
 
 if TYPE_CHECKING:
@@ -42,6 +48,55 @@ EMPTY = (Empty, asyncio.QueueEmpty)
 
 #: Seconds that the answer to a blocking command may come too late, at most.
 LATE_SECONDS = 5.0
+
+
+def pack(arguments: Iterable[Argument]) -> Packed:
+    """Return the arguments as bytes; raise BadArgument for what cannot be sent."""
+    pieces = []
+    more = 0
+    try:
+        for argument in arguments:
+            if type(argument) is str:
+                text = argument.encode()
+            elif type(argument) is int:
+                text = b"%d" % argument
+            elif type(argument) is Packed:
+                pieces.append(argument.data)
+                more += argument.number - 1
+                continue
+            else:
+                text = _encoded(argument)
+            pieces.append(b"$%d\r\n%b\r\n" % (len(text), text))
+    except UnicodeEncodeError as error:
+        raise BadArgument(
+            f"{quoted(error.object)} cannot be sent: it has a lone surrogate, which "
+            f"UTF-8 lacks"
+        ) from None
+    return Packed(len(pieces) + more, b"".join(pieces))
+
+
+def pack_command(*arguments: Argument) -> bytes:
+    """Return the bytes of one command."""
+    return b"*%d\r\n%b" % pack(arguments)
+
+
+def pack_request(start: Packed, request_id: str, args: Iterable[Argument]) -> bytes:
+    """Return the bytes of a command to the core that begins so."""
+    number, head = start
+    more, rest = pack((request_id, *args))
+    return b"*%d\r\n%b%b" % (number + more, head, rest)
+
+
+def _encoded(argument: object) -> bytes:
+    if isinstance(argument, str):
+        return argument.encode()
+    if isinstance(argument, bytes):
+        return argument
+    if isinstance(argument, (int, float)) and not isinstance(argument, bool):
+        return decimal_text(argument).encode()
+    raise BadArgument(
+        f"{quoted(argument)} cannot be sent: give text, bytes or a number"
+    )
 
 
 class BaseConnection:
@@ -167,6 +222,10 @@ class BaseConnection:
             raise
 
 
+def late(seconds: float) -> RedisTimeoutError:
+    return RedisTimeoutError(f"no answer {seconds:g} s after the block")
+
+
 class Connection(BaseConnection):
     """A connection for blocking code: its steps yield values."""
 
@@ -183,38 +242,10 @@ class Connection(BaseConnection):
         raw = self._raw
         if blocking is None or raw.can_read(timeout=blocking + self._late_seconds):
             return raw.read_response()
-        raise _late(self._late_seconds)
+        raise late(self._late_seconds)
 
 
-class AsyncConnection(BaseConnection):
-    """A connection for asyncio: its steps yield awaitables."""
-
-    __slots__ = ()
-
-    async def pause(self, seconds: float) -> None:
-        """Wait before the next request."""
-        await asyncio.sleep(seconds)
-
-    async def _disconnect(self) -> None:
-        await self._raw.disconnect(nowait=True)
-
-    async def _read(self, blocking: float | None) -> Any:
-        if blocking is None:
-            return await self._raw.read_response()
-        # redis-py's own limit would return None as if that were the reply.
-        limit = blocking + self._late_seconds
-        reading = self._raw.read_response(timeout=limit + LATE_SECONDS)
-        try:
-            return await asyncio.wait_for(reading, limit)
-        except asyncio.TimeoutError as error:
-            raise _late(self._late_seconds) from error
-
-
-def _late(seconds: float) -> RedisTimeoutError:
-    return RedisTimeoutError(f"no answer {seconds:g} s after the block")
-
-
-C = TypeVar("C", Connection, AsyncConnection)
+C = TypeVar("C", bound=BaseConnection)
 
 
 class BasePool(Generic[C]):
@@ -348,17 +379,3 @@ def _reset_all() -> None:
 
 
 os.register_at_fork(after_in_child=_reset_all)
-
-
-class AsyncPool(BasePool[AsyncConnection], Awaiting):
-    """The connections of a client in one event loop."""
-
-    def _new_queue(self) -> asyncio.Queue[AsyncConnection]:
-        return asyncio.Queue()
-
-    def _wrap(self, raw: Any) -> AsyncConnection:
-        return AsyncConnection(raw)
-
-    async def _next_idle(self, seconds: float | None) -> AsyncConnection:
-        connection: AsyncConnection = await asyncio.wait_for(self._idle.get(), seconds)
-        return connection

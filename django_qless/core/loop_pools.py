@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
-from .connection import AsyncPool
+from .async_connection import AsyncPool
 
 
 class LoopPools:

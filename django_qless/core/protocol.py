@@ -1,7 +1,6 @@
-"""Redis's protocol: arguments of commands as bytes, and the reply to INFO.
+"""Redis's protocol: arguments of commands, batches of them, and the reply to INFO.
 
-Packing here and not in redis-py saves two thirds of its time: the part of a request that
-is always the same is packed once (`script.py`), and so are batches (`put.py`).
+`connection.py` packs them.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from .arguments import CALL_BYTES, decimal_text, quoted
-from .exceptions import BadArgument
+from .arguments import CALL_BYTES
 
 # Bytes that a batch leaves to the rest of its command: worker, queues, options.
 _ROOM = 96 * 1024
@@ -24,43 +22,6 @@ class Packed(NamedTuple):
 
 
 Argument: TypeAlias = str | bytes | int | float | Packed
-
-
-def pack(arguments: Iterable[Argument]) -> Packed:
-    """Return the arguments as bytes; raise BadArgument for what cannot be sent."""
-    pieces = []
-    more = 0
-    try:
-        for argument in arguments:
-            if type(argument) is str:
-                text = argument.encode()
-            elif type(argument) is int:
-                text = b"%d" % argument
-            elif type(argument) is Packed:
-                pieces.append(argument.data)
-                more += argument.number - 1
-                continue
-            else:
-                text = _encoded(argument)
-            pieces.append(b"$%d\r\n%b\r\n" % (len(text), text))
-    except UnicodeEncodeError as error:
-        raise BadArgument(
-            f"{quoted(error.object)} cannot be sent: it has a lone surrogate, which "
-            f"UTF-8 lacks"
-        ) from None
-    return Packed(len(pieces) + more, b"".join(pieces))
-
-
-def pack_command(*arguments: Argument) -> bytes:
-    """Return the bytes of one command."""
-    return b"*%d\r\n%b" % pack(arguments)
-
-
-def pack_request(start: Packed, request_id: str, args: Iterable[Argument]) -> bytes:
-    """Return the bytes of a command to the core that begins so."""
-    number, head = start
-    more, rest = pack((request_id, *args))
-    return b"*%d\r\n%b%b" % (number + more, head, rest)
 
 
 def batches(
@@ -85,18 +46,6 @@ def batches(
         size += len(piece)
     if number:
         yield number, Packed(count, b"".join(batch))
-
-
-def _encoded(argument: object) -> bytes:
-    if isinstance(argument, str):
-        return argument.encode()
-    if isinstance(argument, bytes):
-        return argument
-    if isinstance(argument, (int, float)) and not isinstance(argument, bool):
-        return decimal_text(argument).encode()
-    raise BadArgument(
-        f"{quoted(argument)} cannot be sent: give text, bytes or a number"
-    )
 
 
 #: The reply to INFO by name: whole numbers as such, the rest as text.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
+from .connection import pack_command
 from .exceptions import NotReplicated, StaleRequest
-from .protocol import pack_command
 from .request import Command, Request, Steps
 from .retry import FAILURES, repeat_request
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import exceptions
 from .arguments import quoted
-from .protocol import Packed, ServerInfo, pack, pack_command, pack_request, read_info
+from .connection import pack, pack_command, pack_request
+from .protocol import Packed, ServerInfo, read_info
 from .retry import FAILURES, code_of, to_qless_error
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from redis.exceptions import ResponseError
 
 from . import arguments
+from .connection import pack_command
 from .exceptions import BadArgument, ConnectionLost, QlessError
-from .protocol import pack_command
 from .request import (
     Awaiting,
     Blocking,

@@ -18,7 +18,8 @@ from django.db import connections as django_databases
 from django_qless.conf import in_tests, routing, sealing
 from django_qless.conf.connections import connections
 from django_qless.core import Put, new_jid
-from django_qless.core.protocol import Packed, pack
+from django_qless.core.connection import pack
+from django_qless.core.protocol import Packed
 from django_qless.core.put import PreparedPut, rare_options
 from django_qless.core.request import drive
 from django_qless.enqueue import claims, context_propagation, dispatch, outage

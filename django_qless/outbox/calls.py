@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from django_qless.core.protocol import pack
+from django_qless.core.connection import pack
 from django_qless.core.request import Command
 
 

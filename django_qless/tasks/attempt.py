@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core.exceptions import QlessError
-from django_qless.core.jid import time_of
+from django_qless.core.put import time_of
 from django_qless.job_types.registry import registry
 from django_qless.tasks import frameworks, known_tasks, results, task_data
 from django_qless.worker import failure_report

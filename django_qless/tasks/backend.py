@@ -16,7 +16,7 @@ from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.conf.sealing import open_value
 from django_qless.core.exceptions import BadArgument
-from django_qless.core.jid import time_of
+from django_qless.core.put import time_of
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue import dispatch, unique_keys
 from django_qless.enqueue.limit_keys import limit_keys

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from django_qless.conf.sealing import open_text
-from django_qless.core.jid import time_of
+from django_qless.core.put import time_of
 from django_qless.core.states import ENDED
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType

@@ -8,7 +8,8 @@ import pytest
 import redis
 
 from django_qless.core import BadArgument
-from django_qless.core.protocol import Packed, batches, pack, pack_command
+from django_qless.core.connection import pack, pack_command
+from django_qless.core.protocol import Packed, batches
 
 
 @pytest.mark.parametrize(

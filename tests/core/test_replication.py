@@ -29,7 +29,7 @@ from django_qless.core import (
     replication,
 )
 from django_qless.core.commands.entities import Payload
-from django_qless.core.protocol import pack_command
+from django_qless.core.connection import pack_command
 from django_qless.core.replication import REPLICATED, Replication, Unconfirmed
 from django_qless.core.request import Command, Steps, drive
 from django_qless.enqueue.dispatch import Dispatcher

@@ -9,7 +9,7 @@ from redis import exceptions as theirs
 
 from django_qless.core import exceptions as ours
 from django_qless.core import retry
-from django_qless.core.protocol import pack_command
+from django_qless.core.connection import pack_command
 from django_qless.core.request import Command, Steps
 from django_qless.core.retry import (
     code_of,

@@ -454,7 +454,7 @@ EQUIVALENTS: list[Equivalent] = [
         "The first look replaces both.",
     ),
     Equivalent(
-        "django_qless/core/jid.py",
+        "django_qless/core/put.py",
         "self._last = 0",
         "self._last = 1",
         "The clock has been beyond both for long.",

@@ -82,7 +82,7 @@ def test_each_module_has_a_room_with_tests() -> None:
 def test_a_watched_tree_records_what_is_executed(tmp_path: Path) -> None:
     """Also what a process executes that the test has started."""
     statements = numbered(PYTHON)
-    code = "from django_qless.core.jid import new_jid; new_jid()"
+    code = "from django_qless.core.put import new_jid; new_jid()"
     seen_by_test = tmp_path / "numbers"
     with copied() as tree:
         PYTHON.watch(tree, statements)
@@ -101,7 +101,7 @@ def test_a_watched_tree_records_what_is_executed(tmp_path: Path) -> None:
         for module, known in statements.items()
         if any(each.number in numbers for each in known)
     }
-    assert "django_qless/core/jid.py" in reached
+    assert "django_qless/core/put.py" in reached
     assert "django_qless/core/client.py" not in reached
 
 

@@ -14,7 +14,7 @@ from django_qless import job, jobs, queues, recurring, wait_all, workflow
 from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.core import AsyncClient, Client, ConnectionLost, JobNotFound
-from django_qless.core.jid import new_jid, time_of
+from django_qless.core.put import new_jid, time_of
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.lookup import afind_job, find_job, homes_of
 from django_qless.schedules.declared import declared_on, sync_schedules

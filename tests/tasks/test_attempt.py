@@ -14,7 +14,7 @@ from django.test import override_settings
 from django_qless import jobs
 from django_qless.conf.connections import connections
 from django_qless.core import Settlement
-from django_qless.core.jid import new_jid
+from django_qless.core.put import new_jid
 from django_qless.exceptions import JobGone
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.core import Client
-from django_qless.core.jid import new_jid
+from django_qless.core.put import new_jid
 from tests.permissions import url_of
 from tests.real_servers import poll
 from tests.worker.executors import LoneChild

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Client
 from django_qless.core.commands.entities import Payload
-from django_qless.core.jid import new_jid
+from django_qless.core.put import new_jid
 from django_qless.exceptions import Interrupted
 from django_qless.worker.log import REPORT, logger
 from django_qless.worker.options import WorkerOptions

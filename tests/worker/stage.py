@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Client, Put
-from django_qless.core.jid import new_jid
+from django_qless.core.put import new_jid
 from tests.permissions import nothing_refused, url_of
 from tests.real_servers import poll
 from tests.worker.processes import WorkerProcess

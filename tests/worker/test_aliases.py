@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from django_qless.core import Client
-from django_qless.core.jid import new_jid
+from django_qless.core.put import new_jid
 from django_qless.worker.aliases import GroupMember, current_member
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.shutdown import Shutdown

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from django_qless.core.jid import new_jid
+from django_qless.core.put import new_jid
 from tests.real_servers import poll
 from tests.worker.conftest import is_alive
 from tests.worker.processes import descendants

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from django_qless.core import BadArgument, Client, Settlement
-from django_qless.core.jid import new_jid
+from django_qless.core.put import new_jid
 from django_qless.worker.known_queues import KnownQueues
 from django_qless.worker.pools import POOLS
 from django_qless.worker.reservers import (

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .. import arguments, protocol
+from ..connection import pack
 from ..exceptions import BadArgument
-from ..protocol import Argument, Packed, pack
+from ..protocol import Argument, Packed
 from ..request import Command, CommandSequence, command
 from ..settle import VERBS, Exhausted, Refused, Reserved, Settled, Settlement
 

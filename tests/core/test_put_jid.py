@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from django_qless.core import jid as module
 from django_qless.core import new_jid
-from django_qless.core.jid import ALPHABET, Generator, time_of
+from django_qless.core import put as module
+from django_qless.core.put import ALPHABET, JidGenerator, time_of
 
 
 def number(jid: str) -> int:
@@ -55,8 +55,8 @@ def test_ids_fall_within_each_thread_and_no_two_share_a_time() -> None:
 
 def test_ids_fall_when_the_clock_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([5_000_000, 5_000_000, 1_000, 4_000_000, 9_000_000])
-    monkeypatch.setattr("django_qless.core.jid.time.time_ns", lambda: next(clock))
-    generator = Generator()
+    monkeypatch.setattr("django_qless.core.put.time.time_ns", lambda: next(clock))
+    generator = JidGenerator()
     jids = [generator.draw() for _ in range(5)]
     assert sorted(jids, reverse=True) == jids
 
@@ -82,7 +82,7 @@ def test_a_forked_process_draws_other_ids() -> None:
 def test_when_an_id_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([1_700_000_000_123_456_789, 0])
     monkeypatch.setattr(module.time, "time_ns", lambda: next(times))
-    generator = Generator()
+    generator = JidGenerator()
     first, second = generator.draw(), generator.draw()
     assert time_of(first) == 1_700_000_000.123456
     # The clock went back: the next id is a microsecond later all the same.
