@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core import checks
 from django.core.management import call_command
 from django.test import override_settings
 
@@ -35,6 +36,24 @@ def test_what_it_looks_at(qless) -> None:
     assert "fine records" in told
     assert "workers alive: 1" in told
     assert "records" not in doctor_words("--no-audit")
+
+
+def test_of_the_system_checks_those_of_this_package(
+    qless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = [
+        checks.Warning("other", id="models.W042"),
+        checks.Warning("doubtful", hint="Think.", id="django_qless.W001"),
+        checks.Error("wrong", id="django_qless.E001"),
+    ]
+    monkeypatch.setattr(checks, "run_checks", lambda **options: messages)
+    expected = [
+        ("hint", "settings", "doubtful Think."),
+        ("PROBLEM", "settings", "wrong"),
+    ]
+    assert [each for each in doctor_findings() if each[1] == "settings"] == expected
+    del messages[1:]
+    assert "fine settings" in doctor_words()
 
 
 def test_a_format_that_it_does_not_read(qless, redis_client) -> None:

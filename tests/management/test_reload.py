@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -76,6 +77,32 @@ def test_broken_code_is_tried_again_when_it_has_changed(
     # (The last change may be seen in two steps.)
     assert 2 <= len(trials(tmp_path)) <= 3
     assert (tmp_path / "main.py").read_text() == ""
+
+
+def test_which_files_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(name: str, moment: float) -> None:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (moment, moment))
+
+    def found() -> set[str]:
+        return {file.name for file in changes.find()}
+
+    loaded = [tmp_path / "a.so", tmp_path / "gone.py"]
+    monkeypatch.setattr(reload, "iter_all_python_module_files", lambda: loaded)
+    monkeypatch.setattr(reload, "own_folders", lambda: [tmp_path])
+    monkeypatch.setattr(reload, "loading_since", lambda: 100.0)
+    monkeypatch.setattr(reload, "time", SimpleNamespace(time=lambda: 200.0))
+    changes = reload.CodeChanges()
+    for moment in (99, 100, 101, 200, 201):
+        save(f"at_{moment}.py", moment)
+    save("a.so", 150)
+    assert found() == {"at_101.py", "at_200.py"}
+    assert found() == set()
+    save("at_201.py", 99)
+    save("new.py", 1)
+    assert found() == {"at_201.py", "new.py"}
 
 
 def test_the_files_of_a_folder_that_is_gone(tmp_path: Path) -> None:
