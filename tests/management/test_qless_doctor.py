@@ -6,6 +6,8 @@ import contextlib
 import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -14,7 +16,8 @@ from django.core.management import call_command
 from django.test import override_settings
 
 from django_qless import queues
-from django_qless.management.server_findings import of_permissions
+from django_qless.management import server_findings
+from django_qless.testing import clock
 from tests.jobs_app.jobs import add, failing
 from tests.management.commands import doctor_findings, doctor_words
 from tests.permissions import nothing_refused, set_user, url_of
@@ -35,6 +38,7 @@ def test_what_it_looks_at(qless) -> None:
     assert "fine clock" in told
     assert "fine records" in told
     assert "workers alive: 1" in told
+    assert re.search(r"^fine memory [\d,]+ bytes are used$", told, re.M)
     assert "records" not in doctor_words("--no-audit")
 
 
@@ -75,6 +79,52 @@ def test_a_clock_that_was_set_back(qless, redis_client) -> None:
     redis_client.hset("ql:meta", "shifts", '[{"queue": "mail"}]')
     told = doctor_words()
     assert "still being set back, now in queue mail: keep a worker running" in told
+
+
+@pytest.mark.parametrize(
+    ("ahead", "skews", "levels"),
+    [
+        (5.0, 0, ["fine"]),
+        (5.1, 0, ["hint"]),
+        (-5.1, 0, ["hint"]),
+        (5.1, 1, ["hint", "hint"]),
+    ],
+)
+def test_a_clock_that_differs(
+    ahead: float, skews: int, levels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_findings, "time", SimpleNamespace(time=lambda: 1000.0))
+    client: Any = SimpleNamespace(meta=lambda: {"now": 1000 + ahead, "skews": skews})
+    found = list(server_findings.of_clock(client))
+    assert [each.level for each in found] == levels
+    assert ("differ by 5.1 s" in found[0].text) == (levels[0] == "hint")
+
+
+def test_replicas() -> None:
+    client: Any = SimpleNamespace(slot_map=None, asks_sentinels=False, replication=None)
+    info = {
+        "connected_slaves": 2,
+        "master_repl_offset": 1500,
+        "slave0": "ip=10.0.0.1,port=6379,state=online,offset=400,lag=1",
+        "slave1": "ip=10.0.0.2,port=6380,state=wait_bgsave,offset=1501,lag=0",
+    }
+    assert list(server_findings._replication(client, info)) == [
+        ("fine", "replicas", "10.0.0.1:6379 is online, 1,100 bytes and 1 s behind"),
+        ("hint", "replicas", "10.0.0.2:6380 is wait_bgsave, 0 bytes and 0 s behind"),
+    ]
+
+
+def test_workers_that_are_silent(qless) -> None:
+    add.delay(1)
+    for name in ("w1", "w2"):
+        qless.beat(name, "{}", [])
+    assert qless.settle("w1", [], 1, ["default"]).jobs
+    with clock.travel_to("default", clock.now("default") + 3600):
+        found = doctor_findings("--no-audit")
+    assert [each for each in found if each[1] == "workers"] == [
+        ("hint", "workers", "w1 has been silent for 1 h and holds 1 job"),
+        ("hint", "workers", "w2 has been silent for 1 h"),
+    ]
 
 
 def test_a_record_that_cannot_be_read(qless, redis_client) -> None:
@@ -208,7 +258,7 @@ def test_a_server_without_functions_has_no_libraries() -> None:
 
 
 def test_a_server_that_does_not_tell_permissions() -> None:
-    [found] = of_permissions(None)
+    [found] = server_findings.of_permissions(None)
     assert found.level == "hint"
     assert "servers older than Redis 7 do not report permissions" in found.text
 
