@@ -253,13 +253,24 @@ def test_middleware_must_be_there() -> None:
             assert words in text
 
 
-def test_two_aliases_of_one_namespace() -> None:
-    same = {"LOCATION": "redis://127.0.0.1/1"}
-    with override_settings(QLESS={"default": GOOD, "other": same}):
-        assert [number for number, _ in found()] == ["E015"]
-    for apart in ({**same, "PREFIX": "x:"}, {"LOCATION": "redis://localhost/2"}):
-        with override_settings(QLESS={"default": GOOD, "other": apart}):
-            assert found() == []
+@pytest.mark.parametrize(
+    ("one", "other", "numbers"),
+    [
+        (GOOD, {"LOCATION": "redis://127.0.0.1/1"}, ["E015"]),
+        (GOOD, {**GOOD, "PREFIX": "x:"}, []),
+        (GOOD, {"LOCATION": "redis://localhost/2"}, []),
+        ({"LOCATION": "redis://"}, {"LOCATION": "redis://[::1]:6379/0"}, ["E015"]),
+        ({"LOCATION": "redis://"}, GOOD, []),
+        ({"LOCATION": "redis://"}, {"LOCATION": "redis://localhost:6380"}, []),
+        (SENTINELS, {**SENTINELS, "DB": 0}, ["E015"]),
+        (SENTINELS, {**SENTINELS, "DB": 1}, []),
+    ],
+)
+def test_two_aliases_of_one_namespace(
+    one: object, other: object, numbers: list[str]
+) -> None:
+    with override_settings(QLESS={"default": one, "other": other}):
+        assert [number for number, _ in found()] == numbers
 
 
 def test_a_database_shared_with_a_cache() -> None:
