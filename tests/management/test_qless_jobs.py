@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime
 
@@ -17,14 +18,15 @@ from tests.management.commands import data, run
 
 def test_list(qless) -> None:
     assert "no jobs" in run("qless_jobs", "list")
-    add.using(queue="mail", jid="one", tags=["t"]).delay(1)
+    add.using(queue="mail", jid="one", tags=["größe"]).delay(1)
     add.using(queue="bulk", jid="two").delay(1)
     assert "one" in run("qless_jobs", "list", "--queue", "mail")
     assert "two" not in run("qless_jobs", "list", "--queue", "mail")
     text = run("qless_jobs", "list", "--count", "1")
     assert "examined 1 of 2; continue with --offset 1" in text
-    page = data("qless_jobs", "list", "--tag", "t")
-    assert [job["jid"] for job in page["jobs"]] == ["one"]
+    page = run("qless_jobs", "list", "--tag", "größe", "--json")
+    assert '"tags": ["größe"]' in page
+    assert [job["jid"] for job in json.loads(page)["jobs"]] == ["one"]
 
 
 def test_show(qless, work) -> None:
@@ -35,8 +37,10 @@ def test_show(qless, work) -> None:
     assert '"args":[20,1]' in text
     assert "result:       21" in text
     assert data("qless_jobs", "show", handle.jid)["result"] == 21
+    handle = add.delay("ä", "b")
     broken = failing.delay("broken", "the text")
     work()
+    assert 'result:       "äb"' in run("qless_jobs", "show", handle.jid)
     text = run("qless_jobs", "show", broken.jid)
     assert "failed in 'broken'" in text
     assert "  the text" in text
