@@ -28,7 +28,7 @@ def test_a_job_is_a_frozen_snapshot(client: Client) -> None:
     client.priority("a", 4)
     assert job.priority == 0
     assert job.refresh().priority == 4
-    assert job == client.get("a").refresh() or job.priority == 0
+    assert dataclasses.replace(job, client=None) == job
 
 
 def test_what_its_holder_does_with_a_job(client: Client) -> None:
