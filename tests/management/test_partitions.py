@@ -9,6 +9,7 @@ import pytest
 from django.core.management.base import CommandError
 from django.test import override_settings
 
+from django_qless.management.base import by_queue
 from django_qless.management.partitions import numbers, served
 
 SETTING = {
@@ -49,3 +50,13 @@ def test_of_split_queues_only_some_partitions_are_served() -> None:
         served(queues, {0, 4})
     with pytest.raises(CommandError, match="partition 0"):
         served({"default": ("*",)}, {0})
+
+
+def test_the_namespaces_that_have_queues() -> None:
+    names = ["default", *EVENTS, *LOG]
+    assert by_queue(names, ["a", "log", "b"]) == [
+        ("default", ["a", "b"]),
+        *((name, ["log"]) for name in LOG),
+    ]
+    # One that was named alone is asked for any queue.
+    assert by_queue(["default"], ["a", "log"]) == [("default", ["a", "log"])]
