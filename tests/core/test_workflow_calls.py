@@ -102,7 +102,7 @@ def test_the_many_dependencies_of_a_job_are_all_named() -> None:
 
 def test_how_long_what_is_staged_is_kept() -> None:
     assert build(jobs(1_001), staged_seconds=1).parts[0].args[1] == 1
-    with pytest.raises(BadArgument, match="at least 1"):
+    with pytest.raises(BadArgument, match="staged_seconds must be at least 1"):
         build(jobs(1_001), staged_seconds=0)
 
 

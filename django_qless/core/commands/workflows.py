@@ -94,9 +94,10 @@ class WorkflowCommands:
                     (call,), (len(jobs),), lambda results: str(results[0])
                 )
         staged = list(_staged(jobs))
-        before: tuple[Argument, ...] = (name, arguments.integer("s", staged_seconds, 1))
+        seconds = arguments.integer("staged_seconds", staged_seconds, 1)
         calls: list[Command[Any]] = [
-            Command("workflow.stage", (*before, *part), "write") for _, part in staged
+            Command("workflow.stage", (name, seconds, *part), "write")
+            for _, part in staged
         ]
         calls.append(Command("workflow.release", (*head, len(staged)), "write"))
         # The next call would do this; do it here.
