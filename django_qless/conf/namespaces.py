@@ -46,9 +46,6 @@ _HINT = (
 )
 
 
-NO_COUNTS: Mapping[str, int] = {}
-
-
 class Member(NamedTuple):
     """An alias as it is read: of the setting itself, or one of its namespaces."""
 
@@ -96,9 +93,7 @@ class Routes:
     # Queues may be made by the thousand, one for each customer.
     MOST_KEPT = 10_000
 
-    def __init__(
-        self, alias: str, keys: list[str], counts: Mapping[str, int] = NO_COUNTS
-    ) -> None:
+    def __init__(self, alias: str, keys: list[str], counts: Mapping[str, int]) -> None:
         """`counts` are the queues that are split, and into how many partitions."""
         self.alias = alias
         #: The names of the partitions, by queue.

@@ -60,18 +60,18 @@ def found(setting: dict[str, Any]) -> list[tuple[str, str]]:
 def test_names_win_over_globs_and_longer_globs_over_shorter(
     queue: str, name: str
 ) -> None:
-    routes = Routes("a", ["m*", "?ail", "", "mail.*", "mail", "m*l.bulk"])
+    routes = Routes("a", ["m*", "?ail", "", "mail.*", "mail", "m*l.bulk"], {})
     assert routes.of(queue) == routes.of(queue) == name
 
 
 def test_of_equally_long_globs_the_first_wins() -> None:
-    assert Routes("a", ["", "a*", "*b"]).of("ab") == "a/a*"
-    assert Routes("a", ["", "*b", "a*"]).of("ab") == "a/*b"
+    assert Routes("a", ["", "a*", "*b"], {}).of("ab") == "a/a*"
+    assert Routes("a", ["", "*b", "a*"], {}).of("ab") == "a/*b"
 
 
 def test_many_queues_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Routes, "MOST_KEPT", 2)
-    routes = Routes("a", ["", "x*"])
+    routes = Routes("a", ["", "x*"], {})
     assert [routes.of(f"x{n}") for n in range(5)] == ["a/x*"] * 5
     assert len(routes._kept) <= 2
 
