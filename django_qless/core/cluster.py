@@ -40,9 +40,8 @@ Address = tuple[str, int]
 
 def hash_tag(prefix: str) -> str:
     """Return the part of a prefix that a cluster hashes, "" without one."""
-    _, opening, rest = prefix.partition("{")
-    tag, closing, _ = rest.partition("}")
-    return tag if opening and closing else ""
+    tag, closing, _ = prefix.partition("{")[2].partition("}")
+    return tag if closing else ""
 
 
 class SlotMap:
@@ -155,7 +154,7 @@ class _OfNode:
             for name in ("socket_timeout", "socket_connect_timeout")
         }
         plain = next(
-            kind for kind in type(self).__mro__[1:] if not issubclass(kind, _OfNode)
+            kind for kind in type(self).__mro__ if not issubclass(kind, _OfNode)
         )
         return plain(**{**self._options, **seconds})
 
