@@ -10,13 +10,8 @@ import redis
 import redis.asyncio
 from redis.connection import SSLConnection, parse_url
 
-from django_qless.core.cluster import async_cluster_client, cluster_client
-
-#: Seconds for the answer of a server, unless OPTIONS say else. A former primary that hangs
-#: must be noticed before a worker is missed.
-SERVER_SECONDS = 2.0
-
-Address = tuple[str, int]
+from django_qless.conf.sentinel_factory import SERVER_SECONDS
+from django_qless.core.cluster import Address, async_cluster_client, cluster_client
 
 
 @dataclass(frozen=True, slots=True)
