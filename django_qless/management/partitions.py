@@ -48,14 +48,12 @@ def served(
     """
     if wanted is None:
         return dict(queues)
-    missing = set(wanted)
-    found = {}
-    for name, own in queues.items():
-        number = _number(name)
-        if number is None or number in wanted:
-            found[name] = own
-            missing.discard(-1 if number is None else number)
-    if missing:
+    found = {
+        name: own
+        for name, own in queues.items()
+        if (number := _number(name)) is None or number in wanted
+    }
+    if missing := set(wanted).difference(map(_number, found)):
         raise CommandError(
             f"--partition: no queue that is served has a partition {min(missing)}: see "
             f'"{partitions.OPTION}" in QUEUES, which counts them from 0.',
