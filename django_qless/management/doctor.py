@@ -52,7 +52,7 @@ NOT_RECORDS = "the records"
 
 
 def examine(
-    alias: str, client: Client, *, audit: bool = True, clean: bool = False
+    alias: str, client: Client, *, audit: bool, clean: bool
 ) -> Iterator[Finding]:
     """Yield findings about an alias; an error of its server is the last of them.
 
@@ -99,7 +99,7 @@ def _namespace(
 def _settings() -> Iterator[Finding]:
     found = [
         message
-        for message in checks.run_checks(include_deployment_checks=False)
+        for message in checks.run_checks()
         if str(message.id).startswith("django_qless.")
     ]
     for message in found:
