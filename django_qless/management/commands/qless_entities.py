@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from django.core.management.base import CommandError
 
+from django_qless.core.commands.entities import EntityList
 from django_qless.management.base import SubcommandsCommand, add_no_input, integer
 from django_qless.management.output import table
 from django_qless.operations.entities import QueueEntities
-
-LISTS = ("fresh", "retrying", "running", "dead", "dead-ids")
 
 #: The columns of the overview.
 COLUMNS = (
@@ -41,7 +40,7 @@ class Command(SubcommandsCommand):
         rows.add_argument(
             "which",
             nargs="?",
-            choices=LISTS,
+            choices=get_args(EntityList),
             default="fresh",
             help="which of them (default: fresh, those whose last run has not failed)",
         )
