@@ -56,6 +56,7 @@ def test_an_interval(client: Client, at: Clock) -> None:
         backlog=3,
     )
     assert client.schedule_declared() == [Declared("s", "d", "code:x", False)]
+    assert client.schedule_get("d") is None
 
 
 def test_cron_from_its_making_to_its_job(client: Client, at: Clock) -> None:

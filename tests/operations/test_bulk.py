@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -106,3 +107,53 @@ def test_only_jobs_of_the_class_are_counted(qless: Client) -> None:
         qless.put("", "q", jid, klass, "{}")
     assert count(qless, JobQuery(klass="k")) == Counted(2, True, 3)
     assert count(qless, JobQuery(queue="q", state="waiting")) == Counted(3, True, 3)
+
+
+def selected(change: str, **options: Any) -> BulkRun:
+    """Return a run on the jobs that match, which began at 5.0."""
+    given = {"selection": {"tag": "t"}, "jids": [], "value": 1, **options}
+    return BulkRun(change, number=1, exact=True, total=1, before=5.0, **given)
+
+
+@pytest.mark.parametrize(
+    ("rate", "at", "now", "allowed", "pause"),
+    [
+        (None, 9.0, 9.0, CHUNK, 0.0),
+        (10, 0.0, 9.0, 10, 1.0),
+        (1000, 0.0, 9.0, CHUNK, 0.25),
+        (10, 9.0, 9.5, 5, 1.0),
+        # A clock that was set back, and one that has stood still for long.
+        (10, 9.0, 8.0, 0, 1.0),
+        (10, 9.0, 99.0, 100, 1.0),
+        (1000, 9.0, 99.0, CHUNK, 0.25),
+    ],
+)
+def test_how_many_jobs_a_rate_allows(
+    rate: int | None, at: float, now: float, allowed: int, pause: float
+) -> None:
+    run = selected("tag", rate=rate, at=at)
+    assert (run._allowance(now), run.pause) == (allowed, pause)
+
+
+@pytest.mark.parametrize(
+    ("change", "filters", "put", "since", "wanted"),
+    [
+        ("priority", {"tag": "t"}, 5.0, 9.0, True),
+        ("priority", {"tag": "t"}, 5.1, 1.0, False),
+        ("priority", {"tag": "t"}, None, 9.0, True),
+        # Jobs enter such a list when their state changes, and a moved one is like new.
+        ("priority", {"state": "waiting"}, 9.0, 5.0, True),
+        ("priority", {"state": "waiting"}, 1.0, 5.1, False),
+        ("priority", {"group": "g"}, 1.0, 5.1, False),
+        ("move", {"tag": "t"}, 9.0, 5.0, True),
+        ("move", {"tag": "t"}, 1.0, 5.1, False),
+    ],
+)
+def test_jobs_that_came_later_are_left_alone(
+    change: str, filters: dict[str, str], put: float, since: float, wanted: bool
+) -> None:
+    job: Any = SimpleNamespace(put=put, since=since, priority=0)
+    run = selected(change, selection=filters)
+    assert run._wants(job) is wanted
+    done: Any = SimpleNamespace(put=1.0, since=1.0, priority=1)
+    assert run._wants(done) is (change == "move")
