@@ -193,7 +193,7 @@ class BulkRun:
     @property
     def pause(self) -> float:
         """The seconds from the start of one chunk to the start of the next."""
-        return 0.0 if self.rate is None else max(1, min(CHUNK, self.rate)) / self.rate
+        return 0.0 if self.rate is None else min(CHUNK, self.rate) / self.rate
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as JSON values, from which `BulkRun(**values)` continues."""
