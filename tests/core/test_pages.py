@@ -14,6 +14,7 @@ from django_qless.core import (
     Canceled,
     Client,
     FailureGroup,
+    Part,
     Pause,
     Settlement,
     TooBig,
@@ -305,3 +306,13 @@ def test_the_twins(server: Server, engine: Any) -> None:
             assert await client.cancel_each(["job"]) == (["job"], {})
 
     asyncio.run(look())
+
+
+def test_no_more_than_so_many_are_returned(client: Client) -> None:
+    for jid in ("a", "b", "c"):
+        client.put("", "q", jid, "k", "{}")
+    parts: list[Part] = [("waiting", "q", 0, 3)]
+    for most in (0, 1, 2):
+        assert len(client.briefs(parts, most=most)) == most
+        assert len(client.placed_briefs(parts, most=most)) == most
+        assert len(client.search(parts, most=most).jobs) == most

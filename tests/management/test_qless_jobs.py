@@ -11,7 +11,7 @@ from django.core.management import CommandError
 
 from django_qless import jobs, queues
 from django_qless.management.commands.qless_jobs import output_after
-from tests.jobs_app import policies
+from tests.jobs_app import policies, secret
 from tests.jobs_app.jobs import add, failing
 from tests.management.commands import data, run
 
@@ -46,6 +46,14 @@ def test_show(qless, work) -> None:
     assert "  the text" in text
     with pytest.raises(CommandError, match="There is no job 'nobody'"):
         run("qless_jobs", "show", "nobody")
+
+
+def test_a_sensitive_result_is_hidden(qless, work) -> None:
+    handle = secret.charge.delay(5, card="4711")
+    assert data("qless_jobs", "show", handle.jid)["result"] is None
+    work()
+    assert data("qless_jobs", "show", handle.jid)["result"] == "[hidden]"
+    assert "4711" not in run("qless_jobs", "show", handle.jid)
 
 
 def test_retries_left_are_those_of_a_job_that_is_not_complete(qless) -> None:

@@ -105,8 +105,25 @@ def test_which_files_have_changed(
     assert found() == {"at_201.py", "new.py"}
 
 
-def test_the_files_of_a_folder_that_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "jobs.py").touch()
-    assert [file.name for file in reload.python_files(tmp_path / "a")] == ["jobs.py"]
-    assert list(reload.python_files(tmp_path / "b")) == []
+def test_the_files_of_a_folder_are_those_of_its_packages(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    (package / "inner").mkdir(parents=True)
+    (package / "static").mkdir()
+    names = ("jobs.py", "inner/__init__.py", "inner/b.py", "static/c.py", "d.txt")
+    for name in names:
+        (package / name).touch()
+    found = {str(file.relative_to(package)) for file in reload.python_files(package)}
+    assert found == {*names[:3]}
+    assert list(reload.python_files(tmp_path / "gone")) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("", "unknown"),
+        ("Traceback:\n  a = b\nNameError: b\n\n", "NameError: b"),
+        ("?: (E1) Wrong.\n\tHINT: Mend it.", "?: (E1) Wrong."),
+    ],
+)
+def test_the_line_that_tells_most(error: str, line: str) -> None:
+    assert reload.summary_line(error) == line

@@ -129,6 +129,15 @@ def test_a_page_looks_at_a_bounded_number(qless) -> None:
     assert (len(page.handles), page.scanned, page.following) == (1, 21, None)
 
 
+def test_a_search_goes_on_for_so_many_seconds(qless) -> None:
+    for number in range(3):
+        add.delay(number)
+    query = JobQuery(klass="no such")
+    for seconds, found in ((0, (1, 1)), (60, (3, None))):
+        page = query.briefs(qless, scan=1, seconds=seconds)
+        assert (page.scanned, page.following) == found
+
+
 def test_what_is_due_is_waiting_though_it_is_not_moved_yet(qless) -> None:
     add.using(jid="ready").delay(1)
     add.using(jid="soon", delay=0.001).delay(1)

