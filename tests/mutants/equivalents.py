@@ -615,4 +615,40 @@ EQUIVALENTS: list[Equivalent] = [
         "bins = list(zip(bin_edges(), found.histogram, strict=False))",
         "A histogram has as many figures as there are edges.",
     ),
+    Equivalent(
+        "django_qless/management/commands/qless_jobs.py",
+        "known, run = run, self.client.detached_run(jid) or run._replace(ended=0.0)",
+        "known, run = run, self.client.detached_run(jid) or run._replace(ended=1.0)",
+        "Only whether the run has ended is asked, not when.",
+    ),
+    Equivalent(
+        "django_qless/core/commands/settle.py",
+        "if isinstance(arg, str) and len(arg) * 4 > arguments.TEXT_BYTES:",
+        "if isinstance(arg, str) and len(arg) * 5 > arguments.TEXT_BYTES:",
+        "Then the bytes of shorter texts are counted as well, which are never too many.",
+    ),
+    Equivalent(
+        "django_qless/operations/job_query.py",
+        "Commands.tagged.build(None, self.tag, 0, 1)",
+        "Commands.tagged.build(None, self.tag, 1, 1)",
+        "How many there are is read, none of them.",
+    ),
+    Equivalent(
+        "django_qless/operations/job_query.py",
+        "Commands.tagged.build(None, self.tag, 0, 1)",
+        "Commands.tagged.build(None, self.tag, 0, 2)",
+        "How many there are is read, none of them.",
+    ),
+    Equivalent(
+        "django_qless/operations/job_query.py",
+        "call = Commands.failed_jobs.build(None, self.group, 0, 1)",
+        "call = Commands.failed_jobs.build(None, self.group, 1, 1)",
+        "How many there are is read, none of them.",
+    ),
+    Equivalent(
+        "django_qless/operations/job_query.py",
+        "call = Commands.failed_jobs.build(None, self.group, 0, 1)",
+        "call = Commands.failed_jobs.build(None, self.group, 0, 2)",
+        "How many there are is read, none of them.",
+    ),
 ]
