@@ -22,7 +22,7 @@ def _forget() -> Iterator[None]:
 
 def found(about: str, level: str) -> list[str]:
     """Return the texts of the doctor's findings of this level about this."""
-    findings = examine("default", connections["default"])
+    findings = examine("default", connections["default"], audit=True, clean=False)
     return [
         each.text for each in findings if (each.about, each.level) == (about, level)
     ]
