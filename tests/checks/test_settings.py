@@ -34,6 +34,8 @@ def found(**options: object) -> list[tuple[str, str]]:
     [
         ([], "E001", "must be a dict of aliases"),
         ({"default": "redis://"}, "E001", "each a dict"),
+        ({"default": GOOD, "other": "redis://"}, "E001", "each a dict"),
+        ({"default": GOOD, 5: GOOD}, "E001", "a dict of aliases"),
         ({"other": GOOD}, "E001", 'no alias "default"'),
         ({"LOCATION": "redis://h"}, "E001", "each a dict"),
         ({"default": {"LOCATON": "x"}}, "E002", "Did you mean 'LOCATION'?"),
