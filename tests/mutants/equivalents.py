@@ -448,6 +448,30 @@ EQUIVALENTS: list[Equivalent] = [
         "The client itself cuts larger calls; it only says how many are in memory.",
     ),
     Equivalent(
+        "django_qless/worker/recovery.py",
+        "answer = client.settle(name, crashes, count=0, queues=())",
+        "answer = client.settle(name, crashes, count=1, queues=())",
+        "There is nothing to take without queues.",
+    ),
+    Equivalent(
+        "django_qless/worker/pools/orphan_recovery.py",
+        "settled = self._client.settle(self._worker, part, count=0, queues=())",
+        "settled = self._client.settle(self._worker, part, count=1, queues=())",
+        "There is nothing to take without queues.",
+    ),
+    Equivalent(
+        "django_qless/worker/pools/channel.py",
+        "self.worker.name, [outcome.settlement], count=0, queues=()",
+        "self.worker.name, [outcome.settlement], count=1, queues=()",
+        "There is nothing to take without queues.",
+    ),
+    Equivalent(
+        "django_qless/worker/detached/watcher.py",
+        "answer = self._client.settle(self._worker, [settlement], count=0, queues=())",
+        "answer = self._client.settle(self._worker, [settlement], count=1, queues=())",
+        "There is nothing to take without queues.",
+    ),
+    Equivalent(
         "django_qless/worker/pools/process_manager.py",
         "self._needed, self._needed_until = 1, 0.0",
         "self._needed, self._needed_until = 2, 0.0",

@@ -150,9 +150,14 @@ def test_without_the_fork_server_there_is_nothing_to_wait_for(
 ) -> None:
     fork_server.order(b"wait")
     child = poll(lambda: fork_server.job_process, what="the child has begun")
+    ahead = ahead_of(fork_server)
     os.kill(fork_server.pid, signal.SIGKILL)
     with pytest.raises(EOFError):
         wait_for(fork_server, lambda: False)
+    poll(lambda: not is_alive(ahead), what="the process ahead is gone")
+    # The job that still runs reads no orders.
+    with pytest.raises(EOFError):
+        fork_server.order(b"next")
     os.kill(child, signal.SIGKILL)
     poll(lambda: not is_alive(child), what="the child is gone")
     with pytest.raises(EOFError):

@@ -219,6 +219,14 @@ class TestChild:
         slots.namespace = 1
         return ChildSlots(slots)
 
+    def test_what_the_dead_child_before_it_held_is_for_those_that_wait(
+        self, slots: SharedSlots, own_handler: None
+    ) -> None:
+        add(slots, 0, held=2)
+        waiter = add(slots, 0, wanted=1)
+        ChildSlots(slots)
+        assert state(slots, waiter) == (1, 0)
+
     def test_it_holds_what_is_free_and_waits_for_the_rest(
         self, own: ChildSlots
     ) -> None:
