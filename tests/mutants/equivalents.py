@@ -472,6 +472,24 @@ EQUIVALENTS: list[Equivalent] = [
         "There is nothing to take without queues.",
     ),
     Equivalent(
+        "django_qless/worker/detached/records.py",
+        "file.flush()",
+        "pass",
+        "To cut the file writes what is still in memory first.",
+    ),
+    Equivalent(
+        "django_qless/worker/pools/process_manager.py",
+        "self._seen -= innocent",
+        "pass",
+        "What is suspected again counts as not seen; it only keeps the set small.",
+    ),
+    Equivalent(
+        "django_qless/worker/pools/process_manager.py",
+        "self._until = -math.inf",
+        "self._until = (math.inf)",
+        "It is set with the first suspected job, and not read before.",
+    ),
+    Equivalent(
         "django_qless/worker/pools/process_manager.py",
         "self._needed, self._needed_until = 1, 0.0",
         "self._needed, self._needed_until = 2, 0.0",

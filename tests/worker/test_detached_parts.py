@@ -57,7 +57,7 @@ def test_a_run_is_alive_as_long_as_its_lock_is_held(runs: Runs) -> None:
     assert runs.tokens() == {"7"}
     assert run.renewed_until == 5.0
     os.close(alive)
-    assert not run.is_alive
+    assert run.is_alive is False
     assert runs.running() == {}
     run.remove()
     assert list(runs) == []
@@ -159,6 +159,20 @@ def test_a_full_disk_starts_no_run_and_loses_no_outcome(tmp_path: Path) -> None:
         os.close(alive)
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_an_outcome_outlives_a_power_cut(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, alive = runs.add(order(), until=5.0)
+    os.close(alive)
+    synced: list[os.stat_result] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file)))
+    run.write_outcome({})
+    content, name = synced
+    assert os.path.samestat(content, (run.folder / "outcome.json").stat())
+    assert content.st_size == len("{}")
+    assert os.path.samestat(name, run.folder.stat())
 
 
 def test_where_files_may_not_grow_no_run_is_started(runs: Runs) -> None:
