@@ -478,6 +478,12 @@ EQUIVALENTS: list[Equivalent] = [
         "To cut the file writes what is still in memory first.",
     ),
     Equivalent(
+        "django_qless/worker/detached/watcher.py",
+        'told["output"] = told["output"][(len(told["output"]) + 1) // 2 :]',
+        'told["output"] = told["output"][(len(told["output"]) + 0) // 2 :]',
+        "One character is never too much: all the rest is short.",
+    ),
+    Equivalent(
         "django_qless/worker/pools/process_manager.py",
         "self._seen -= innocent",
         "pass",

@@ -162,12 +162,13 @@ def test_an_end_waits_for_a_server_that_is_away(
         raise ConnectionLost("away")
 
     end(run, alive)
+    before = time.monotonic()
     with monkeypatch.context() as away:
         away.setattr(client, "keep_detached", fail)
         watching.look()
     [watched] = watching.detached
     assert watched.ended
-    assert watched.due > 0.0
+    assert watched.due > before
     assert run.exists
     watching.look()
     assert state_of(client, reserved) == "complete"
@@ -184,10 +185,12 @@ def test_a_run_is_shown_when_the_server_is_back(
     def fail(*args: Any) -> float:
         raise ConnectionLost("away")
 
+    before = time.monotonic()
     with monkeypatch.context() as away:
         away.setattr(client, "keep_detached", fail)
         watching.look()
     [watched] = watching.detached
+    assert watched.due > before
     assert watched.length == 0.0
     assert watching.detached.held_jobs() == []
     watching.look()
@@ -232,6 +235,29 @@ def test_the_end_of_a_job_that_another_worker_has_is_refused(
     [line] = [line for line in caplog.messages if "detached run ended" in line]
     assert "outcome=refused" in line
     assert watching.crashes == []
+    assert list(watching.runs) == []
+
+
+def test_an_end_that_the_server_does_not_even_take_as_a_failure_is_refused(
+    watching: Watching,
+    run: Run,
+    client: Client,
+    alive: list[int],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(worker: str, settlements: Any, **options: Any) -> None:
+        asked.append(settlements[0].verb)
+        raise BadArgument("settle(): no")
+
+    asked: list[str] = []
+    caplog.set_level("INFO", "django_qless.worker")
+    monkeypatch.setattr(client, "settle", refuse)
+    end(run, alive)
+    watching.look()
+    assert asked == ["complete", "fail"]
+    [line] = [line for line in caplog.messages if "detached run ended" in line]
+    assert "outcome=refused" in line
     assert list(watching.runs) == []
 
 
@@ -461,9 +487,15 @@ def test_runs_that_are_given_up_are_for_another_worker(
     other = DetachedRuns(
         client, "other", watching.runs, lambda queue: 9, watching.crashes.append
     )
-    # (A lock of this process would not keep this process from it.)
+    run.write_processes(0)
+    watching.look()
+    [watched] = watching.detached
     watching.detached.leave()
     assert len(watching.detached) == 0
+    # (A lock of this process would not keep this process from it.)
+    for descriptor in (watched.lock, watched.pidfd):
+        with pytest.raises(OSError, match="Bad file"):
+            os.fstat(descriptor)
     other.scan()
     assert len(other) == 1
     other.leave()
