@@ -577,6 +577,10 @@ def test_a_process_without_a_unit_does_not_end_with_one(
     # There is no systemctl either.
     monkeypatch.setenv("PATH", str(tmp_path))
     assert lifetime.ends_with_worker({"INVOCATION_ID": "1"}, tmp_path) == ""
+    tool = tmp_path / "systemctl"
+    tool.write_text("#!/bin/sh\necho mixed\n")
+    tool.chmod(0o755)
+    assert lifetime.ends_with_worker({"INVOCATION_ID": "1"}, tmp_path) == ""
 
 
 def test_a_run_that_has_gone_is_no_run(tmp_path: Path) -> None:
