@@ -252,6 +252,13 @@ def test_without_files_in_memory_the_slots_are_on_disk(
     assert SharedSlots(slots.file, 1).ints[LIMIT] == 3
 
 
+def test_programs_that_a_restarted_worker_starts_do_not_have_its_slots() -> None:
+    file = SharedSlots.create(1, [0], "ordered").file
+    os.set_inheritable(file, True)  # for the restart in place
+    SharedSlots(file)
+    assert not os.get_inheritable(file)
+
+
 def test_signals_do_not_wake_a_child_that_shares_no_slots_by_a_pipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
