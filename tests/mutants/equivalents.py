@@ -484,6 +484,24 @@ EQUIVALENTS: list[Equivalent] = [
         "One character is never too much: all the rest is short.",
     ),
     Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "self._looked = 0.0",
+        "pass",
+        "A child that waits for slots has looked before: that began its wait.",
+    ),
+    Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "slots.floats[slots.record(namespace) + FIGURE] = figure",
+        "slots.floats[slots.record(namespace) - FIGURE] = figure",
+        "The word is the first of its record: its offset is 0.",
+    ),
+    Equivalent(
+        "django_qless/worker/shared_slots.py",
+        "pairs = zip(self._column(OWNER), self._column(WANTED), strict=True)",
+        "pairs = zip(self._column(OWNER), self._column(WANTED), )",
+        "Both are columns of the same records.",
+    ),
+    Equivalent(
         "django_qless/worker/pools/process_manager.py",
         "self._seen -= innocent",
         "pass",

@@ -334,9 +334,16 @@ class TestChild:
         own.asking()
         assert own.answered() is False
 
-    def test_a_wait_ends_with_a_slot_or_a_signal(self, own: ChildSlots) -> None:
+    def test_a_wait_ends_with_a_slot_or_a_signal(
+        self, own: ChildSlots, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
+        with monkeypatch.context() as soon:
+            soon.setattr("django_qless.worker.shared_slots.LOOK", 0.01)
+            before = time.monotonic()
+            assert own.wait(reader) is False
+        assert time.monotonic() - before >= 0.01
         os.write(writer, bytes([SIGNAL, SIGNAL]))
         assert own.wait(reader) is False
         with pytest.raises(BlockingIOError):
