@@ -9,6 +9,7 @@ import pytest
 
 from django_qless.exceptions import Fail, JobTimeout
 from django_qless.worker import failure_report
+from django_qless.worker.interrupt import ThreadScope
 from django_qless.worker.retry_policy import retry_delay
 
 
@@ -25,9 +26,10 @@ class TestFailureReport:
         assert failure_report.group_of(ValueError("x")) == "ValueError"
         assert failure_report.group_of(JobTimeout(3)) == "timeout"
 
-    def test_a_group_that_is_no_text_is_not_taken(self) -> None:
+    @pytest.mark.parametrize("group", [3, ""])
+    def test_a_group_that_is_no_text_is_not_taken(self, group: object) -> None:
         error = ValueError()
-        error.group = 3  # type: ignore[attr-defined]
+        error.group = group  # type: ignore[attr-defined]
         assert failure_report.group_of(error) == "ValueError"
 
     def test_the_message_is_a_traceback(self) -> None:
@@ -46,6 +48,18 @@ class TestFailureReport:
         message = failure_report.message_of(error)
         assert "in retry_delay" not in message
         assert "in rule" in message
+
+    def test_it_has_the_frames_of_a_job_that_ran_another_one(self) -> None:
+        def inner() -> float:
+            return 1 / 0
+
+        def outer() -> float:
+            return ThreadScope("2", None).run(inner)
+
+        error = raised(lambda: ThreadScope("1", None).run(outer))
+        message = failure_report.message_of(error)
+        assert "in outer" in message
+        assert "in inner" in message
 
     def test_a_long_message_keeps_its_end(self) -> None:
         message = failure_report.truncate("ä" * 100_000 + "the end")

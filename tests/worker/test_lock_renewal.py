@@ -33,6 +33,7 @@ class Beats:
         self.due, self.interval, self.is_failing = 0.0, 10.0, False
         self.lost: list[str] = []
         self.canceled: list[str] = []
+        self.known: dict[str, str] = {}
         self.sent: list[list[tuple[str, str, float | None]]] = []
         self.lengths: list[float] = []
         self.shortened: list[float] = []
@@ -48,6 +49,9 @@ class Beats:
     def shorten_interval(self, length: float) -> None:
         self.shortened.append(length)
         self.interval = 3.0
+
+    def held(self) -> dict[str, str]:
+        return self.known
 
     def is_canceled(self, jid: str) -> bool:
         return jid in self.canceled
@@ -197,6 +201,19 @@ class TestBeat:
             assert (apart.dropped, apart.told) == (None, None)
         else:
             assert (apart.dropped, apart.told) == ({"8"}, ({"1", "7"}, NOW))
+
+
+    def test_what_a_child_has_reserved_and_not_read_for_long_is_told_as_well(
+        self, heartbeat: Beats, members: Members
+    ) -> None:
+        members[0].hold("a", "1")
+        heartbeat.known = {"a": "1", "b": "2", "apart-7": "7"}
+        lock_renewal = renewal(heartbeat, members, Apart("7"))
+        for call in (1, 1, 3, 0):
+            members[0].shared.ints[shared_state.PENDING_CALL] = call
+            lock_renewal.beat()
+        known = [("a", "1", 2.5), ("apart-7", "7", None)]
+        assert heartbeat.sent == [known, [*known, ("b", "2", None)], known, known]
 
 
 class TestInterval:

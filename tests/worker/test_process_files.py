@@ -125,9 +125,9 @@ def test_of_errors_in_a_row_the_first_is_logged(tmp_path, caplog):
     folder = tmp_path / "folder"
     file = HealthFile(str(folder / "health"), "w1")
     for times in (1, 2):
-        file.write(1.0, 0.0, "running", 0)
-        file.write(2.0, 0.0, "running", 0)
-        assert caplog.text.count("health file not written") == times
+        for turned in (1.0, 2.0):
+            file.write(turned, 0.0, "running", 0)
+            assert caplog.text.count("health file not written") == times
         folder.mkdir()
         file.write(3.0, 0.0, "running", 0)
         (folder / "health").unlink()

@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import os
+import signal
 import time
 from contextvars import copy_context
 from types import SimpleNamespace
@@ -20,8 +21,11 @@ from django_qless.worker.stacks import (
     ANSWER_TIME,
     MAX_READ,
     MAX_STORED,
+    SIGNAL,
     DumpFile,
     StackDumps,
+    also_write,
+    enable_dumps,
     frames_of,
     write_tasks,
 )
@@ -64,6 +68,20 @@ class TestFile:
         assert taken.startswith("begins")
         assert len(taken) == MAX_READ
         assert not file.has_text
+
+
+def test_a_child_writes_as_often_as_it_is_asked(file: DumpFile) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            enable_dumps(file.number)
+            also_write(lambda to: print("the end", file=to))
+            for _ in range(2):
+                signal.raise_signal(SIGNAL)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert file.take().count("the end") == 2
 
 
 async def inner(ready: asyncio.Event) -> None:
