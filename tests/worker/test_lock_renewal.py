@@ -202,7 +202,6 @@ class TestBeat:
         else:
             assert (apart.dropped, apart.told) == ({"8"}, ({"1", "7"}, NOW))
 
-
     def test_what_a_child_has_reserved_and_not_read_for_long_is_told_as_well(
         self, heartbeat: Beats, members: Members
     ) -> None:
