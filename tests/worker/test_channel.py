@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from django_qless.core import Settlement
 from django_qless.core.exceptions import (
     BadArgument,
     ConnectionLost,
@@ -108,6 +109,28 @@ def test_equal_questions_are_built_once(channel: BlockingChannel) -> None:
     rebuilt = channel.request(("q",), (), 1)
     assert rebuilt is not once
     assert channel.request(("q",), (), 1) is rebuilt
+    # What settles a job is never asked again.
+    outcome: Any = SimpleNamespace(settlement=Settlement("jid", "t", "complete"))
+    channel.request(("r",), [outcome], 1)
+    assert (("r",), 1) not in channel.idle_requests
+
+
+def test_only_what_a_split_call_has_left_unsettled_is_kept(
+    channel: BlockingChannel,
+) -> None:
+    outcomes: Any = [SimpleNamespace(slot=channel.shared.nowhere) for _ in range(3)]
+    error = ConnectionLost("away")
+    assert channel.unsettled(outcomes, error) == outcomes
+    error.done = 1  # type: ignore[attr-defined]
+    assert channel.unsettled(outcomes, error) == outcomes[1:]
+
+
+@pytest.mark.parametrize(("follows", "seconds"), [(False, 5.0), (True, 3.0)])
+def test_it_waits_less_where_a_former_primary_may_hang(
+    channel: BlockingChannel, follows: bool, seconds: float
+) -> None:
+    channel.client = SimpleNamespace(follows_primary=follows)  # type: ignore[assignment]
+    assert channel.longest_wait == seconds
 
 
 def test_not_endlessly_many_questions_are_kept(channel: BlockingChannel) -> None:
