@@ -121,7 +121,7 @@ def test_only_what_a_split_call_has_left_unsettled_is_kept(
     outcomes: Any = [SimpleNamespace(slot=channel.shared.nowhere) for _ in range(3)]
     error = ConnectionLost("away")
     assert channel.unsettled(outcomes, error) == outcomes
-    error.done = 1  # type: ignore[attr-defined]
+    error.done = 1
     assert channel.unsettled(outcomes, error) == outcomes[1:]
 
 
