@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from django_qless.exceptions import Interrupted, JobLost, ShuttingDown
 from django_qless.worker.crash_reports import announce_crashes, taken
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from django_qless.worker.pools.shared_state import SharedState
     from django_qless.worker.shared_slots import ChildSlots
     from django_qless.worker.worker import Worker
-
-T = TypeVar("T")
 
 # Seconds that a finished job waits to be settled, if there is no other reason for a
 # call. The rest up to 20 ms is for getting hold of the interpreter and for the round
@@ -358,12 +356,8 @@ class AsyncChild(Child):
         if reports := taken(self.shared.crash_reports):
             self.announcer.submit(announce_crashes, self.execution, reports)
         while self.channel.lost:
-            self.announce(self.execution.announce_lost, self.channel.lost.popleft())
-
-    def announce(self, announcing: Callable[[T], None], about: T) -> None:
-        """Announce something in a thread, if there are listeners."""
-        if any(map(self.environment.has_listeners, ("lost", "failed", "retried"))):
-            self.announcer.submit(announcing, about)
+            lost = self.channel.lost.popleft()
+            self.announcer.submit(self.execution.announce_lost, lost)
 
     # Jobs: called by the executor.
 
