@@ -33,9 +33,9 @@ def run(folder: Run) -> bytes:
     """Run the job; return its packed settlement."""
     from django_qless.core import Reserved
     from django_qless.exceptions import ShuttingDown
-    from django_qless.worker.detached.settlements import packed
     from django_qless.worker.execution import Execution
     from django_qless.worker.interrupt import interrupt
+    from django_qless.worker.pools.fork import packed
     from django_qless.worker.sandbox import Sandboxes
     from django_qless.worker.status_report import title
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 from django_qless.core import Reserved
 from django_qless.worker import failure_report
 from django_qless.worker.pools import outcomes
-from django_qless.worker.pools.fork import packed, unpacked
+from django_qless.worker.pools.fork import unpacked
 from django_qless.worker.pools.shared_state import RUNNING, HeldJob
 
 if TYPE_CHECKING:
     from django_qless.core import Settlement
     from django_qless.worker.detached.records import Run
-
-__all__ = ["end_in_words", "held_job", "packed", "settlement_of"]
 
 PARENT_KILLED = (
     "The process that watched over the detached job was killed, and the job with it."
