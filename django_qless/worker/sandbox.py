@@ -158,11 +158,6 @@ class Sandboxes:
         if self._removals:
             self._removals = [each for each in self._removals if each.poll() is None]
 
-    @property
-    def is_sweeping(self) -> bool:
-        """True if a removal runs, or its process has not been reaped."""
-        return bool(self._removals)
-
     def close(self) -> None:
         """Remove all that is left, and give up the worker's folder.
 

@@ -261,7 +261,7 @@ class TestOfWorkers:
 
         def reaped() -> bool:
             sandboxes.reap()
-            return not sandboxes.is_sweeping
+            return not sandboxes._removals
 
         poll(reaped, what="the sweeper has been waited for")
 
