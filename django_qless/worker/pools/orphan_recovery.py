@@ -59,7 +59,7 @@ class OrphanRecovery:
         held_jobs = dead.shared.held_jobs().without(apart)
         # Finished ones may have been settled: then the server refuses this.
         unharmed = [*held_jobs.finished, *held_jobs.waiting]
-        stacks = dead.stacks() if dead.killed_outcomes is None else ""
+        stacks = dead.stacks()
         for running in held_jobs.running:
             jid, token, seconds_held = running.jid, running.token, running.seconds_held
             if dead.killed_outcomes is None:
