@@ -122,11 +122,6 @@ class TimerThread:
         """True if it has a thread or deadlines."""
         return self._thread is not None or bool(self.deadlines)
 
-    @property
-    def is_waiting(self) -> bool:
-        """True if the thread waits for the next deadline."""
-        return self._wakes_at != NEVER
-
     def _run(self) -> None:
         while True:
             with self._changed:

@@ -27,7 +27,7 @@ from django_qless.worker.interrupt import (
     await_in_context,
     interrupt,
 )
-from django_qless.worker.timers import Alarm, TimerThread
+from django_qless.worker.timers import NEVER, Alarm, TimerThread
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ class TestTimerThread:
         # While it waits for the first, one comes that is before it, one that is after.
         for seconds in (1000, 0.01, 2000, 0.02):
             timers.call_later(seconds, partial(rung.append, seconds))
-            poll(lambda: timers.is_waiting, what="it waits")
+            poll(lambda: timers._wakes_at != NEVER, what="it waits")
         poll(lambda: set(rung) == {0.01, 0.02}, what="those that are due have rung")
         assert len(timers.deadlines) == 2
 
