@@ -58,8 +58,7 @@ def started_after(pid: int, moment: float) -> bool:
     ticks = start_time(pid)
     if not ticks:
         return False
-    since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
-    age = since_boot - int(ticks) / os.sysconf("SC_CLK_TCK")
+    age = boottime() - int(ticks) / os.sysconf("SC_CLK_TCK")
     return time.time() - age > moment + 2
 
 
