@@ -88,6 +88,53 @@ class TestRest:
         assert rest(["done"], waiting=5, held=5, waits=False, count=10) is None
 
 
+class TestCalls:
+    @pytest.mark.parametrize(
+        ("held", "must_not_prefetch", "has_free_slots", "at_once"),
+        [
+            (1, False, True, False),
+            (1, True, False, False),
+            (1, True, True, True),
+            (0, False, False, True),
+        ],
+    )
+    def test_an_end_waits_for_others_unless_they_come_no_more(
+        self, *, held: int, must_not_prefetch: bool, has_free_slots: bool, at_once: bool
+    ) -> None:
+        outcome = SimpleNamespace(since=5.0)
+        child: Any = SimpleNamespace(
+            buffer=SimpleNamespace(outcomes=[outcome], held=range(held)),
+            must_not_prefetch=must_not_prefetch,
+            has_free_slots=has_free_slots,
+        )
+        assert AsyncChild.settle_at(child) == (0.0 if at_once else 5.0 + SETTLE_LIMIT)
+
+    @pytest.mark.parametrize(
+        ("runs", "waiting", "must_not_prefetch", "wanted"),
+        [
+            (1, 0, False, 12),
+            (1, 9, True, 12),
+            (3, 5, False, 10),
+            (3, 6, False, 0),
+            (3, 5, True, 0),
+        ],
+    )
+    def test_what_is_free_is_reserved_and_what_runs_short_of_the_jobs_ahead(
+        self, *, runs: int, waiting: int, must_not_prefetch: bool, wanted: int
+    ) -> None:
+        child: Any = SimpleNamespace(
+            is_closed=False,
+            buffer=SimpleNamespace(runs=runs, waiting=range(waiting)),
+            prefetch=SimpleNamespace(count=10),
+            shared=SharedState(slots=1),
+            capacity=[3],
+            must_not_prefetch=must_not_prefetch,
+            worker=SimpleNamespace(options=SimpleNamespace(batch=100)),
+            recycling=SimpleNamespace(room=lambda count, ran: count),
+        )
+        assert AsyncChild.wanted(child) == wanted
+
+
 class Slots:
     """The slots of a child, of which it is decided what happens to them."""
 
