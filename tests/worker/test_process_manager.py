@@ -30,6 +30,7 @@ class DeadChild:
 
     killed_outcomes = None
     pid = 1
+    has_ended = True
 
     def __init__(self, *, was_ready: bool, age: float, status: int = 0) -> None:
         self.shared = SharedState()
@@ -40,6 +41,25 @@ class DeadChild:
     def command(self, field: int, value: int = 1) -> None:
         """Take a command."""
         self.shared.command(field, value)
+
+    def watch(self) -> bool:
+        """Return whether it has ended."""
+        return self.has_ended
+
+    def close(self) -> None:
+        """Release its memory."""
+        self.shared.close()
+
+
+def test_the_runs_of_children_that_have_ended_still_count() -> None:
+    """Else a worker whose child was replaced would seem idle."""
+    manager = ProcessManager(POOLS["prefork"], 2)
+    dead, alive = (DeadChild(was_ready=True, age=9.0) for _ in range(2))
+    dead.shared.ints[shared_state.RUNS], alive.shared.ints[shared_state.RUNS] = 3, 2
+    alive.has_ended = False
+    manager._children.extend([dead, alive])  # type: ignore[list-item]
+    assert [*manager.dead()] == [dead]
+    assert (manager.runs, [*manager]) == (5, [alive])
 
 
 def test_with_shared_slots_there_is_one_child_more_than_work() -> None:
