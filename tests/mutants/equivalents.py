@@ -502,6 +502,12 @@ EQUIVALENTS: list[Equivalent] = [
         "Both are columns of the same records.",
     ),
     Equivalent(
+        "django_qless/worker/pools/orphan_recovery.py",
+        "for child, calls in zip(children, before, strict=True)",
+        "for child, calls in zip(children, before, )",
+        "The calls are those of the same children.",
+    ),
+    Equivalent(
         "django_qless/worker/pools/process_manager.py",
         "self._seen -= innocent",
         "pass",
