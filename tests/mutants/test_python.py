@@ -55,7 +55,7 @@ def changes(source: str) -> set[str]:
         ("def f():\n    return None", set()),
         ("def f():\n    a = b", {"def f():\n    pass"}),
         ("def f():\n    await a(b)", {"def f():\n    pass"}),
-        ("def f():\n    event(1, name=2)", set()),
+        ("def f():\n    log_event(1, name=2)", set()),
         ("x = Broken(f'{a - 1}', 'waiting')", set()),
         ("x: Literal[1]", set()),
         ("@dataclass(slots=True)\nclass A: pass", set()),
