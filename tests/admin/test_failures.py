@@ -93,6 +93,8 @@ def test_the_jobs_of_a_group(qless, as_user) -> None:
     assert "5 found; scanned 65 of 65" in text
     assert "g-web-4" in text
     assert "g-mail-1<" not in text
+    # A filter makes it a search, even if all that was read matches.
+    assert "50 found; scanned 50 of 65" in text_of(browser, group("g") + "?klass=*")
     text = text_of(browser, group("g") + "?queue=mail")
     assert "g-web-1<" not in text
 

@@ -61,9 +61,11 @@ def test_jobs_in_all_states(admin_browser: Browser, qless: Client) -> None:
     put(qless, "mail", "a", tags=["t"])
     put(qless, "other", "later", tags=["t"], delay=60)
     put(qless, "mail", "of another", tags=["u"])
+    put(qless, "mail", "gone", tags=["t"])
+    qless.redis.delete("ql:j:gone")
     page = shown(admin_browser, "t")
     assert jids(page) == ["g-mail-0", "a", "later"]
-    assert "1–3 of 3" in page.text
+    assert "1–3 of 4" in page.text
 
 
 def test_jobs_have_parts(admin_browser: Browser, qless: Client) -> None:
