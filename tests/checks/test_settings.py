@@ -354,6 +354,8 @@ def test_django_runs_them() -> None:
         assert "django_qless.E002" in [message.id for message in messages]
     with override_settings(QLESS={"default": GOOD}):
         call_command("check", "--tag", "qless", "--deploy", "--fail-level", "WARNING")
+    # Without --deploy a project may be one that is being developed.
+    assert checks.check_deployment not in django_checks.registry.registry.get_checks()
 
 
 def test_settings_are_read_when_they_are_needed() -> None:

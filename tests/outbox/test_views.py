@@ -16,7 +16,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
 from django_qless import job
-from django_qless.checks.outbox import check_outbox
+from django_qless.checks.outbox import check_outbox, outbox_problems
 from django_qless.job_types.registry import registry
 from django_qless.monitoring import snapshot
 from django_qless.monitoring.collector import QlessCollector
@@ -186,6 +186,7 @@ def test_a_worker_refuses_to_start_without_the_table(qless, declared) -> None:
         with pytest.raises(ImproperlyConfigured, match=words):
             DjangoEnvironment().on_start()
         assert [text for level, text in findings() if level == "PROBLEM"]
+        assert not [*outbox_problems("other")]  # The job is of another alias.
     finally:
         with connections["other"].cursor() as cursor:
             cursor.execute(f"ALTER TABLE aside RENAME TO {table}")
