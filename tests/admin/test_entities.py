@@ -11,11 +11,13 @@ import pytest
 from django.utils import timezone
 
 from django_qless import BatchFailure, job
+from django_qless.admin.components.entity_table import entity_rows
 from django_qless.conf.connections import connections
 from django_qless.core.commands.entities import entity_jid
 from django_qless.testing import run_jobs
 from tests.admin.orders import KLASS, QUEUE, die, push, retry, settle, take, url
 from tests.admin.reading import Page, read
+from tests.admin.rows import NOW, view
 from tests.admin.stock import WORKER, put
 from tests.jobs_app.models import Parcel
 
@@ -95,6 +97,24 @@ def test_the_figures_are_what_happened(admin_browser: Browser) -> None:
     rows = get(admin_browser, "/admin/django_qless/entity/").table(QUEUES)
     (row,) = [each for each in rows if each[0] == "looked-at"]
     assert row[1:] == ["4", "1", "–", "0", "1", "1", "0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("times", "is_ahead", "span"),
+    [
+        ({"due": NOW + 5}, True, 5),
+        # It is just due.
+        ({"due": NOW}, False, 0),
+        ({"due": NOW - 5}, False, 5),
+        ({"when": NOW - 7, "due": NOW + 5}, False, 7),
+    ],
+)
+def test_how_long_an_entity_waits(
+    times: dict[str, float], is_ahead: bool, span: float
+) -> None:
+    found = {"entity": "e", "jid": "j", "payloads": 1, **times}
+    [row] = entity_rows(view(), QUEUE, [found])
+    assert (row.is_ahead, row.span) == (is_ahead, span)
 
 
 @pytest.mark.parametrize(

@@ -723,4 +723,16 @@ EQUIVALENTS: list[Equivalent] = [
         "call = Commands.failed_jobs.build(None, self.group, 0, 2)",
         "How many there are is read, none of them.",
     ),
+    Equivalent(
+        "django_qless/admin/components/charts.py",
+        "last = int(now // 60)",
+        "last = int(now / 60)",
+        "Times of the epoch are positive, and int() rounds them down as well.",
+    ),
+    Equivalent(
+        "django_qless/monitoring/snapshot.py",
+        "last = int(status.now // 60) - 1",
+        "last = int(status.now / 60) - 1",
+        "Times of the epoch are positive, and int() rounds them down as well.",
+    ),
 ]
