@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf import routing
+from django_qless.conf.connections import connections
 from django_qless.core.exceptions import QlessError
 from django_qless.core.globs import is_glob
 from django_qless.monitoring.lag import lag_data
@@ -13,14 +14,14 @@ from django_qless.monitoring.snapshot import Shared
 from django_qless.operations.workers import ServedQueues, is_alive
 
 if TYPE_CHECKING:
-    from django_qless.core import Client
     from django_qless.core.commands.operations import WorkerCounts
 
 
 class Workers:
     """The workers of a namespace at one moment."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, alias: str) -> None:
+        client = connections.impatient(alias)
         self.now = float(client.meta()["now"])
         self.all: list[WorkerCounts] = client.workers()
         self.alive = [each for each in self.all if is_alive(each, self.now)]

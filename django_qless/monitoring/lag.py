@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.conf import routing
 from django_qless.core.globs import matches_any
-from django_qless.monitoring.snapshot import WithStatus
+from django_qless.monitoring.snapshot import with_status
 from django_qless.operations.status import FORMAT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Lags:
         self.dead = status.dead
 
 
-lags = WithStatus(Lags)
+lags = with_status(Lags)
 
 
 def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:

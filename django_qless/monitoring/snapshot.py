@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import NotPermitted, QlessError
 from django_qless.operations.status import NamespaceStatus
-from django_qless.outbox.waiting import Waiting, waiting
+from django_qless.outbox.waiting import waiting
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -55,13 +55,9 @@ class Snapshot:
     """How long it took to read all this."""
 
     @classmethod
-    def read(cls, client: Client, status: NamespaceStatus | None = None) -> Snapshot:
-        """Ask the server; two calls for each of the first MOST_QUEUES queues at most.
-
-        And for the status, unless it is given.
-        """
+    def read(cls, client: Client, status: NamespaceStatus) -> Snapshot:
+        """Ask the server; two calls for each of the first MOST_QUEUES queues at most."""
         began = time.monotonic()
-        status = status or NamespaceStatus.read(client)
         names = [queue.counts.name for queue in status.queues[:MOST_QUEUES]]
         last = int(status.now // 60) - 1
         span = (last - SPAN + 1, last, SPAN)
@@ -88,7 +84,7 @@ class Shared:
     Who asks while it is being read waits for it. An error is shared as well.
     """
 
-    def __init__(self, read: Callable[[Client], Any]) -> None:
+    def __init__(self, read: Callable[[str], Any]) -> None:
         self._read = read
         self._locks: dict[str, Lock] = {}
         self._kept: dict[str, tuple[float, Any]] = {}
@@ -99,7 +95,7 @@ class Shared:
             at, found = self._kept.get(alias, (float("-inf"), None))
             if time.monotonic() - at >= MAX_AGE:
                 try:
-                    found = self._ask(alias)
+                    found = self._read(alias)
                 except QlessError as error:
                     found = error
                 self._kept[alias] = time.monotonic(), found
@@ -107,37 +103,17 @@ class Shared:
             raise found.with_traceback(None)
         return found
 
-    def _ask(self, alias: str) -> Any:
-        return self._read(connections.impatient(alias))
-
     def forget(self) -> None:
         """Forget what was read: the next use reads it again."""
         self._kept.clear()
 
 
-class WithStatus(Shared):
-    """Values that are made of the status that is shared, and of further calls."""
-
-    def __init__(self, read: Callable[[Client, NamespaceStatus], Any]) -> None:
-        super().__init__(lambda client: None)
-        self._read_more = read
-
-    def _ask(self, alias: str) -> Any:
-        # (Who asks for metrics, for the status and for lags within a second waits for one.)
-        status = statuses.get(alias)
-        return self._read_more(connections.impatient(alias), status)
+def with_status(read: Callable[[Client, NamespaceStatus], Any]) -> Shared:
+    """Return values that are made of the status that is shared, and of further calls."""
+    # (Who asks for metrics, for the status and for lags within a second waits for one.)
+    return Shared(lambda alias: read(connections.impatient(alias), statuses.get(alias)))
 
 
-class SharedOutboxes(Shared):
-    """What waits in outboxes, which databases are asked for."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda client: None)
-
-    def _ask(self, alias: str) -> list[Waiting]:
-        return [*waiting(alias)]
-
-
-statuses = Shared(NamespaceStatus.read)
-snapshots = WithStatus(Snapshot.read)
-outboxes = SharedOutboxes()
+statuses = Shared(lambda alias: NamespaceStatus.read(connections.impatient(alias)))
+snapshots = with_status(Snapshot.read)
+outboxes = Shared(lambda alias: [*waiting(alias)])

@@ -179,7 +179,7 @@ def test_the_figures_are_read_once_for_all_who_ask_within_a_second(
     monkeypatch.setattr(
         "django_qless.monitoring.snapshot.time.monotonic", lambda: now[0]
     )
-    shared = snapshot.Shared(lambda client: calls.append(client) or len(calls))
+    shared = snapshot.Shared(lambda alias: calls.append(alias) or len(calls))
     calls: list[Any] = []
     assert [shared.get("default"), shared.get("default")] == [1, 1]
     assert shared.get("other") == 2
@@ -193,10 +193,10 @@ def test_metrics_status_and_lag_share_what_they_read(
     qless: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     qless.put("", "q", "a", "k", "{}")
-    reads: list[Client] = []
+    reads: list[str] = []
     read = snapshot.statuses._read
     monkeypatch.setattr(
-        snapshot.statuses, "_read", lambda client: reads.append(client) or read(client)
+        snapshot.statuses, "_read", lambda alias: reads.append(alias) or read(alias)
     )
     assert snapshot.snapshots.get("default").status.queues[0].counts.waiting == 1
     assert snapshot.statuses.get("default").queues[0].counts.waiting == 1
@@ -210,9 +210,9 @@ def test_many_at_once_wait_for_one_reader(qless: Client) -> None:
     calls: list[int] = []
     barrier, found = Barrier(8), []
 
-    def read(client: Client) -> int:
+    def read(alias: str) -> int:
         calls.append(1)
-        client.meta()
+        qless.meta()
         return len(calls)
 
     shared = snapshot.Shared(read)
