@@ -179,9 +179,7 @@ def recent(client: Client, queue: str | None, now: float) -> Recent:
 def throughput(counted: Throughput, *, ident: str, title: str) -> Chart:
     """Return the chart of jobs completed and failed over time."""
     completed, failed = sum(counted.completed), sum(counted.failed)
-    top, bottom = _edges(
-        max(counted.completed, default=0), max(counted.failed, default=0)
-    )
+    top, bottom = _edges(max(counted.completed), max(counted.failed))
     zero = HEIGHT / (top + bottom) * top
     begins = [
         formatting.moment((counted.first + place * counted.step) * 60)
@@ -289,7 +287,7 @@ def histogram(found: Distribution, *, ident: str, title: str) -> Chart:
     edges, counts = _together(found)
     first, last = _shown(counts)
     shown = counts[first:last]
-    top = round_top(max(shown, default=0))
+    top = round_top(max(shown))
     bars, rows = [], []
     for place, count in enumerate(shown):
         begin, end = edges[first + place], edges[first + place + 1]
