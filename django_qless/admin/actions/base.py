@@ -133,7 +133,7 @@ class Action(View):
         is_ours = url_has_allowed_host_and_scheme(
             url, {self.request.get_host()}, self.request.is_secure()
         )
-        return url if url and is_ours else self.usual_next()
+        return url if is_ours else self.usual_next()
 
     def usual_next(self) -> str:
         """Return the default redirect URL: the object's page or the list."""

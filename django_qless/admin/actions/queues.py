@@ -132,7 +132,7 @@ class Pause(QueueAction):
         by = by.encode()[: arguments.NAME_BYTES].decode(errors="ignore")
         reason = fields["reason"]
         self.on_each(lambda client: client.pause(self.name, reason, by=by))
-        if fields["reason"]:
+        if reason:
             return self.say(_("Paused the queue “%(name)s”: %(reason)s"), **fields)
         if was_paused:
             return self.say(_("The queue “%(name)s” was already paused."))
