@@ -113,7 +113,7 @@ class CapturedJob:
             options["expires"] = self.put.expires
         if self.put.expires_at is not None:
             options["expires"] = self.put.expires_at - self._enqueued_at
-        return dict(options)
+        return options
 
     @property
     def args(self) -> list[Any]:
@@ -294,12 +294,9 @@ class Runs(_List[Run]):
 
 def captured(dispatchable: Dispatchable) -> list[CapturedJob]:
     """Return the jobs of a batch as they are enqueued now."""
-    handles = dispatchable.handles
-    if not handles:
-        return []
     return [
         CapturedJob(dispatchable.alias, handle, put)
-        for handle, put in zip(handles, dispatchable.puts(), strict=True)
+        for handle, put in zip(dispatchable.handles, dispatchable.puts(), strict=True)
     ]
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from django_qless.conf.connections import connections
-from django_qless.core import LockLost, QlessError
+from django_qless.core import QlessError
 
 #: `with_scheduled`: yes or no, for how long, or until when.
 Horizon = bool | float | timedelta | datetime
@@ -97,5 +97,5 @@ def _renew_locks(alias: str) -> None:
         if job_alias == alias:
             try:
                 client.heartbeat(jid, token)
-            except (LockLost, QlessError):
+            except QlessError:
                 continue  # The lock is lost: the job's finish will show it.
