@@ -190,8 +190,7 @@ def _problems() -> Iterator[Problem]:
     value = getattr(settings, "QLESS", None)
     if value is None:
         return
-    wrong = list(validation.validate_setting(value))
-    yield from wrong
+    yield from validation.validate_setting(value)
     if isinstance(value, Mapping):
         for name, options in value.items():
             if isinstance(options, Mapping):

@@ -213,10 +213,8 @@ def _undiscovered() -> Iterator[CheckMessage]:
 
 
 def _options(job_type: JobType) -> Iterator[CheckMessage]:
-    options, whose = (
-        job_type.options,
-        f"{location_of(job_type.function)}: {job_type.name}",
-    )
+    options = job_type.options
+    whose = f"{location_of(job_type.function)}: {job_type.name}"
     for option in ("retry_on", "fail_on"):
         for each in getattr(options, option):
             if isinstance(each, str) and (trouble := _no_exception(each)):
