@@ -82,7 +82,7 @@ def graph(
     """Return the graph of a job's dependencies; None if it has none."""
     if not before_total and not after_total:
         return None
-    columns = int(bool(before_total)) + 1 + int(bool(after_total))
+    columns = 1 + bool(before_total) + bool(after_total)
     most = max(_places(before_total), 1, _places(after_total))
     height = most * (NODE_HEIGHT + GAP_Y) - GAP_Y + 2 * MARGIN
     width = columns * NODE_WIDTH + (columns - 1) * GAP_X + 2 * MARGIN

@@ -25,11 +25,8 @@ ROWS = 100
 
 def option_of(view: View) -> OptionRow:
     """Return the option that a URL names. Raises Missing."""
-    values, declared = (
-        view.client.config_all(),
-        config_sync.declared_options(view.alias),
-    )
-    row = option_row(view.name, values, declared)
+    declared = config_sync.declared_options(view.alias)
+    row = option_row(view.name, view.client.config_all(), declared)
     if row is None:
         raise Missing(gettext("There is no option “%s”.") % view.name)
     return row

@@ -37,7 +37,7 @@ ENTRIES = 100
 BY_STATE: dict[str, tuple[type[actions.JobAction], ...]] = {
     "waiting": (actions.MoveJob, actions.ChangePriority, EditJob),
     "scheduled": (actions.RunJob, actions.MoveJob, actions.ChangePriority, EditJob),
-    "depends": (*(UndependJob, actions.MoveJob, actions.ChangePriority, EditJob),),
+    "depends": (UndependJob, actions.MoveJob, actions.ChangePriority, EditJob),
     "running": (actions.TimeOutJob, actions.MoveJob, EditJob),
     "stalled": (actions.TimeOutJob, actions.MoveJob, EditJob),
     "failed": (actions.RetryJob, EditJob, actions.MoveJob),
