@@ -13,10 +13,10 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_qless.admin.components.options import split_queue_option
+from django_qless.admin.components.options import split_queue_option, type_option
 from django_qless.admin.error_texts import error_text
 from django_qless.core import BadArgument, arguments
-from django_qless.core.options import OF_A_TYPE, RATES, TEXTS_OF_A_QUEUE
+from django_qless.core.options import RATES, TEXTS_OF_A_QUEUE
 from django_qless.core.rates import is_rate
 
 T = TypeVar("T")
@@ -221,15 +221,13 @@ def number_text(number: float) -> str:
 def value_field(name: str, **options: Any) -> forms.Field:
     """Return the field for the value of an option."""
     of_queue = split_queue_option(name)
-    of_type = next((o for o in OF_A_TYPE if name.endswith(f"-{o.name}")), None)
-    kind = of_queue[1].name if of_queue else of_type.name if of_type else name
+    of_type = type_option(name)
+    kind = of_queue[1].name if of_queue else of_type or name
     if kind in RATES:
         return RateField(**options)
     numbers = NUMBERS.get(name)
-    if kind in TEXTS_OF_A_QUEUE:
-        return FreeTextField(**options)
     if of_queue or of_type:
         numbers = QUEUE_NUMBERS.get(kind, Numbers(0, whole=True))
-    if numbers is None:
+    if numbers is None or kind in TEXTS_OF_A_QUEUE:
         return FreeTextField(**options)
     return NumberTextField(numbers, **options)

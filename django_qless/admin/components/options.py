@@ -143,6 +143,11 @@ def split_queue_option(name: str) -> tuple[str, Option] | None:
     return None
 
 
+def type_option(name: str) -> str:
+    """Return the option of `<type>-<option>`; "" for other names."""
+    return next((o.name for o in OF_A_TYPE if name.endswith(f"-{o.name}")), "")
+
+
 def _row(
     name: str,
     values: Mapping[str, Any],
@@ -174,13 +179,8 @@ def _meaning(
         return str(_("An option of the project; the core does not know it."))
     if name in MEANINGS:
         return str(MEANINGS[name])
-    meaning = TYPE_MEANINGS.get(_after_name(name))
+    meaning = TYPE_MEANINGS.get(type_option(name))
     return option.meaning if meaning is None else str(meaning)
-
-
-def _after_name(name: str) -> str:
-    """Return which option of a type this is, "" if none."""
-    return next((o.name for o in OF_A_TYPE if name.endswith(f"-{o.name}")), "")
 
 
 def _span(name: str, value: str) -> str:
