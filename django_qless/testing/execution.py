@@ -91,9 +91,7 @@ class TestExecution(Execution):
         settlement = self.perform(reserved)
         result, exception = self._result, self._exception
         self._result = self._exception = None
-        if not retry and settlement.verb == "retry":
-            settlement = settlement._replace(verb="fail", args=settlement.args[1:])
-        return self._settled(reserved, settlement, result, exception)
+        return self._settled(reserved, settlement, result, exception, retry=retry)
 
     def _settled(
         self,
@@ -101,8 +99,12 @@ class TestExecution(Execution):
         settlement: Settlement,
         result: Any,
         exception: BaseException | None,
+        *,
+        retry: bool,
     ) -> Run:
         """Report an outcome to the server; return the run."""
+        if not retry and settlement.verb == "retry":
+            settlement = settlement._replace(verb="fail", args=settlement.args[1:])
         settlement, is_lost = self._settle(settlement)
         outcome, failure = OUTCOMES[settlement.verb], ("", "")
         if outcome in ("failed", "retried"):
@@ -141,10 +143,8 @@ class TestExecution(Execution):
         exception, self._exception = self._exception, None
         runs = []
         for reserved, settlement in zip(jobs, settlements, strict=True):
-            if not retry and settlement.verb == "retry":
-                settlement = settlement._replace(verb="fail", args=settlement.args[1:])
             error = exception if settlement.verb in ("fail", "retry") else None
-            runs.append(self._settled(reserved, settlement, None, error))
+            runs.append(self._settled(reserved, settlement, None, error, retry=retry))
         return runs
 
     def log(self, *args: Any, **kwargs: Any) -> None:

@@ -14,7 +14,7 @@ from django_qless.conf.connections import connections
 from django_qless.core.globs import matches_any
 from django_qless.operations.crossing import carry_all
 from django_qless.testing import clock
-from django_qless.testing.captured import Runs
+from django_qless.testing.captured import Run, Runs
 from django_qless.testing.dispatcher import ensure_begun
 from django_qless.testing.execution import (
     EndlessJobs,
@@ -161,24 +161,18 @@ class JobRunner:
     def _run_all(self, jobs: list[Reserved]) -> None:
         """Run jobs in order; those of entities together, as in a worker."""
         for key, together in groupby(jobs, lambda job: job.batch and job.klass):
-            run = self._run_entities if key else self._run_each
-            run(list(together))
-
-    def _run_each(self, jobs: list[Reserved]) -> None:
-        for job in jobs:
-            self._run(job)
+            if key:
+                self._run_entities(list(together))
+            else:
+                for job in together:
+                    self._run(job)
 
     def _run_entities(self, jobs: list[Reserved]) -> None:
         size = jobs[0].batch
         for at in range(0, len(jobs), size):
             part = jobs[at : at + size]
             self._check_limit(part)
-            runs = self._execution.run_entities(part, retry=self._retry)
-            self.runs.extend(runs)
-            for run in runs:
-                raise_interrupt(run)
-                if self._raise_failures:
-                    raise_failure(run, retries=self._until is not None)
+            self._keep(self._execution.run_entities(part, retry=self._retry))
 
     def _reserved(self, count: int) -> Iterator[Reserved]:
         while jobs := self._reserve(count):
@@ -188,10 +182,15 @@ class JobRunner:
         self._check_limit([job])
         with clock.keep_lock(self._alias, job.jid, job.token):
             run = self._execution.run(job, retry=self._retry)
-        self.runs.append(run)
-        raise_interrupt(run)
-        if self._raise_failures:
-            raise_failure(run, retries=self._until is not None)
+        self._keep([run])
+
+    def _keep(self, runs: list[Run]) -> None:
+        """Add these runs; raise the first failure or interrupt among them."""
+        self.runs.extend(runs)
+        for run in runs:
+            raise_interrupt(run)
+            if self._raise_failures:
+                raise_failure(run, retries=self._until is not None)
 
     def _check_limit(self, jobs: list[Reserved]) -> None:
         """Hand these back and raise EndlessJobs if enough jobs have run."""
