@@ -174,7 +174,6 @@ def innermost(kind: type[T]) -> T | None:
 
 def in_use() -> TestDispatcher:
     """Return the dispatcher in use."""
-    ensure_begun()
     return _dispatchers[-1]
 
 
