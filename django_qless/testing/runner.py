@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +133,7 @@ class JobRunner:
         #: The time, if it has been moved.
         self._moment: float | None = None
 
-    def run(self) -> Runs:
+    def run(self) -> None:
         """Run jobs until none is ready, and none will be within the time."""
         while True:
             with clock.travel_to(self._alias, self._moment):
@@ -141,13 +141,16 @@ class JobRunner:
                 if jobs:
                     self._run_all(jobs)
                 elif not self._move_on():
-                    return self.runs
+                    return
 
     def reserve_ready(self) -> list[Reserved]:
         """Reserve the jobs that are ready now."""
         self._moment = None if self._until in (None, math.inf) else self._until
+        found: list[Reserved] = []
         with clock.travel_to(self._alias, self._moment):
-            return list(self._reserved(MAX_RESERVED))
+            while jobs := self._reserve(MAX_RESERVED):
+                found += jobs
+        return found
 
     def run_reserved(self, jobs: list[Reserved]) -> None:
         """Run them, without those that they enqueue."""
@@ -173,10 +176,6 @@ class JobRunner:
             part = jobs[at : at + size]
             self._check_limit(part)
             self._keep(self._execution.run_entities(part, retry=self._retry))
-
-    def _reserved(self, count: int) -> Iterator[Reserved]:
-        while jobs := self._reserve(count):
-            yield from jobs
 
     def _run(self, job: Reserved) -> None:
         self._check_limit([job])
