@@ -46,18 +46,12 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 class JobMatcher:
     """A job as a test describes it."""
 
-    def __init__(
-        self,
-        job: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Take the job, its arguments, and keywords of OPTIONS.
+    def __init__(self, job: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Take the job, its arguments, and out of `kwargs` the keywords of OPTIONS.
 
         Arguments that are named like one of OPTIONS need `.args()`:
         `assert_enqueued(send.args(1, queue="x"))`. Raises TypeError.
         """
-        kwargs = dict(kwargs or {})
         self._options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
         self._data = job.data if isinstance(job, CallArguments) else None
         if self._data is not None and (args or kwargs):
@@ -67,7 +61,7 @@ class JobMatcher:
         is_function = isinstance(job, JobFunction)
         self._row = getattr(job, "_instance", None) if is_function else None
         self.name = name_of(job)
-        self._args, self._kwargs = tuple(args), kwargs
+        self._args, self._kwargs = args, kwargs
         self._any_arguments = self._data is None and not args and not kwargs
         if not self._any_arguments and self._data is None:
             # A call that the function does not accept is a mistake of the test.

@@ -604,12 +604,6 @@ EQUIVALENTS: list[Equivalent] = [
         "Then all others are asked, and the one that has it answers: that takes longer.",
     ),
     Equivalent(
-        "django_qless/testing/matching.py",
-        "kwargs = dict(kwargs or {})",
-        "pass",
-        "It is always the dict of a call, and nobody else's.",
-    ),
-    Equivalent(
         "django_qless/worker/pools/buffer.py",
         "self.most = max(least, most)",
         "self.most = most",
