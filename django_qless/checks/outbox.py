@@ -91,7 +91,7 @@ def _users(alias: str | None = None) -> Iterator[str]:
             yield f"{job_type.name}, by on_commit,"
 
 
-def _used_databases(alias: str | None = None) -> Iterator[str]:
+def _used_databases(alias: str) -> Iterator[str]:
     """Yield the databases whose outboxes are used, as far as declarations tell."""
     for name in _aliases(alias):
         if conf.alias(name).on_commit:
