@@ -729,4 +729,28 @@ EQUIVALENTS: list[Equivalent] = [
         "last = int(status.now / 60) - 1",
         "Times of the epoch are positive, and int() rounds them down as well.",
     ),
+    Equivalent(
+        "django_qless/enqueue/request.py",
+        "puts_alone: ClassVar[bool] = True",
+        "puts_alone: ClassVar[bool] = False",
+        "It spares a single job, the usual case, the machinery that comes to the same.",
+    ),
+    Equivalent(
+        "django_qless/enqueue/context_propagation.py",
+        "if active_language(None) is None:",
+        "if False:",
+        "It spares a look: Django then says the usual one, which does not travel either.",
+    ),
+    Equivalent(
+        "django_qless/enqueue/context_propagation.py",
+        "if active_time_zone(None) is None:",
+        "if False:",
+        "It spares a look: Django then says the usual one, which does not travel either.",
+    ),
+    Equivalent(
+        "django_qless/job_types/discovery.py",
+        'return ""',
+        "return None",
+        "Those who ask only look whether there is a reason.",
+    ),
 ]
