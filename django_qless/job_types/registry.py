@@ -166,13 +166,12 @@ class Registry:
         return len(self._types)
 
     def _derive(self, name: str) -> JobType | None:
-        base_name, colon, word = name.rpartition(":")
-        make = self._makers.get(word) if colon else None
-        base = self.get(base_name) if make else None
-        if make is None or base is None:
+        base = self.base_of(name)
+        if base is None:
             return None
         known = self._derived.get(name)
         if known is None or known[0] is not base:
+            make = self._makers[name.rpartition(":")[2]]
             known = self._derived[name] = base, make(base)
         return known[1]
 
