@@ -161,10 +161,6 @@ class Registry:
     def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
 
-    def __len__(self) -> int:
-        self._resolve_deferred()
-        return len(self._types)
-
     def _derive(self, name: str) -> JobType | None:
         base = self.base_of(name)
         if base is None:
