@@ -297,7 +297,7 @@ class EnqueueBatch(Dispatchable):
 
     def commands(self) -> Iterator[Command[Any]]:
         """Yield the calls that enqueue the jobs, in their order."""
-        if len(self.requests) > 1 and not self._takes_several_calls():
+        if not self._takes_several_calls():
             yield from self._calls(self.requests)
             return
         for group in self._groups():
