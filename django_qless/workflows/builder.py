@@ -263,8 +263,6 @@ class Workflow:
         the first job comes after, or else that of its key, or else any.
         """
         names = routing.partitions_of(options.alias, options.queue)
-        if not names:
-            return routing.namespace(options)
         handles = (each.alias for each in after if isinstance(each, JobHandle))
         for name in (options.alias, self._alias, *handles):
             if name in names:
