@@ -240,11 +240,10 @@ def _problem(job_type: JobType, found: JobType, *, is_neighbour: bool) -> str:
             "for: enqueue what comes next at the end of its run"
         )
     signature = CallSignature.of(found.function, skip_first=found.is_bound)
-    if not signature.accepts((), {}):
-        try:
-            signature.check(found.name, (), {})
-        except TypeError as error:
-            return f"it is enqueued without arguments, but {error}"
+    try:
+        signature.check(found.name, (), {})
+    except TypeError as error:
+        return f"it is enqueued without arguments, but {error}"
     theirs, own = found.options, job_type.options
     namespace = routing.namespace(own)
     if routing.namespace(theirs) != namespace:

@@ -54,12 +54,6 @@ class CallSignature:
                 signature = signature.replace(parameters=parameters[1:])
         return cls(signature)
 
-    def accepts(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether counting shows that these arguments are accepted."""
-        return len(args) in self.counts and (
-            not kwargs or self._keywords.issuperset(kwargs)
-        )
-
     def normalized(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -83,7 +77,9 @@ class CallSignature:
 
     def check(self, whose: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise TypeError if the function does not take these arguments."""
-        if self._signature is None or self.accepts(args, kwargs):
+        if self._signature is None or (
+            len(args) in self.counts and self._keywords.issuperset(kwargs)
+        ):
             return
         try:
             self._signature.bind(*args, **kwargs)
