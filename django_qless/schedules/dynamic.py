@@ -37,7 +37,7 @@ from django_qless.schedules import per_row
 from django_qless.schedules.handle import RecurringHandle
 from django_qless.schedules.per_row import ids_of
 from django_qless.schedules.ticks import RETRIES, needs_options, tick_name
-from django_qless.schedules.timetable import Timetable
+from django_qless.schedules.timetable import NAMES, Timetable
 from django_qless.serialization import envelope
 from django_qless.serialization.model_references import reference_key, write_database
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 # enqueues the jobs.
 _CHANGEABLE = ("queue", "priority", "tags", "on_commit", "alias")
 _CHANGEABLE_IN_CORE = ("retries", "expires", *TRAVELLING)
-_WHEN = ("every", "cron", "timezone", "offset", "missed")
 
 
 class ScheduleTarget(NamedTuple):
@@ -306,7 +305,7 @@ class RecurMethods:
         Waits for a commit as `delay` does. Raises InvalidOption.
         """
         when = (every, cron, timezone, offset, missed)
-        given = dict(zip(_WHEN, when, strict=True))
+        given = dict(zip(NAMES, when, strict=True))
         return self._recur(args, kwargs, given, key)
 
     async def arecur(
@@ -322,7 +321,7 @@ class RecurMethods:
     ) -> RecurringHandle:
         """Asynchronous version of `recur`."""
         when = (every, cron, timezone, offset, missed)
-        given = dict(zip(_WHEN, when, strict=True))
+        given = dict(zip(NAMES, when, strict=True))
         if dispatch.uses_outbox(self.options.on_commit, self.options.alias):
             # In the thread that may have the transaction.
             return await sync_to_async(self._recur)(args, kwargs, given, key)
