@@ -163,16 +163,13 @@ def _only(
         # What stands for a job of another namespace is not the job.
         and getattr(each, "elsewhere", None) is None
     ]
-    _check_one(alias, jid, [name for name, _ in jobs])
+    if len(jobs) > 1:
+        having = " and ".join(name for name, _ in jobs)
+        raise InvalidOption(
+            f"The namespaces {having} both have a job {jid!r}, so that "
+            f"alias={alias!r} does not say which: name the namespace as alias="
+        )
     if jobs:
         return jobs[0]
     answers(found)
     return None
-
-
-def _check_one(alias: str, jid: str, names: Sequence[str]) -> None:
-    if len(names) > 1:
-        raise InvalidOption(
-            f"The namespaces {' and '.join(names)} both have a job {jid!r}, so that "
-            f"alias={alias!r} does not say which: name the namespace as alias="
-        )
