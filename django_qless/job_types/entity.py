@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf.connections import connections
+from django_qless.core import Client
 from django_qless.core.commands.entities import EntityRecord, entity_jid
 
 if TYPE_CHECKING:
@@ -98,8 +99,6 @@ class EntityHandle:
         return (self.record.job if self.record else None) or {}
 
     def _request(self) -> Request[EntityRecord]:
-        from django_qless.core import Client
-
         request: Request[EntityRecord] = Client.entity.build(
             None, self.queue, self.entity
         )
