@@ -101,7 +101,7 @@ class ScheduleChange(Dispatchable):
         definition: Mapping[str, Any] | None,
         *,
         pending: bool,
-        outbox: bool = False,
+        outbox: bool,
     ) -> None:
         """A `definition` of None ends the schedule."""
         self.outbox = outbox

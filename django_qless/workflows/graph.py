@@ -144,7 +144,7 @@ class WorkflowRequest(Dispatchable):
     outbox: bool = False
 
     def __init__(
-        self, handle: WorkflowHandle, nodes: Sequence[Node], *, outbox: bool = False
+        self, handle: WorkflowHandle, nodes: Sequence[Node], *, outbox: bool
     ) -> None:
         self.handle = handle
         self.nodes = nodes
