@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -177,11 +177,9 @@ def _claim_all(
     """Return of each job what its put says of its claim, or who has its key."""
     found: dict[int, str | Holder] = {}
     instead: dict[int, str] = {}
-    left: Collection[int] = wanted
+    left = wanted
     for _ in range(ROUNDS):
-        replies = yield from _claim_once(
-            {n: wanted[n] for n in left}, instead, client_of
-        )
+        replies = yield from _claim_once(left, instead, client_of)
         for n, (home, reply) in replies.items():
             found[n] = (
                 Holder(reply.jid, reply.home)
@@ -190,9 +188,9 @@ def _claim_all(
             )
         held = {n: reply for n, (_, reply) in replies.items() if reply.jid}
         instead = yield from _ended(wanted, held, client_of)
-        left = instead
-        if not left:
+        if not instead:
             break
+        left = {n: wanted[n] for n in instead}
     return found
 
 
