@@ -36,10 +36,6 @@ class Delivery:
         #: The ids that were used, also for parts.
         self.ids: list[str] = [] if ids is None else ids
 
-    def __call__(self, client: Any) -> Any:
-        """Return a client, sync or async, whose calls are these deliveries."""
-        return DeliveringClient(client, self)
-
     def next_id(self) -> str:
         """Return the id of the next call."""
         found = f"{self.base}/{next(self._numbers)}"
@@ -53,7 +49,7 @@ class Delivery:
 
 def through(delivery: Delivery | None, client: Any) -> Any:
     """Return the client for a delivery, the given one where there is none."""
-    return client if delivery is None else delivery(client)
+    return client if delivery is None else DeliveringClient(client, delivery)
 
 
 def parts_of(request: Request[Any]) -> tuple[Command[Any], ...]:
