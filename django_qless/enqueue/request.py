@@ -320,10 +320,6 @@ class EnqueueBatch(Dispatchable):
 
     def _takes_several_calls(self) -> bool:
         """Return whether one of many jobs has too many dependencies for one call."""
-        plans = set(map(attrgetter("plan"), self.requests))
-        possible = any(plan.has_many for plan in plans)
-        if not possible and not any(map(attrgetter("after"), self.requests)):
-            return False
         return any(each.plan.further_dependencies(each) for each in self.requests)
 
     def _one(self, client: Any, request: EnqueueRequest) -> Steps[None]:
