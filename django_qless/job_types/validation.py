@@ -18,8 +18,7 @@ UNNAMED = ("__main__", "__console__", "builtins")
 
 def called(function: Any) -> str:
     """Return the dotted name of the object below `@job`."""
-    inner = getattr(function, "__func__", None) or getattr(function, "fget", None)
-    inner = inner or function
+    inner = getattr(function, "fget", None) or function
     name = getattr(inner, "__qualname__", None) or repr(inner)
     return f"{module_of(inner)}.{name}"
 

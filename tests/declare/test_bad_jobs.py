@@ -95,7 +95,7 @@ class TestFunctions:
         ("make", "message"),
         [
             (lambda: job(lambda: 1), "is a lambda, which has no name"),
-            (lambda: job(property(len)), "a property cannot be a job"),
+            (lambda: job(property(len)), r"builtins\.len is a property"),
             (lambda: job(functools.cached_property(len)), "a property cannot be a job"),
             (lambda: job("x")(5), "is no function"),
             (lambda: job("x")(functools.partial(len)), "is no function"),
