@@ -95,11 +95,11 @@ def test_a_job_that_is_nowhere_is_not_found(places: Places) -> None:
     canceled.cancel()
     with pytest.raises(JobNotFound):
         total.using(after_jids=[canceled.jid]).delay()
-    # What is given by its id is here; what is given as a handle is gone.
+    # What is given by its id is here, or is found once; what is given as a handle is gone.
     here, gone = add.using(queue="q").delay(1, 2), add.using(queue="q").delay(3, 4)
     gone.cancel()
     with pytest.raises(JobNotFound, match=gone.jid):
-        total.using(after=[gone], after_jids=[here.jid]).delay()
+        total.using(after=[gone], after_jids=[here.jid, mail.jid]).delay()
     assert [each.name for each in places[DEFAULT].queues()] == ["q"]
     assert places[DEFAULT].crossing_waiting() == []
 
