@@ -753,4 +753,16 @@ EQUIVALENTS: list[Equivalent] = [
         "return None",
         "Those who ask only look whether there is a reason.",
     ),
+    Equivalent(
+        "django_qless/serialization/json_values.py",
+        "if isinstance(each, (list, dict)):",
+        "if True:",
+        "It spares the look into what can hold no reference.",
+    ),
+    Equivalent(
+        "django_qless/job_types/signature.py",
+        "if self._signature is None or (\nlen(args) in self.counts and self._keywords.issuperset(kwargs)\n):",
+        "if (self._signature is None):",
+        "Then binding decides what counting might have decided sooner.",
+    ),
 ]
