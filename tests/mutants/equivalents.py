@@ -765,4 +765,10 @@ EQUIVALENTS: list[Equivalent] = [
         "if (self._signature is None):",
         "Then binding decides what counting might have decided sooner.",
     ),
+    Equivalent(
+        "django_qless/serialization/envelope.py",
+        "kwargs = dict(zip(self.kwargs, values, strict=True))",
+        "kwargs = dict(zip(self.kwargs, values, ))",
+        "The values are those of these keywords.",
+    ),
 ]
