@@ -371,6 +371,7 @@ def test_methods_of_other_queues_name_ours(name, instead) -> None:
     [
         ({"countdown": 5}, r"For countdown use delay= \(seconds\), in \.using\(…\)"),
         ({"priority": 5}, r"Options of the job go into \.using\(priority=…\)"),
+        ({"colour": 5}, r"unexpected keyword argument 'colour'$"),
     ],
 )
 def test_options_among_the_arguments_are_shown_their_place(

@@ -134,6 +134,7 @@ def test_what_is_taken_as_it_is(name: str, value: Any) -> None:
         ("sensitive", True, True),
         ("sensitive", "card", ("card",)),
         ("sensitive", ["card", "return"], ("card", "return")),
+        ("backoff", None, None),
         ("retry_on", ValueError, (ValueError,)),
         ("retry_on", "shop.errors.Busy", ("shop.errors.Busy",)),
         ("retry_on", [OSError, "a.B", OSError], (OSError, "a.B")),
