@@ -771,4 +771,16 @@ EQUIVALENTS: list[Equivalent] = [
         "kwargs = dict(zip(self.kwargs, values, ))",
         "The values are those of these keywords.",
     ),
+    Equivalent(
+        "django_qless/worker/pools/fork.py",
+        "for job, settlement in zip(jobs, settlements, strict=True)",
+        "for job, settlement in zip(jobs, settlements, )",
+        "The settlements are made of the same jobs.",
+    ),
+    Equivalent(
+        "django_qless/worker/detached/watcher.py",
+        "self._scan_due = 0.0",
+        "self._scan_due = 1.0",
+        "The machine has been up for longer than either.",
+    ),
 ]

@@ -174,6 +174,12 @@ def test_more_than_one_query_reads_takes_several(qless, away, sweep_all) -> None
     assert sweep_quietly("default", "default") == 3
 
 
+def test_in_mariadb_the_clock_is_that_of_utc() -> None:
+    compiler = Entry.objects.all().query.get_compiler("default")
+    sql, _ = tables.Now().as_mysql(compiler, connection)
+    assert sql == "UTC_TIMESTAMP(6)"
+
+
 def test_a_sweep_is_one_query_on_an_index(qless, django_assert_num_queries) -> None:
     with django_assert_num_queries(1) as found:
         sweep("default", "default")

@@ -399,6 +399,8 @@ def test_what_is_put_with_others_in_one_call_is_refused(places: Places) -> None:
     flow = workflow("two")
     with pytest.raises(InvalidOption, match="is to be claimed in all namespaces"):
         flow.add(sync.args(1))
+    with pytest.raises(InvalidOption, match=f"key of {before.name} is to be claimed"):
+        flow.add(last.args())
     with pytest.raises((InvalidOption, ImproperlyConfigured), match="on_commit=True"):
         sync.using(on_commit="outbox").delay(1)
 

@@ -114,6 +114,17 @@ def test_the_socket_is_in_the_users_runtime_folder_if_that_is_short_enough(
 # --- who counts as a user
 
 
+def test_a_user_of_two_clients_counts_once(directory):
+    directory.mkdir()
+    folder = embedded.Folder(directory)
+    folder.use()
+    held = os.listdir("/proc/self/fd")
+    folder.use()
+    assert os.listdir("/proc/self/fd") == held
+    folder.leave()
+    assert len(os.listdir("/proc/self/fd")) == len(held) - 1
+
+
 @pytest.mark.parametrize("how", [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_server_ends_after_its_last_user_however_that_ends(directory, user, how):
     first, second = user(), user()

@@ -207,8 +207,10 @@ class TestRestartBackoff:
         assert self.pauses(*[dead] * 5) == [0] * 5
 
     def test_very_many_in_a_row_are_slowed_down_a_little(self) -> None:
-        dead = DeadChild(was_ready=True, age=0.0)
-        assert self.pauses(*[dead] * 20)[-1] == 0.5
+        dead = DeadChild(was_ready=True, age=0.49)
+        assert self.pauses(*[dead] * 12) == [0.0] * 10 + [0.5] * 2
+        grown_up = DeadChild(was_ready=True, age=0.5)
+        assert self.pauses(*[grown_up] * 12) == [0.0] * 12
 
     def test_a_start_that_works_forgives_the_others(self) -> None:
         bad, good = (DeadChild(was_ready=ready, age=9) for ready in (False, True))
