@@ -109,6 +109,8 @@ def test_held_as_json(qless) -> None:
 
 def test_empty_asks_first(qless, people) -> None:
     add.using(queue="mail", delay=60).enqueue_many([add.args(1)] * 2)
+    with pytest.raises(CommandError, match="required: --state"):
+        run("qless_queue", "empty", "mail", "--no-input")
     people.append("no")
     with pytest.raises(CommandError, match="Nothing was changed"):
         run("qless_queue", "empty", "mail", "--state", "scheduled")

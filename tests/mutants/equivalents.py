@@ -783,4 +783,16 @@ EQUIVALENTS: list[Equivalent] = [
         "self._scan_due = 1.0",
         "The machine has been up for longer than either.",
     ),
+    Equivalent(
+        "django_qless/admin/components/charts.py",
+        "zip(counted.completed, counted.failed, strict=True)",
+        "zip(counted.completed, counted.failed, strict=False)",
+        "Both have a number for each of the same spans.",
+    ),
+    Equivalent(
+        "django_qless/declare/function.py",
+        "if not MYPY:",
+        "if True:",
+        "MYPY is False wherever the code runs.",
+    ),
 ]
