@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.admin import AdminSite
 from django.core.management import call_command
 from django.db import connection
+
+from django_qless.admin.links import Links
+from django_qless.admin.views import menu
+from django_qless.models import Queue
 
 
 @pytest.mark.django_db
@@ -35,3 +40,10 @@ def test_they_have_no_rows(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0):
         for model in apps.get_app_config("django_qless").get_models():
             assert list(model._default_manager.all()) == []
+
+
+def test_the_menu_of_a_site_has_those_that_are_registered_there() -> None:
+    site = AdminSite(name="queues alone")
+    site.register(Queue)
+    [tab] = menu(site, Links("admin", "default"), "queue")
+    assert tab == ("Queues", "/admin/django_qless/queue/", True)

@@ -70,6 +70,7 @@ def test_the_longest_lag_comes_first(admin_browser: Browser, qless: Client) -> N
     assert list(rows(shown(admin_browser, sort="name"))) == ["delayed", "fresh", "slow"]
     put(qless, "fresh", "d")
     assert next(iter(rows(shown(admin_browser, sort="waiting")))) == "fresh"
+    assert next(iter(rows(shown(admin_browser, sort="scheduled")))) == "delayed"
     assert next(iter(rows(shown(admin_browser, sort="nonsense")))) == "slow"
 
 

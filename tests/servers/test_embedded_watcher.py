@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 from pathlib import Path
 
@@ -89,6 +90,13 @@ def test_what_a_crash_of_everything_leaves_is_healed(directory, user):
     assert after.socket == before.socket
     assert after.pid != before.pid
     assert client_of(directory).get("kept") == b"1"
+
+
+def test_a_folder_of_its_user_is_closed_to_others(tmp_path):
+    folder = tmp_path / "sockets"
+    folder.mkdir(0o755)
+    embedded.watcher.make_private(str(folder))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_process_ids_that_belong_to_others_by_now_are_left_alone(directory, user):
