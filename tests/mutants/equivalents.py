@@ -795,4 +795,10 @@ EQUIVALENTS: list[Equivalent] = [
         "if True:",
         "MYPY is False wherever the code runs.",
     ),
+    Equivalent(
+        "django_qless/admin/pages/object_jobs.py",
+        "return fields",
+        "return None",
+        "Django keeps the fields as they are.",
+    ),
 ]

@@ -30,6 +30,7 @@ from django_qless.worker.pools.orphan_recovery import OrphanRecovery
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.process_info import boot_id, boottime, start_time
 from django_qless.worker.status_report import title
+from django_qless.worker.worker import Worker
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
@@ -685,3 +686,28 @@ def test_the_first_process_of_a_container_reaps_the_parent_of_a_run(
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     watcher._reap(watched)
     ended.wait()
+
+
+@pytest.mark.parametrize(
+    ("has_jobs", "keep", "info", "warnings"),
+    [
+        (False, False, {}, 0),
+        (True, True, {"detached": ""}, 0),
+        (True, False, {"detached": "it has --no-keep-detached"}, 1),
+    ],
+)
+def test_a_worker_tells_what_its_end_means_to_detached_jobs_if_there_are_any(
+    *,
+    has_jobs: bool,
+    keep: bool,
+    info: dict[str, str],
+    warnings: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = Worker.__new__(Worker)
+    worker.options = SimpleNamespace(keep_detached=keep)  # type: ignore[assignment]
+    environment = SimpleNamespace(has_detached_jobs=lambda: has_jobs)
+    worker.environment = environment  # type: ignore[assignment]
+    assert worker.detached_info == info
+    worker.warn_of_detached_end()
+    assert caplog.text.count("Detached jobs are handed back") == warnings
