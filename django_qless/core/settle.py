@@ -48,11 +48,6 @@ class Reserved(NamedTuple):
     batch: int = 0
 
     @property
-    def is_sealed(self) -> bool:
-        """True if data or context are compressed or encrypted."""
-        return self.data.startswith(SEALED) or SEALED in self.context
-
-    @property
     def tag_list(self) -> list[str]:
         """The tags, read."""
         return json.loads(self.tags or "[]") or []

@@ -291,8 +291,10 @@ class DjangoEnvironment(Announcements):
         return bool(settings.encryption_keys or settings.compression)
 
     def opened(self, reserved: Reserved) -> Reserved:
-        """Return a sealed job with its data and context as they were. Raises Fail."""
+        """Return a job with data and context as before they were sealed. Raises Fail."""
         context = reserved.context
+        if SEALED not in context and not reserved.data.startswith(SEALED):
+            return reserved
         if SEALED in context:
             context = to_json(sealing.open_context(json.loads(context)))
         data = sealing.open_text(reserved.data)

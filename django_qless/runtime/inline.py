@@ -37,8 +37,7 @@ def run(request: EnqueueRequest) -> Any:
         context=put.context or "",
         expires=0.0,
     )
-    if reserved.is_sealed:
-        reserved = environment.opened(reserved)
+    reserved = environment.opened(reserved)
     client = connections[plan.alias]
     current = CurrentJob(
         reserved, client, f"inline@{socket.gethostname()}", runtime=environment

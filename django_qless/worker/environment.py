@@ -97,7 +97,7 @@ class Environment(Protocol):
         """True if texts of this namespace may be compressed or encrypted."""
 
     def opened(self, reserved: Reserved) -> Reserved:
-        """Return a sealed job with its data and context as they were.
+        """Return a job with its data and context as they were before they were sealed.
 
         Raises Fail, group `cannot-decrypt`, if no key opens them.
         """

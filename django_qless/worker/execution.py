@@ -87,8 +87,7 @@ class Execution:
                 return self.unknown(reserved)
             if job_type.options.detached and self.detach:
                 return self.detach(reserved)
-            if reserved.is_sealed:
-                reserved = current.reserved = environment.opened(reserved)
+            reserved = current.reserved = environment.opened(reserved)
             if environment.has_listeners("started"):
                 environment.announce("started", current)
             result = environment.run(job_type, reserved, current)
@@ -120,8 +119,7 @@ class Execution:
                 return self.unknown(reserved)
             if job_type.options.detached and self.detach:
                 return await asyncio.to_thread(self.detach, reserved)
-            if reserved.is_sealed:
-                reserved = current.reserved = environment.opened(reserved)
+            reserved = current.reserved = environment.opened(reserved)
             if environment.has_listeners("started"):
                 await environment.aannounce("started", current)
             result = await environment.arun(job_type, reserved, current)
@@ -262,9 +260,8 @@ class Execution:
 
     def shown(self, reserved: Reserved) -> CurrentJob:
         """Return a job that does not run here, opened if that is possible."""
-        if reserved.is_sealed:
-            with suppress(Exception):
-                reserved = self.environment.opened(reserved)
+        with suppress(Exception):
+            reserved = self.environment.opened(reserved)
         return self.current(reserved)
 
     def raised(self, reserved: Reserved, error: BaseException) -> Settlement:

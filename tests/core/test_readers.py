@@ -139,20 +139,8 @@ def test_what_is_no_such_time(held: Any) -> None:
         held_text(held)
 
 
-@pytest.mark.parametrize(
-    ("data", "context", "sealed"),
-    [
-        ('"qless:x"', "", True),
-        ("{}", '{"a":"qless:x"}', True),
-        ('["qless:"]', "", False),
-        ('"qless"', "{}", False),
-    ],
-)
-def test_what_only_a_key_opens_is_known_by_its_beginning(
-    data: str, context: str, sealed: bool
-) -> None:
-    job = Reserved("j", "q", "k", data, "1", 5, 5, 0, "", context, 0.0)
-    assert job.is_sealed is sealed
+def test_a_job_without_tags_has_none() -> None:
+    job = Reserved("j", "q", "k", "{}", "1", 5, 5, 0, "", "", 0.0)
     assert job.tag_list == []
 
 

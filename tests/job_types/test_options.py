@@ -174,3 +174,33 @@ def test_names_are_suggested() -> None:
 def test_exponential_refuses(given, words) -> None:
     with pytest.raises(InvalidOption, match=words):
         exponential(**given)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("queue_name routing_key", "queue="),
+        ("countdown schedule_in", "delay= (seconds)"),
+        ("eta run_after schedule_at", "run_at="),
+        ("job_id task_id", "jid="),
+        ("meta", "app_data= (a dict)"),
+        ("max_retries", "retries="),
+        ("default_retry_delay retry_delay", "backoff="),
+        ("autoretry_for", "retry_on="),
+        ("throws", "fail_on="),
+        ("job_timeout soft_time_limit", "timeout="),
+        ("time_limit", "hard_timeout="),
+        ("target_runtime", "target_time= (seconds)"),
+        ("ttl", "expires= (seconds)"),
+        ("result_expires", "result_ttl="),
+        ("queueing_lock", "unique= (a text)"),
+        ("depends_on", "after= (handles of other jobs)"),
+        ("concurrency", "max_concurrency="),
+        ("rate_limit", 'rate= ("100/m")'),
+    ],
+)
+def test_the_names_of_other_queues_lead_to_ours(theirs: str, ours: str) -> None:
+    for name in theirs.split():
+        with pytest.raises(UnknownOption) as error:
+            options(**{name: 1})
+        assert ours in str(error.value)

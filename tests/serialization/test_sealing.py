@@ -16,7 +16,7 @@ from django_qless import current_job, exponential, job, signals
 from django_qless.checks.jobs import check_options
 from django_qless.conf import sealing as of_settings
 from django_qless.conf.connections import connections
-from django_qless.core import TooBig
+from django_qless.core import Reserved, TooBig
 from django_qless.exceptions import Fail, InvalidOption
 from django_qless.job_types.redaction import (
     SEALED_NOW,
@@ -25,6 +25,7 @@ from django_qless.job_types.redaction import (
     redact,
 )
 from django_qless.job_types.registry import registry
+from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.serialization import sealing
 from django_qless.serialization.sealing import Codec, new_cipher
 
@@ -301,6 +302,25 @@ class TestJobs:
         with alias(ENCRYPTION_KEYS=[OTHER]):
             assert redact(remember.name, data).text == json.dumps(SEALED_NOW)
             assert not may_show_result(remember.name, data)
+
+    @pytest.mark.parametrize(
+        ("data", "context", "is_sealed"),
+        [
+            ('"qless:x"', "", True),
+            ("{}", '{"a":"qless:x"}', True),
+            ('["qless:"]', "", False),
+            ('"qless"', "{}", False),
+        ],
+    )
+    def test_only_what_begins_as_such_is_opened(
+        self, data: str, context: str, *, is_sealed: bool, monkeypatch: Any
+    ) -> None:
+        monkeypatch.setattr(of_settings, "open_text", lambda text: f"open {text}")
+        monkeypatch.setattr(of_settings, "open_context", lambda values: values)
+        reserved = Reserved("j", "q", "k", data, "1", 5, 5, 0, "", context, 0.0)
+        opened = DjangoEnvironment("default").opened(reserved)
+        assert (opened is reserved) is not is_sealed
+        assert opened.data == (f"open {data}" if is_sealed else data)
 
     def test_options_of_a_call_still_reach_the_worker(
         self, qless: Any, work: Any

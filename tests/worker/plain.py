@@ -149,7 +149,7 @@ class PlainEnvironment:
     seals = False
 
     def opened(self, reserved: Reserved) -> Reserved:
-        raise NotImplementedError
+        return reserved
 
     def sealed(self, job_type: JobType, reserved: Reserved, text: str) -> str:
         raise NotImplementedError
