@@ -56,6 +56,7 @@ def test_the_time_to_the_next_tick(following: float | None, words: str) -> None:
     [
         (schedule(), [39_600.0 + n * HOUR for n in range(5)]),
         (by_cron(), [39_600.0 + n * HOUR for n in range(5)]),
+        (by_cron(timezone=None), [39_600.0 + n * HOUR for n in range(5)]),
         # Where the server does not say when, it is by the clock.
         (by_cron(next=None), [NOW - NOW % HOUR + n * HOUR for n in range(1, 6)]),
         (schedule(next=None), []),

@@ -145,6 +145,7 @@ REFUSED: list[tuple[Calling, list[str]]] = [
     (lambda client: client.put_many("", [None]), ["item 0", "not a Put"]),
     (settle("finish"), ["finish", "complete, fail, retry"]),
     (settle("fail", ("group",)), ["fail takes 2", "group"]),
+    (settle("complete", ("result",)), ["complete takes 0 or 2 or 3", "result"]),
     (settle("complete", ("x" * 65_537, 5)), ["complete", "65,537", "65,536"]),
     (settle("complete", ("1", 5, BIG)), ["complete", "524,290"]),
     (settle("fail", ("g", None)), ["None"]),

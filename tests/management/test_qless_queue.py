@@ -18,6 +18,7 @@ def test_list_and_limits(qless) -> None:
     run("qless_queue", "limit", "mail", "--max-concurrency", "4", "--weight", "0.5")
     text = run("qless_queue", "list")
     assert "mail" in text
+    assert "None" not in text
     (mail,) = data("qless_queue", "list")
     assert (mail["waiting"], mail["max_concurrency"], mail["weight"]) == (
         *(1, "4", "0.5"),

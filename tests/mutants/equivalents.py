@@ -801,4 +801,16 @@ EQUIVALENTS: list[Equivalent] = [
         "return None",
         "Django keeps the fields as they are.",
     ),
+    Equivalent(
+        "django_qless/admin/pages/queues.py",
+        "each for each, size in zip(queues, sizes, strict=True) if size <= NAME_BYTES",
+        "each for each, size in zip(queues, sizes, strict=False) if size <= NAME_BYTES",
+        "There is a sum of sizes for each queue.",
+    ),
+    Equivalent(
+        "django_qless/job_types/signature.py",
+        "if signature is None or inspect.Parameter.VAR_POSITIONAL in kinds:",
+        "if False:",
+        "Counting then decides as binding would have; without a signature nothing is asked.",
+    ),
 ]

@@ -16,7 +16,7 @@ from django_qless.core.commands.settle import packed_settlements
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
 from django_qless.job_types.options import Options
 from django_qless.job_types.registry import JobType
-from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution
+from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution, announced
 from django_qless.worker.failure_report import overrun_message
 from django_qless.worker.log import describe_outcome, log_outcome
 from tests.real_servers import poll
@@ -383,3 +383,19 @@ class TestTelling:
 
     def test_a_hard_timeout(self) -> None:
         assert "hard timeout of 1.5 s" in overrun_message(1.5)
+
+
+@pytest.mark.parametrize(
+    ("verb", "remaining", "event"),
+    [
+        ("complete", 0, "completed"),
+        ("move", 0, "completed"),
+        ("fail", 5, "failed"),
+        ("retry", 1, "retried"),
+        ("retry", 0, "failed"),
+        ("release", 0, ""),
+    ],
+)
+def test_what_is_announced_of_an_outcome(verb: str, remaining: int, event: str) -> None:
+    reserved = Reserved("j", "q", "k", "{}", "1", 5, remaining, 0, "", "", 0.0)
+    assert announced(reserved, Settlement("j", "1", verb)) == event
