@@ -225,12 +225,14 @@ def test_a_refused_job_costs_only_itself(qless, caplog) -> None:
 
 
 def test_asynchronous_code_ends_a_schedule_in_its_transaction(qless) -> None:
-    kept.recur(1, every=60)
+    kept.recur(1, every=60, key="other")
+    other = qless.schedule_list().schedules
+    kept.recur(1, every=60, key="one")
     with transaction.atomic():
-        async_to_sync(kept.aunrecur)()
-        assert qless.schedule_list().schedules
+        async_to_sync(kept.aunrecur)(key="one")
+        assert len(qless.schedule_list().schedules) == 2
         assert Entry.objects.count() == 1
-    assert not qless.schedule_list().schedules
+    assert qless.schedule_list().schedules == other
 
 
 def test_a_sweep_may_deliver_it_before_its_commit_does(qless, sweep_all) -> None:
