@@ -9,6 +9,8 @@ import stat
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from django_qless.servers import embedded
 from tests.real_servers import poll
 from tests.servers.users import (
@@ -97,6 +99,9 @@ def test_a_folder_of_its_user_is_closed_to_others(tmp_path):
     folder.mkdir(0o755)
     embedded.watcher.make_private(str(folder))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(embedded.watcher.CannotStartError, match="is not a folder of"):
+        embedded.watcher.make_private(str(tmp_path / "link"))
 
 
 def test_process_ids_that_belong_to_others_by_now_are_left_alone(directory, user):
