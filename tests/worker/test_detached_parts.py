@@ -704,10 +704,9 @@ def test_a_worker_tells_what_its_end_means_to_detached_jobs_if_there_are_any(
     warnings: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    worker = Worker.__new__(Worker)
-    worker.options = SimpleNamespace(keep_detached=keep)  # type: ignore[assignment]
-    environment = SimpleNamespace(has_detached_jobs=lambda: has_jobs)
-    worker.environment = environment  # type: ignore[assignment]
+    worker: Any = Worker.__new__(Worker)
+    worker.options = SimpleNamespace(keep_detached=keep)
+    worker.environment = SimpleNamespace(has_detached_jobs=lambda: has_jobs)
     assert worker.detached_info == info
     worker.warn_of_detached_end()
     assert caplog.text.count("Detached jobs are handed back") == warnings

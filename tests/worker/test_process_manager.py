@@ -54,10 +54,11 @@ class DeadChild:
 def test_the_runs_of_children_that_have_ended_still_count() -> None:
     """Else a worker whose child was replaced would seem idle."""
     manager = ProcessManager(POOLS["prefork"], 2)
-    dead, alive = (DeadChild(was_ready=True, age=9.0) for _ in range(2))
+    children: list[Any] = [DeadChild(was_ready=True, age=9.0) for _ in range(2)]
+    dead, alive = children
     dead.shared.ints[shared_state.RUNS], alive.shared.ints[shared_state.RUNS] = 3, 2
     alive.has_ended = False
-    manager._children.extend([dead, alive])  # type: ignore[list-item]
+    manager._children.extend(children)
     assert [*manager.dead()] == [dead]
     assert (manager.runs, [*manager]) == (5, [alive])
 
