@@ -201,10 +201,10 @@ DETAILS = (
     ),
     gettext_noop("an entity must be a text of 1 to %(most)s bytes, not %(value)s"),
     gettext_noop("%(number)s entities are selected, at most %(most)s can be"),
-    gettext_noop("There is no job %(jid)s in %(alias)s"),
+    gettext_noop("There is no job %(jid)s in alias %(alias)s"),
     gettext_noop(
-        "%(whose)s: its queue %(queue)s is in namespace %(alias)s, and the queue "
-        "%(other)s in %(there)s. %(remedy)s"
+        "%(whose)s: it is in alias %(alias)s, and QLESS_ROUTES has the queue %(queue)s in "
+        "alias %(there)s. %(remedy)s"
     ),
     # Of schedules.
     gettext_noop("cron %(cron)s never ticks: there is no such day"),

@@ -5,12 +5,12 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045 to E055
+    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E050 to E055
                         see `conf/schema.py`, `conf/combinations.py` and `jobs.py`
     django_qless.E060 to E063
                         see `outbox.py`, and `conf/schema.py` for E061 and E062
-    django_qless.E064   partitions of a queue, see `conf/setting_checks.py`,
-                        `conf/namespaces.py` and `jobs.py`
+    django_qless.E047 to E049
+                        QLESS_ROUTES, see `conf/routing.py`
     django_qless.E044   QLESS_MONITORING_TOKEN is no token
     django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace
@@ -47,7 +47,7 @@ from django_qless.checks.jobs import (
 from django_qless.checks.messages import caution, error
 from django_qless.checks.outbox import check_outbox
 from django_qless.checks.schedules import check_schedules
-from django_qless.conf import monitoring, schema, validation
+from django_qless.conf import monitoring, routing, schema, validation
 from django_qless.conf.connection_factory import (
     Factory,
     factory_for,
@@ -188,13 +188,16 @@ def _settings_messages() -> Iterator[CheckMessage]:
 
 def _problems() -> Iterator[Problem]:
     value = getattr(settings, "QLESS", None)
-    if value is None:
-        return
-    yield from validation.validate_setting(value)
-    if isinstance(value, Mapping):
-        for name, options in value.items():
-            if isinstance(options, Mapping):
-                yield from validation.validate_alias(name, options, value)
+    if value is not None:
+        wrong = list(validation.validate_setting(value))
+        yield from wrong
+        if isinstance(value, Mapping):
+            for name, options in value.items():
+                if isinstance(options, Mapping):
+                    yield from validation.validate_alias(name, options)
+        if wrong:
+            return
+    yield from routing.route_problems()
 
 
 def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:

@@ -39,8 +39,7 @@ from django_qless.declare import method
 from django_qless.declare.function import JobFunction
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import check_after
-from django_qless.enqueue.placement import split_problem
-from django_qless.exceptions import InvalidJob, InvalidOption
+from django_qless.exceptions import InvalidJob
 from django_qless.job_types import discovery
 from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
@@ -92,8 +91,9 @@ def check_queues_of_detached(**kwargs: Any) -> list[CheckMessage]:
     queues: dict[tuple[str, str], list[JobType]] = {}
     for job_type in registry:
         options = job_type.options
-        alias = routing.alias_of(options.alias)
-        queues.setdefault((alias, options.queue), []).append(job_type)
+        queues.setdefault((routing.alias_for(options), options.queue), []).append(
+            job_type
+        )
     messages: list[CheckMessage] = []
     for (_, queue), job_types in sorted(queues.items(), key=lambda each: each[0]):
         detached = [each for each in job_types if each.options.detached]
@@ -119,8 +119,7 @@ def check_queues_of_entities(**kwargs: Any) -> list[CheckMessage]:
         options = job_type.options
         if not options.entity:
             continue
-        alias = routing.alias_of(options.alias)
-        owner = owners.setdefault((alias, options.queue), job_type)
+        owner = owners.setdefault((routing.alias_for(options), options.queue), job_type)
         if owner is not job_type:
             messages.append(
                 error(
@@ -234,26 +233,18 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             f"{whose}: on_commit={options.on_commit!r} is not in DATABASES.",
             f"There are: {', '.join(settings.DATABASES)}.",
         )
-    if options.alias not in _aliases(options.alias):
+    if options.alias is not None and options.alias not in _aliases(options.alias):
         yield error(
             "E028",
             f"{whose}: alias={options.alias!r} is not in QLESS.",
             f"There are: {', '.join(_aliases(options.alias))}.",
         )
-    elif trouble := _routed_elsewhere(options):
-        yield error(
-            "E049",
-            f"{whose}: {trouble}",
-            "An alias with NAMESPACES finds the namespace by itself.",
-        )
-    elif options.encrypt and not _keys(options.alias):
+    elif options.encrypt and not _keys(options):
         yield error(
             "E055",
-            f"{whose}: encrypt=True, but QLESS[{options.alias!r}] has no ENCRYPTION_KEYS.",
+            f"{whose}: encrypt=True, but QLESS[{routing.alias_for(options)!r}] has no ENCRYPTION_KEYS.",
             "Make one with cryptography.fernet.Fernet.generate_key().",
         )
-    elif problem := split_problem(options):
-        yield error("E064", f"{whose}: {problem}.", "Or leave one of the two keys out.")
     if callable(options.unique) and (trouble := _mismatch(job_type, options.unique)):
         yield error(
             "E029",
@@ -263,15 +254,6 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
         )
 
 
-def _routed_elsewhere(options: Options) -> str:
-    """Return why these options name the wrong namespace, "" if they do not."""
-    try:
-        routing.namespace(options)
-    except InvalidOption as error:
-        return error.detail
-    return ""
-
-
 def _aliases(otherwise: str) -> list[str]:
     try:
         return conf.alias_names()
@@ -279,9 +261,9 @@ def _aliases(otherwise: str) -> list[str]:
         return [otherwise]  # E001 says so
 
 
-def _keys(alias: str) -> bool:
+def _keys(options: Options) -> bool:
     try:
-        return bool(conf.alias(alias).encryption_keys)
+        return bool(conf.alias(routing.alias_for(options)).encryption_keys)
     except ImproperlyConfigured:
         return True  # other checks say so
 

@@ -107,8 +107,8 @@ def _used_databases(alias: str) -> Iterator[str]:
 
 
 def _may_be_of(alias: str | None, options: Options) -> bool:
-    """Return whether such jobs may be in this alias, or namespace; None: any."""
-    return alias is None or routing.alias_of(alias) == routing.alias_of(options.alias)
+    """Return whether such jobs are in this alias; None: any."""
+    return alias in (None, routing.alias_for(options))
 
 
 def _is_outbox(on_commit: object) -> bool:

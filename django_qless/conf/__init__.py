@@ -9,33 +9,15 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from django_qless.conf import in_tests, namespaces, schema, validation
+from django_qless.conf import in_tests, schema, validation
 from django_qless.conf.schema import Alias as Alias
 
 DEFAULT_ALIAS = "default"
 
 
 def alias_names() -> list[str]:
-    """Return the names of all aliases; each namespace of NAMESPACES is one, too."""
-    return list(namespaces.members(raw_setting()))
-
-
-def namespaces_of(alias: str) -> list[str]:
-    """Return the names of the namespaces of an alias, that of most queues first.
-
-    Without NAMESPACES and partitions, and for one of these, it is the alias alone. "default/" is only
-    that of all queues that no other namespace has.
-    """
-    if alias.endswith(namespaces.SEPARATOR):
-        return [alias.removesuffix(namespaces.SEPARATOR)]
-    found = _names.get(alias)
-    if found is None:
-        value = raw_setting()
-        if alias not in value:
-            return [alias]
-        routes = namespaces.routes_of(alias, value[alias])
-        found = _names[alias] = tuple(routes.names) if routes else (alias,)
-    return list(found)
+    """Return the names of all aliases."""
+    return list(raw_setting())
 
 
 def raw_setting() -> Mapping[str, Mapping[str, Any]]:
@@ -58,21 +40,18 @@ def alias(name: str = DEFAULT_ALIAS) -> Alias:
     found = _read.get(name)
     if found is None:
         value = raw_setting()
-        aliases = namespaces.members(value)
-        if name not in aliases:
+        if name not in value:
             raise ImproperlyConfigured(
-                f"QLESS has no alias {name!r}; there are: {', '.join(sorted(aliases))}."
+                f"QLESS has no alias {name!r}; there are: {', '.join(sorted(value))}."
             )
-        member = aliases[name]
-        own = value[member.alias]
-        for problem in validation.validate_alias(member.alias, own, value):
+        for problem in validation.validate_alias(name, value[name]):
             raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
-        found = _read[name] = _parsed(name, member.options)
+        found = _read[name] = _parsed(name, value[name])
     return found
 
 
 def on_change(function: Callable[[], None]) -> None:
-    """Call this function whenever QLESS, or what it rests on, changes."""
+    """Call this function whenever QLESS, QLESS_ROUTES, or what they rest on, changes."""
     _listeners.append(function)
 
 
@@ -90,17 +69,15 @@ def _parsed(name: str, given: Mapping[str, Any]) -> Alias:
 def clear_cache() -> None:
     """Read QLESS again when it is needed next."""
     _read.clear()
-    _names.clear()
     for each in _listeners:
         each()
 
 
 def _on_change(*, setting: str, **kwargs: Any) -> None:
-    if setting in ("QLESS", "CACHES", "DEBUG", "BASE_DIR"):
+    if setting in ("QLESS", "QLESS_ROUTES", "CACHES", "DEBUG", "BASE_DIR"):
         clear_cache()
 
 
 _read: dict[str, Alias] = {}
-_names: dict[str, tuple[str, ...]] = {}
 _listeners: list[Callable[[], None]] = []
 setting_changed.connect(_on_change, dispatch_uid="django_qless.conf")

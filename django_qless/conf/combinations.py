@@ -70,10 +70,8 @@ def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
 def _cluster_problems(options: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problem of a namespace that one node could not have for itself."""
     prefix = options.get("PREFIX", "ql:")
-    # The PREFIX of an alias with NAMESPACES is that of "", which may be missing.
-    is_said = "PREFIX" in options or "NAMESPACES" not in options
     is_untagged = isinstance(prefix, str) and not hash_tag(prefix)
-    if options.get("CLUSTER") and is_said and is_untagged:
+    if options.get("CLUSTER") and is_untagged:
         yield Problem(
             f"PREFIX {prefix!r} has no hash tag, so that a cluster would spread its keys "
             "over all nodes.",

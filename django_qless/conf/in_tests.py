@@ -19,7 +19,7 @@ from typing import Any
 from django.conf import UserSettingsHolder, global_settings, settings
 from django.utils.module_loading import import_string
 
-from django_qless.conf import namespaces, schema
+from django_qless.conf import schema
 from django_qless.servers import throwaway
 
 # Called once when tests begin, by its name because imports point down.
@@ -68,9 +68,7 @@ def settings_in_tests(given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     options = {name: value for name, value in given.items() if name != "TEST"}
     if test is False or (not test and not _is_in_project(options)):
         return options, False
-    options = {
-        k: value for k, value in options.items() if k not in namespaces.SERVER_KEYS
-    }
+    options = {k: value for k, value in options.items() if k not in schema.SERVER_KEYS}
     options |= test or {}
     if not _server(options):
         return options, True
@@ -89,10 +87,7 @@ def _is_in_project(options: Mapping[str, Any]) -> bool:
     aliases = getattr(_project(), "QLESS", None)
     return not server or (
         isinstance(aliases, Mapping)
-        and any(
-            server == _server(member.options)
-            for member in namespaces.members(aliases).values()
-        )
+        and any(server == _server(own) for own in aliases.values())
     )
 
 

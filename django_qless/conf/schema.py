@@ -17,9 +17,18 @@ from django.conf import settings
 
 from django_qless.conf import connection_checks
 from django_qless.conf import setting_checks as checks
-from django_qless.conf.namespaces import CONNECTION_KEYS as CONNECTION_KEYS
 from django_qless.conf.setting_checks import Check, must_be
 from django_qless.core.script import Engine
+
+#: The keys that name a server; one of them at most is given.
+CONNECTION_KEYS = ("LOCATION", "CACHE", "EMBEDDED", "SENTINELS", "CLUSTER")
+
+#: The keys that name a server, or say how to connect to it.
+SERVER_KEYS = (
+    *CONNECTION_KEYS,
+    *("DB", "OPTIONS", "SERVICE_NAME", "SENTINEL_OPTIONS"),
+    *("REPLICAS", "REPLICAS_TIMEOUT"),
+)
 
 _PATIENCE_HINT = (
     "Calls are tried again for that long while the server cannot be reached."
@@ -148,15 +157,6 @@ class Alias:
     )
     """The text that all keys begin with. Aliases on one database need different ones.
     Default: `"ql:"`"""
-    namespaces: Mapping[str, Any] = key(
-        "NAMESPACES",
-        {},
-        must_be("a dict", lambda value: isinstance(value, Mapping)),
-        "E047",
-        'For example {"": "ql:", "mail": "ql-mail:"}.',
-    )
-    """Splits the alias: a dict from the name, or a glob, of queues to the PREFIX of their
-    keys, or to a dict of PREFIX and a server. "" stands for all other queues."""
     options: Mapping[str, Any] = key(
         "OPTIONS", {}, connection_checks.options, "E010", "Its values go to redis-py."
     )

@@ -1,6 +1,6 @@
 """What the settings say of sealed texts: by which codec an alias seals, what opens them.
 
-Any key of the setting opens: jobs may have been moved here from another alias.
+Any key of the setting opens: the keys of an alias may have moved to another one.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from django_qless.conf import partitions
 from django_qless.core.arguments import is_finite
 from django_qless.core.options import (
     JOBS,
@@ -38,7 +37,6 @@ QUEUE_OPTIONS = {
     **CORE_QUEUE_OPTIONS,
     **QUEUE_LIMITS,
     DETACHED_LIMIT: "how many of its detached jobs may run at once on a host",
-    partitions.OPTION: "into how many namespaces this queue is split",
 }
 
 
@@ -105,14 +103,6 @@ def _queue(queue: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             )
         elif name.replace("_", "-") in TEXTS_OF_A_QUEUE:
             yield from _other_queue(name, queue, value)
-        elif name == partitions.OPTION:
-            if not partitions.is_count(value):
-                yield Problem(
-                    f": partitions of queue {queue!r} must be a whole number from 1 to "
-                    f"{partitions.MOST}, not {value!r}.",
-                    "Leave it away to have the queue in one namespace.",
-                    "E064",
-                )
         elif wanted := _wanted(f"{queue}-{name.replace('_', '-')}", value, least=0):
             yield Problem(
                 f": {name} of queue {queue!r} must be {wanted}, not {value!r}.",

@@ -5,10 +5,9 @@ System checks show all problems; `conf` refuses to connect at the first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from django_qless.conf import namespaces
 from django_qless.conf import setting_checks as checks
 from django_qless.conf.combinations import combination_problems
 from django_qless.conf.schema import ATTRIBUTES, CONNECTION_KEYS, REMEDY, Key
@@ -18,7 +17,7 @@ from django_qless.conf.setting_checks import Problem
 def _test(value: Any) -> Iterator[Problem]:
     if value is None or value is False:
         return
-    if not isinstance(value, Mapping) or "TEST" in value or "NAMESPACES" in value:
+    if not isinstance(value, Mapping) or "TEST" in value:
         yield Problem(" must be False, or a dict of what the alias is in tests.")
         return
     for problem in _problems(value):
@@ -44,18 +43,10 @@ def validate_setting(value: Any) -> Iterator[Problem]:
         yield Problem('QLESS has no alias "default".', REMEDY, "E001")
 
 
-def validate_alias(
-    alias: str, options: Mapping[str, Any], aliases: Collection[str] = ()
-) -> Iterator[Problem]:
-    """Yield the problems of one of these aliases, each once, and of its namespaces."""
-    for problem in namespaces.namespace_problems(options, alias, aliases):
+def validate_alias(alias: str, options: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the problems of the options of one alias."""
+    for problem in _problems(options):
         yield problem._replace(text=f"QLESS[{alias!r}]: {problem.text}")
-    seen: set[Problem] = set()
-    for name, member in namespaces.members({alias: options}).items():
-        for problem in _problems(member.options):
-            if problem not in seen:
-                seen.add(problem)
-                yield problem._replace(text=f"QLESS[{name!r}]: {problem.text}")
 
 
 def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ from django.db.models import Model
 
 from django_qless.declare.declaration import Declaration
 from django_qless.declare.push_methods import PushMethods
-from django_qless.enqueue import claims, dispatch, unique_keys
+from django_qless.enqueue import dispatch, unique_keys
 from django_qless.enqueue.dependencies import (
     NO_DEPENDENCIES,
     dependencies_of,
@@ -149,8 +149,7 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         """Enqueue one job for each of these, which `.args()` made, in few calls.
 
         At one priority they are run in this order. More than a thousand take several
-        calls, each all or nothing; and so do those of several namespaces, at the same
-        time.
+        calls, each all or nothing.
         """
         handles, batches = self._batches(arguments)
         dispatch.send_each(batches)
@@ -305,15 +304,14 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         handles = [
             each.handle for some, _ in runs for each in some if not each.optional
         ]
-        # Each namespace gets its jobs together, in the order given.
+        # Each alias gets its jobs together, in the order given.
         batches: dict[tuple[Any, ...], list[EnqueueRequest]] = {}
         for some, transactions in runs:
             plan = some[0].plan
-            for alias, part in plan.by_namespace(some).items():
-                key = (alias, plan.outbox, tuple(transactions))
-                batches.setdefault(key, []).extend(part)
+            key = (plan.alias, plan.outbox, tuple(transactions))
+            batches.setdefault(key, []).extend(some)
         return handles, [
-            (claims.batch_of(requests), transactions)
+            (EnqueueBatch(requests), transactions)
             for (*_, transactions), requests in batches.items()
         ]
 

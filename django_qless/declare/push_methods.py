@@ -70,16 +70,18 @@ class PushMethods:
         return await self._apush(self._items(items))
 
     def _push(self, items: Iterable[tuple[Any, ...]]) -> list[EntityHandle]:
-        handles, batches, transactions = self._pushing(items)
-        dispatch.send_each([(batch, transactions) for batch in batches])
-        return handles
+        batch, transactions = self._pushing(items)
+        if batch.payloads:
+            dispatch.send(batch, transactions)
+        return batch.entities
 
     async def _apush(self, items: Iterable[tuple[Any, ...]]) -> list[EntityHandle]:
         if self._uses_outbox:
             return await sync_to_async(self._push)(items)
-        handles, batches, transactions = self._pushing(items)
-        await dispatch.asend_each([(batch, transactions) for batch in batches])
-        return handles
+        batch, transactions = self._pushing(items)
+        if batch.payloads:
+            await dispatch.asend(batch, transactions)
+        return batch.entities
 
     def _check_pushed(self, args: tuple[Any, ...]) -> None:
         """Raise TypeError unless these are an entity and a payload; on a row, a payload."""
@@ -99,10 +101,10 @@ class PushMethods:
 
     def _pushing(
         self, items: Iterable[tuple[Any, ...]]
-    ) -> tuple[list[EntityHandle], list[entities.PushBatch], list[str]]:
-        """Return handles, the batches of these payloads, and what they await."""
+    ) -> tuple[entities.PushBatch, list[str]]:
+        """Return the batch of these payloads, and the transactions that it awaits."""
         plan = self._plan or self._bound_plan()
-        return entities.batches_of(plan, self.options, map(self._pushed_item, items))
+        return entities.batch_of(plan, self.options, map(self._pushed_item, items))
 
     def _pushed_item(self, item: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return row part, entity, payload, score and run_at."""

@@ -1,4 +1,4 @@
-"""Sending to several namespaces: one that does not answer keeps nothing from the others."""
+"""Sending several batches: a server that does not answer keeps nothing from the others."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
-from django_qless.conf.each import MOST
 from django_qless.core import NotReplicated, QlessError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from django_qless.enqueue.dispatchable import Dispatchable
+
+#: Batches that are sent at the same time.
+MOST = 32
 
 
 def send_each(some: Sequence[Dispatchable], *, on_commit: bool = False) -> None:
@@ -52,7 +54,7 @@ async def asend_each(some: Sequence[Dispatchable]) -> None:
 
 
 class Lates:
-    """The calls that replicas of several namespaces have not confirmed."""
+    """The calls of several batches that replicas have not confirmed."""
 
     def __init__(self, lates: Sequence[NotReplicated]) -> None:
         self.lates = lates

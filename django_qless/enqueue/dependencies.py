@@ -245,18 +245,11 @@ def _problem(job_type: JobType, found: JobType, *, is_neighbour: bool) -> str:
     except TypeError as error:
         return f"it is enqueued without arguments, but {error}"
     theirs, own = found.options, job_type.options
-    namespace = routing.namespace(own)
-    if routing.namespace(theirs) != namespace:
-        there = routing.place(routing.namespace(theirs), theirs.queue)
+    if routing.alias_for(theirs) != routing.alias_for(own):
         return (
-            f"{found.name} is {there}, and a job {routing.place(namespace, own.queue)} "
-            f"cannot depend on it{routing.remedy(namespace)}"
-        )
-    if routing.partitions_of(own.alias, own.queue):
-        return (
-            f"the queue {own.queue!r} is split, and {found.name} would be in any of its "
-            "partitions: enqueue it yourself and pass the handle, .using(after=handle), "
-            "or give both a queue without partitions"
+            f"{found.name} is in alias {routing.alias_for(theirs)!r} (queue {theirs.queue!r}), and a job "
+            f"in alias {routing.alias_for(own)!r} (queue {own.queue!r}) cannot depend on it. "
+            f"{routing.REMEDY}"
         )
     if found.options.unique is None and not is_neighbour:
         return (

@@ -53,11 +53,11 @@ class Dispatcher:
         await dispatchable.asend()
 
     def send_each(self, some: Sequence[Dispatchable]) -> None:
-        """Send what goes to several namespaces now, to all at the same time."""
+        """Send several batches now, all at the same time."""
         at_once.send_each(some)
 
     async def asend_each(self, some: Sequence[Dispatchable]) -> None:
-        """Send what goes to several namespaces now, from asynchronous code."""
+        """Send several batches now, from asynchronous code."""
         await at_once.asend_each(some)
 
     def send_on_commit(self, dispatchable: Dispatchable) -> None:
@@ -72,7 +72,7 @@ class Dispatcher:
             _log_late(error)
 
     def send_each_on_commit(self, some: Sequence[Dispatchable]) -> None:
-        """Send what has waited for one commit, to several namespaces at the same time."""
+        """Send several batches that have waited for one commit, at the same time."""
         if not _may_go_at_once(some):
             at_once.send_in_turn(some, self.send_on_commit)
             return
@@ -170,9 +170,9 @@ async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) ->
 
 
 def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
-    """Send what goes to several namespaces, each now or when its databases commit.
+    """Send several batches, each now or when its databases commit.
 
-    To all of them at the same time, where it may be.
+    At the same time, where it may be.
     """
     now = _waiting_apart(some)
     if _may_go_at_once(now):

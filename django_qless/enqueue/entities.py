@@ -99,14 +99,13 @@ class PushBatch(Dispatchable):
         late.check(self.entities)
 
 
-def batches_of(
+def batch_of(
     plan: EnqueuePlan, options: Options, items: Iterable[tuple[Any, ...]]
-) -> tuple[list[EntityHandle], list[PushBatch], list[str]]:
-    """Return handles, the batches to push, and the transactions that these await.
+) -> tuple[PushBatch, list[str]]:
+    """Return the batch to push, and the transactions that it awaits.
 
-    An item is: row part of the envelope or "", entity, payload, score, run_at. Of a queue
-    that is split each partition has a batch. Raises InvalidOption and
-    UnserialisableArgument, before anything is pushed.
+    An item is: row part of the envelope or "", entity, payload, score, run_at. Raises
+    InvalidOption and UnserialisableArgument, before anything is pushed.
     """
     whose = plan.job_type.name
     if not options.entity:
@@ -114,17 +113,16 @@ def batches_of(
             f"{whose}: push needs a job of entities: write @job(entity=True), or enqueue "
             "the job with .delay(…)"
         )
-    payloads: dict[str, list[Payload]] = {}
+    payloads: list[Payload] = []
     handles: dict[str, EntityHandle] = {}
     databases: set[str] = set()
     mark = mark_of_entity(plan.job_type)
-    is_split = plan.is_split
+    alias = plan.alias
     for row, entity, payload, score, run_at in items:
         text = entity_text(whose, entity)
         head = envelope.entity_head(text if row else entity, row + mark)
         databases.update(envelope.databases_in(head))
-        alias = plan.namespace_of_entity(text) if is_split else plan.alias
-        payloads.setdefault(alias, []).append(
+        payloads.append(
             Payload(
                 text,
                 head,
@@ -137,12 +135,9 @@ def batches_of(
     transactions = plan.open_transactions(databases) if payloads else []
     for handle in handles.values():
         handle.pending = bool(transactions)
-    context = plan.captured_context(plan.alias)
-    batches = []
-    for alias, some in payloads.items():
-        own = [handle for handle in handles.values() if handle.alias == alias]
-        batches.append(PushBatch(plan, options, some, own, context))
-    return list(handles.values()), batches, transactions
+    context = plan.captured_context(alias)
+    batch = PushBatch(plan, options, payloads, list(handles.values()), context)
+    return batch, transactions
 
 
 def entity_text(whose: str, entity: object) -> str:

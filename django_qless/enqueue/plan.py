@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -21,11 +20,9 @@ from django_qless.core import Put, new_jid
 from django_qless.core.connection import pack
 from django_qless.core.protocol import Packed
 from django_qless.core.put import PreparedPut, rare_options
-from django_qless.core.request import drive
-from django_qless.enqueue import claims, context_propagation, dispatch, outage
+from django_qless.enqueue import context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
-from django_qless.enqueue.placement import check_namespaces, place, stand_ins
 from django_qless.enqueue.puts import MOST_DEPENDENCIES
 from django_qless.enqueue.request import (
     CallArguments,
@@ -56,22 +53,20 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_alias", "_bound", "_databases", "_encrypt", "_handle_shape", "_is_global"),
-        *("_jid", "_on_commit", "_options", "_packed_keys", "_queue", "_travelling"),
+        *("_databases", "_encrypt", "_handle_shape", "_jid", "_on_commit", "_options"),
+        *("_packed_keys", "_travelling"),
         *("after", "after_jids", "context", "depends", "has_late_dependencies"),
         *("has_many", "is_ordered", "job_type", "keyed", "prepared", "replaces"),
         "shape",
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
-        #: The partition that its dependencies bind its jobs to, "" for none.
-        self._bound = check_namespaces(job_type, options)
         self._options = options
         self.job_type = job_type
-        self._alias, self._queue = options.alias, options.queue
+        for handle in options.after:
+            self._check_dependency(handle)
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
-        self._is_global = options.unique_scope == "global"
         #: Whether jobs of one key run in the order of their enqueueing.
         self.is_ordered = options.ordered
         self._jid = options.jid
@@ -94,7 +89,7 @@ class EnqueuePlan:
             getattr(each, "pending", False) for each in options.after
         )
         #: What the jobs have in common, as a Put.
-        self.shape = _shape(job_type, options, self._bound)._replace(
+        self.shape = _shape(job_type, options)._replace(
             depends=()
             if self.has_late_dependencies
             else self.depends[:MOST_DEPENDENCIES],
@@ -117,48 +112,33 @@ class EnqueuePlan:
 
     @property
     def alias(self) -> str:
-        """The alias of the namespace where its jobs are."""
-        alias = self._alias
-        if alias in routing.unrouted:
-            return alias
-        return self._bound or routing.namespace_of(alias, self._queue)
-
-    @property
-    def is_split(self) -> bool:
-        """True if its jobs go to the partitions of a queue, each to its own."""
-        alias = self._alias
-        return alias not in routing.unrouted and bool(
-            routing.partitions_of(alias, self._queue)
-        )
-
-    def namespace_of_entity(self, entity: str) -> str:
-        """Return the namespace of an entity: its queue's partition, if that is split."""
-        return routing.job_namespace(self._alias, self._queue, key=entity)
+        """The alias where its jobs are."""
+        return routing.alias_for(self._options)
 
     @property
     def place(self) -> str:
         """Where its jobs are, in words."""
-        return routing.place(self.alias, self._queue)
+        return f"in alias {self.alias!r} (queue {self._options.queue!r})"
+
+    def _check_dependency(self, handle: Any) -> None:
+        """Raise InvalidOption if a job that its jobs wait for is in another alias."""
+        alias = getattr(handle, "alias", self.alias)
+        if alias != self.alias:
+            raise InvalidOption(
+                f"{self.job_type.name}: job {handle.jid} is in alias {alias!r}; a job "
+                f"{self.place} cannot depend on it. {routing.REMEDY}"
+            )
 
     def enqueue(self, job: CallArguments) -> JobHandle[Any]:
         """Enqueue one job, at once or on commit; return its handle."""
         transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        if (
-            transactions
-            or self._is_global
-            or requests[-1].handle.alias not in outage.raising
-        ):
-            dispatch.send(claims.batch_of(requests), transactions)
+        if transactions or requests[-1].handle.alias not in outage.raising:
+            dispatch.send(EnqueueBatch(requests), transactions)
         else:
             # At once, and without a policy for outages: the usual case.
             dispatch.dispatcher.send(EnqueueBatch(requests))
         return requests[-1].handle
-
-    @property
-    def claims(self) -> bool:
-        """True if its unique keys hold in all of several namespaces."""
-        return self._is_global and routing.is_routed(self._alias)
 
     @property
     def outbox(self) -> bool:
@@ -172,7 +152,7 @@ class EnqueuePlan:
             return await sync_to_async(self.enqueue)(job)
         transactions = self.open_transactions(job.databases)
         requests = self._with_dependencies(job, pending=bool(transactions))
-        await dispatch.asend(claims.batch_of(requests), transactions)
+        await dispatch.asend(EnqueueBatch(requests), transactions)
         return requests[-1].handle
 
     def enqueue_missing(self, jobs: Iterable[tuple[str, CallArguments]]) -> int:
@@ -187,15 +167,10 @@ class EnqueuePlan:
             for jid, job in jobs
             for request in self._with_dependencies(job, jid=jid, context=context)
         ]
-        if self.claims:
-            requests = drive(claims.claim(requests, connections.clients.__getitem__))
         jids = {each.handle.jid for each in requests if not each.optional}
-        puts: dict[str, list[Put]] = {}
-        for each in requests:
-            own = puts.setdefault(each.handle.alias, [])
-            own.append(each.put()._replace(absent=not each.optional))
-        for alias, some in puts.items():
-            reply = connections[alias].put_many("", some)
+        puts = [each.put()._replace(absent=not each.optional) for each in requests]
+        if puts:
+            reply = connections[self.alias].put_many("", puts)
             jids.difference_update(reply.skipped, reply.duplicates)
         return len(jids)
 
@@ -216,9 +191,6 @@ class EnqueuePlan:
         `context` is the captured one, if it was captured already.
         """
         alias = self.alias
-        if alias not in routing.unrouted and self.is_split:
-            keyed = (limit_keys, key, jid or self._jid)
-            alias = place(self.job_type, self._options, self._bound, *keyed)
         if context is None:
             context = self.captured_context(alias)
         if self._may_seal(alias) or len(data) > SHORT:
@@ -227,9 +199,7 @@ class EnqueuePlan:
         if after:
             depends = [*(handle.jid for handle in after), *self.depends]
             shape = shape._replace(depends=depends)
-        jid = jid or self._jid
-        if jid is None:
-            jid = new_jid() if alias in routing.unrouted else routing.jid_maker(alias)()
+        jid = jid or self._jid or new_jid()
         handle = JobHandle.of_put(alias, jid, shape, data, pending=pending)
         return EnqueueRequest(self, handle, context, key, after, conflict, limit_keys)
 
@@ -248,8 +218,7 @@ class EnqueuePlan:
         databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
         transactions = self.open_transactions(databases)
         pending, context = bool(transactions), self.captured_context(self.alias)
-        apart = self.is_split
-        if apart or any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
+        if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
                 for job in jobs
@@ -258,15 +227,12 @@ class EnqueuePlan:
                 )
             ], transactions
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
-        draw_jid = routing.jid_maker(alias)
         if self._may_seal(alias) or any(len(job.data) > SHORT for job in jobs):
             jobs = [job._replace(data=self.stored(job.data)) for job in jobs]
         return [
             EnqueueRequest(
                 self,
-                of_put(
-                    alias, self._jid or draw_jid(), shape, job.data, pending=pending
-                ),
+                of_put(alias, self._jid or new_jid(), shape, job.data, pending=pending),
                 context,
                 job.key,
                 (),
@@ -275,17 +241,6 @@ class EnqueuePlan:
             )
             for job in jobs
         ], transactions
-
-    def by_namespace(
-        self, requests: Sequence[EnqueueRequest]
-    ) -> dict[str, Sequence[EnqueueRequest]]:
-        """Return requests of this plan by their namespaces, in their order."""
-        if not self.is_split:
-            return {self.alias: requests}
-        found: dict[str, list[EnqueueRequest]] = {}
-        for request in requests:
-            found.setdefault(request.handle.alias, []).append(request)
-        return {**found}
 
     def _may_seal(self, alias: str) -> bool:
         """Return False if jobs are known to be stored there as they are."""
@@ -323,19 +278,6 @@ class EnqueuePlan:
         first = [handle.jid for handle in request.after]
         return tuple(dict.fromkeys([*first, *named]))
 
-    def after_handles(self, handles: Sequence[JobHandle[Any]]) -> EnqueuePlan:
-        """Return the plan with handles for jobs that were given as ids.
-
-        Raises InvalidOption if a job cannot depend on one of them.
-        """
-        known, options = {handle.jid for handle in handles}, self._options
-        options = replace(
-            options,
-            after=(*options.after, *handles),
-            after_jids=tuple(jid for jid in options.after_jids if jid not in known),
-        )
-        return EnqueuePlan(self.job_type, options)
-
     def _with_dependencies(
         self,
         job: CallArguments,
@@ -353,16 +295,10 @@ class EnqueuePlan:
                 if plan.alias != self.alias:
                     raise InvalidOption(
                         f"{self.job_type.name} comes after {each.job_type.name}, which "
-                        f"is {plan.place}; a job {self.place} cannot depend on it"
-                        f"{routing.remedy(self.alias)}"
+                        f"is {plan.place}; a job {self.place} cannot depend on it. "
+                        f"{routing.REMEDY}"
                     )
                 after = tuple(requests[index].handle for index in each.after)
-                if each.key and plan.claims:
-                    raise InvalidOption(
-                        f"{self.job_type.name} comes after {each.job_type.name}, and with "
-                        'unique_scope="global" another namespace may have that: write '
-                        'unique_scope="namespace" there'
-                    )
                 request = plan.request(
                     *(each.data, each.key, after),
                     pending=pending,
@@ -452,8 +388,8 @@ def declared_plan(job_type: JobType) -> EnqueuePlan:
     return EnqueuePlan(job_type, job_type.options)
 
 
-def _shape(job_type: JobType, options: Options, bound: str) -> Put:
-    """Return the common part of all jobs with these options; see `check_namespaces`."""
+def _shape(job_type: JobType, options: Options) -> Put:
+    """Return the common part of all jobs with these options."""
     expires, moment = options.expires, None
     if isinstance(expires, datetime):
         moment, expires = expires.timestamp(), None
@@ -472,9 +408,4 @@ def _shape(job_type: JobType, options: Options, bound: str) -> Put:
         # Times stay times: the server compares them with its own clock.
         at=options.run_at.timestamp() if options.run_at else None,
         expires_at=moment,
-        stand_ins=stand_ins(
-            bound or routing.namespace(options), options.after, options.queue
-        )
-        if options.after
-        else None,
     )

@@ -28,8 +28,6 @@ def put_of(request: EnqueueRequest) -> Put:
         context=request.context,
         unique=key or None,
     )
-    if request.claim:
-        put = put._replace(claim=request.claim)
     if request.conflict:
         put = put._replace(conflict=request.conflict)
     if request.limit_keys is not NO_KEYS:
@@ -59,7 +57,6 @@ def puts_of(plan: EnqueuePlan, requests: Iterable[EnqueueRequest]) -> Iterator[P
             request.after
             or request.optional
             or request.conflict
-            or request.claim
             or request.limit_keys is not NO_KEYS
             or plan.has_late_dependencies
         ):

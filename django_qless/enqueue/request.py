@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django_qless.conf.connections import connections
 from django_qless.core import Client, DuplicateJob, PreparedPut, Put, QlessError
-from django_qless.core.exceptions import REFUSALS, JobNotFound
+from django_qless.core.exceptions import REFUSALS
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, drive
-from django_qless.enqueue import elsewhere
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
@@ -83,8 +82,6 @@ class EnqueueRequest(NamedTuple):
     """Its keys, by the options `concurrency_key` and `fair_by`."""
     optional: bool = False
     """True to enqueue it only if another job of the same call depends on it."""
-    claim: str = ""
-    """The claim to its key in another namespace, as its put names it."""
 
     def put(self) -> Put:
         """Return the job as a Put, as of now."""
@@ -97,7 +94,6 @@ class EnqueueRequest(NamedTuple):
             plan.has_late_dependencies
             or self.after
             or self.optional
-            or self.claim
             or self.limit_keys is not NO_KEYS
         ):
             return PreparedPut(self.put()).call(worker, handle.jid, handle.data)
@@ -162,12 +158,6 @@ class EnqueueBatch(Dispatchable):
 
     def send(self) -> None:
         """Enqueue the jobs. Raises what the server refuses."""
-        try:
-            self._send()
-        except JobNotFound as error:
-            elsewhere.send_again(self, error)
-
-    def _send(self) -> None:
         request = self.requests[0]
         handle = request.handle
         client = connections.clients[handle.alias]
@@ -182,13 +172,6 @@ class EnqueueBatch(Dispatchable):
                 drive(self.announcing(job_enqueued.send))
         else:
             drive(self._sending(client, job_enqueued.send))
-
-    async def asend(self) -> None:
-        """Enqueue the jobs from asynchronous code. Raises what the server refuses."""
-        try:
-            await Dispatchable.asend(self)
-        except JobNotFound as error:
-            await elsewhere.asend_again(self, error)
 
     def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         """Enqueue the jobs; then raise NotReplicated if replicas were late."""
@@ -231,7 +214,6 @@ class EnqueueBatch(Dispatchable):
             handle = request.handle
             if isinstance(error, DuplicateJob):
                 request.mark_enqueued(error.jid)
-                handle.alias = error.namespace or handle.alias
                 logger.warning("a job was not enqueued on commit: %s", error)
             else:
                 request.mark_not_enqueued()

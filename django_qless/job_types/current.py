@@ -7,8 +7,6 @@ from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from django_qless.exceptions import InvalidOption
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
@@ -39,8 +37,8 @@ class JobRuntime(Protocol):
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
 
-    def move_target(self, current: CurrentJob, queue: str) -> str:
-        """Return the namespace of this queue if it is another one, else ""."""
+    def check_move(self, current: CurrentJob, queue: str) -> None:
+        """Raise InvalidOption if this queue is in another alias."""
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of the jobs that this one depends on."""
@@ -71,7 +69,7 @@ class CurrentJob:
         self.worker = worker
         self.sandboxes = sandboxes
         self._runtime = runtime
-        #: Queue, delay, dependencies as JSON, another namespace: set by `move_to`.
+        #: Queue, delay, dependencies as JSON: set by `move_to`.
         self.moved_to: tuple[str | float, ...] | None = None
         #: The data of the job once it is complete, if they change.
         self.final_data: str | None = None
@@ -177,12 +175,7 @@ class CurrentJob:
 
         Takes effect when the function returns. `depends` are jids to wait for there.
 
-        If NAMESPACES routes that queue to another namespace, the job is taken out at the
-        end of the run, and a worker takes it there. A job that has to do with others where
-        it is (dependents, a workflow, spawned jobs, results that it used) cannot go, and
-        fails in the group `settlement-refused`.
-
-        Raises InvalidOption for `depends` with a queue of another namespace.
+        Raises InvalidOption if QLESS_ROUTES has that queue in another alias.
         """
         if self.reserved.batch:
             raise RuntimeError(
@@ -190,21 +183,12 @@ class CurrentJob:
             )
         if not queue or type(queue) is not str:
             raise ValueError(f"move_to: the name of a queue, not {queue!r}")
-        target = ""
-        if self._runtime is not None:
-            target = self._runtime.move_target(self, queue)
-        if target and depends:
-            raise InvalidOption(
-                f"move_to: the queue {queue!r} is in namespace {target!r}, where no jid of "
-                "depends= would be known: move without it, or enqueue a job for that queue "
-                "with .using(after=…)"
-            )
+        if self._runtime is not None and queue != self.queue:
+            self._runtime.check_move(self, queue)
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
         self.moved_to = (queue, seconds)
-        if depends or target:
+        if depends:
             self.moved_to += (json.dumps(list(depends)),)
-        if target:
-            self.moved_to += (target,)
 
     def spawn(self, jobs: Iterable[Any]) -> list[Any]:
         """Enqueue jobs, made by `.args()`, on behalf of this one; return their handles.
@@ -214,8 +198,7 @@ class CurrentJob:
         Inside a transaction they are enqueued at its commit, as always, which must come
         before the job's end.
 
-        Jobs whose queue is in another namespace are recorded here, as those of a workflow
-        are, and put there by a worker of this one. InvalidOption is raised for unique ones.
+        Raises InvalidOption if the queue of one is in another alias.
 
         A job that runs again, after a crash for instance, spawns again: with fixed ids,
         such as `.using(jid=f"{job.jid}-{n}")`, it enqueues the same jobs again, finished

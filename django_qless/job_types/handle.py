@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 
 from django_qless.conf import routing
 from django_qless.conf.sealing import open_value
-from django_qless.core import BulkResult
 from django_qless.core.attempts import RETURNED, read_attempts
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import JobFailed, JobGone, ResultGone
 from django_qless.job_types.base_handle import Handle
-from django_qless.job_types.lookup import afollowed, followed
 from django_qless.serialization.json_values import revive, to_json
 
 if TYPE_CHECKING:
@@ -190,13 +187,11 @@ class JobHandle(Handle, Generic[R]):
 
     def refresh(self) -> JobHandle[R]:
         """Return the job as it is now. Raises JobGone."""
-        here = self._here()
-        return drive(here._reading(here._client()))
+        return drive(self._reading(self._client()))
 
     async def arefresh(self) -> JobHandle[R]:
         """Return the job as it is now, from asynchronous code."""
-        here = await self._ahere()
-        return await adrive(here._reading(here._aclient()))
+        return await adrive(self._reading(self._aclient()))
 
     def wait(self, timeout: float | None = None) -> JobHandle[R]:
         """Wait until the job is complete, failed or canceled; return it as it is then.
@@ -204,13 +199,11 @@ class JobHandle(Handle, Generic[R]):
         Blocks until the server tells of the end. Raises ResultNotReady after `timeout`
         seconds (None: wait for ever), and JobGone if nothing is known of the job.
         """
-        here = self._here()
-        return drive(here._waiting(here._client(), timeout))
+        return drive(self._waiting(self._client(), timeout))
 
     async def await_(self, timeout: float | None = None) -> JobHandle[R]:
         """Wait as `wait` does, from asynchronous code."""
-        here = await self._ahere()
-        return await adrive(here._waiting(here._aclient(), timeout))
+        return await adrive(self._waiting(self._aclient(), timeout))
 
     def result(self, timeout: float | None = 0) -> R:
         """Return what the job returned, after at most `timeout` seconds.
@@ -219,14 +212,12 @@ class JobHandle(Handle, Generic[R]):
         ResultGone when the `result_ttl` of the job has passed or there were too many
         results, and JobGone when the job has expired or was cancelled.
         """
-        here = self._here()
-        found = drive(here._result(here._client(), timeout))
+        found = drive(self._result(self._client(), timeout))
         return revive(open_value(found))  # type: ignore[no-any-return]
 
     async def aresult(self, timeout: float | None = 0) -> R:
         """Asynchronous version of `result`."""
-        here = await self._ahere()
-        found = await adrive(here._result(here._aclient(), timeout))
+        found = await adrive(self._result(self._aclient(), timeout))
         # A row may be among it: its connection must be one that is looked after.
         return await sync_to_async(revive)(open_value(found))  # type: ignore[no-any-return]
 
@@ -236,94 +227,93 @@ class JobHandle(Handle, Generic[R]):
         Returns False if there was nothing left. Raises WrongState if it has not ended,
         HasDependents if it has failed and other jobs wait for it.
         """
-        return self._here()._client().forget(self.jid)
+        return self._client().forget(self.jid)
 
     async def aforget(self) -> bool:
         """Delete the ended job and all it left, from asynchronous code."""
-        return await (await self._ahere())._aclient().forget(self.jid)
+        return await self._aclient().forget(self.jid)
 
     def detached_run(self) -> DetachedRun | None:
         """Return the latest run of a detached job: host, pid, start, end, output.
 
         The server is told every few seconds, and keeps it for a day. None without one.
         """
-        return self._here()._client().detached_run(self.jid)
+        return self._client().detached_run(self.jid)
 
     async def adetached_run(self) -> DetachedRun | None:
         """Return the latest run of a detached job, from asynchronous code."""
-        return await (await self._ahere())._aclient().detached_run(self.jid)
+        return await self._aclient().detached_run(self.jid)
 
     def cancel(self) -> None:
         """Remove the job, also while it runs. Raises HasDependents."""
-        self._here()._client().cancel(self.jid)
+        self._client().cancel(self.jid)
 
     async def acancel(self) -> None:
         """Remove the job, from asynchronous code."""
-        await (await self._ahere())._aclient().cancel(self.jid)
+        await self._aclient().cancel(self.jid)
 
     def retry(self) -> None:
         """Enqueue the job again after a failure. Raises WrongState without one."""
-        if not self._here()._client().revive([self.jid]):
+        if not self._client().revive([self.jid]):
             raise self.refresh()._has_not_failed()
 
     async def aretry(self) -> None:
         """Enqueue the job again after a failure, from asynchronous code."""
-        if not await (await self._ahere())._aclient().revive([self.jid]):
+        if not await self._aclient().revive([self.jid]):
             raise (await self.arefresh())._has_not_failed()
 
     def move(self, queue: str, *, delay: float = 0) -> None:
         """Move the job to another queue, where it starts again, whatever its state.
 
-        If NAMESPACES routes that queue elsewhere, a worker of this namespace takes it there;
-        raises WrongState for a job that runs, or that has to do with others here.
+        Raises InvalidOption if QLESS_ROUTES has that queue in another alias.
         """
         now = self.refresh()
-        _check_moved(now._client().run(now._again(queue, delay)))
+        now._client().run(now._again(queue, delay))
 
     async def amove(self, queue: str, *, delay: float = 0) -> None:
         """Move the job to another queue, from asynchronous code."""
         now = await self.arefresh()
-        _check_moved(await now._aclient().run(now._again(queue, delay)))
+        await now._aclient().run(now._again(queue, delay))
 
     def set_priority(self, priority: int) -> None:
         """Change the priority, and with it the place in the queue."""
-        self._here()._client().priority(self.jid, priority)
+        self._client().priority(self.jid, priority)
 
     async def aset_priority(self, priority: int) -> None:
         """Change the priority, from asynchronous code."""
-        await (await self._ahere())._aclient().priority(self.jid, priority)
+        await self._aclient().priority(self.jid, priority)
 
     def tag(self, *tags: str) -> list[str]:
         """Add tags; return all its tags."""
-        return self._here()._client().tag(self.jid, tags)
+        return self._client().tag(self.jid, tags)
 
     async def atag(self, *tags: str) -> list[str]:
         """Add tags, from asynchronous code; return all its tags."""
-        return await (await self._ahere())._aclient().tag(self.jid, tags)
+        return await self._aclient().tag(self.jid, tags)
 
     def untag(self, *tags: str) -> list[str]:
         """Remove tags; return those that are left."""
-        return self._here()._client().untag(self.jid, tags)
+        return self._client().untag(self.jid, tags)
 
     async def auntag(self, *tags: str) -> list[str]:
         """Remove tags, from asynchronous code; return those that are left."""
-        return await (await self._ahere())._aclient().untag(self.jid, tags)
+        return await self._aclient().untag(self.jid, tags)
 
     def track(self) -> None:
         """Track the job: its events are published."""
-        self._here()._client().track(self.jid)
+        self._client().track(self.jid)
 
     async def atrack(self) -> None:
         """Track the job, from asynchronous code."""
-        await (await self._ahere())._aclient().track(self.jid)
+        await self._aclient().track(self.jid)
 
     def untrack(self) -> None:
         """Stop tracking the job."""
-        self._here()._client().untrack(self.jid)
+        self._client().untrack(self.jid)
 
     async def auntrack(self) -> None:
         """Stop tracking the job, from asynchronous code."""
-        await (await self._ahere())._aclient().untrack(self.jid)
+        await self._aclient().untrack(self.jid)
 
     @property
     def _id(self) -> str:
@@ -371,35 +361,12 @@ class JobHandle(Handle, Generic[R]):
 
     def _again(self, queue: str, delay: float = 0) -> Request[Any]:
         """Return the command that enqueues the job again, with all its options."""
-        if target := routing.elsewhere(self.alias, queue, self.jid):
-            return Commands.send_each.build(None, target, self.jid, queue, delay)
+        if queue != self.queue:
+            routing.check_stays(f"Job {self.jid}", self.alias, queue)
         context = getattr(self._job, "context", None)
         text = to_json(context) if context else None
         args = ("", queue, self.jid, self.name, self.data, delay)
         return Commands.requeue.build(None, *args, context=text)
 
-    def _here(self) -> JobHandle[R]:
-        """Return the handle in the namespace where the job is: it may have been moved."""
-        self._check_enqueued()
-        return self._in(followed(self.alias, self.jid))
-
-    async def _ahere(self) -> JobHandle[R]:
-        """Asynchronous version of `_here`."""
-        self._check_enqueued()
-        return self._in(await afollowed(self.alias, self.jid))
-
-    def _in(self, name: str) -> JobHandle[R]:
-        if name == self.alias:
-            return self
-        found = copy(self)
-        found.alias = name
-        return found
-
     def _going_on(self, waited: str) -> str:
         return f"{self._label} in queue {self.queue!r} is still {self.state}{waited}"
-
-
-def _check_moved(reply: str | BulkResult) -> None:
-    """Raise WrongState if a job cannot be moved into another namespace."""
-    if isinstance(reply, BulkResult) and reply.refused:
-        raise WrongState(*reply.refused.values())

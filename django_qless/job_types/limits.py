@@ -65,14 +65,11 @@ def core_options(name: str, options: Options) -> dict[str, str]:
 
 
 def declared_options(alias: str) -> dict[str, str]:
-    """Return what all jobs of an alias declare: for each of its namespaces alike.
-
-    Calls may put jobs of a type into any of them.
-    """
+    """Return what the jobs of an alias declare."""
     return {
         option: value
         for job_type in registry
-        if routing.alias_of(job_type.options.alias) == routing.alias_of(alias)
+        if routing.alias_for(job_type.options) == alias
         for option, value in core_options(job_type.name, job_type.options).items()
     }
 

@@ -82,6 +82,11 @@ def name(value: Any) -> str:
     return str(value)
 
 
+def optional_name(value: Any) -> str | None:
+    """A text that can be a key or a part of one, or None."""
+    return None if value is None else name(value)
+
+
 def queue(value: Any) -> str:
     """The name of a queue."""
     text = name(value)

@@ -70,20 +70,12 @@ def _times(options: Options) -> Iterator[str]:
 def _uniqueness(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
     debounce, most = options.debounce, options.debounce_max
     if options.unique is None:
-        for name in ("unique_for", "unique_scope", "on_conflict"):
+        for name in ("unique_for", "on_conflict"):
             if name in given:
                 yield (
                     f"{name}={given[name]!r} needs a unique key: add "
                     "unique=True, or a key"
                 )
-    replaces = debounce is not None or options.on_conflict == "replace"
-    if options.unique_scope == "global" and replaces:
-        word = "debounce" if debounce is not None else 'on_conflict="replace"'
-        yield (
-            f'unique_scope="global" contradicts {word}: the other job may be in a '
-            'namespace where this one cannot replace it: write on_conflict="keep" or '
-            '"refuse"'
-        )
     if debounce is None:
         if most is not None:
             yield f"debounce_max={most:g} needs debounce=, the wait that it limits"

@@ -39,7 +39,7 @@ LimitKey = str | Callable[..., Any] | None
 class CommonOptions(TypedDict, total=False):
     """Options of `@job` that a call may change."""
 
-    alias: str
+    alias: str | None
     priority: int
     delay: float | timedelta
     retries: int
@@ -51,7 +51,6 @@ class CommonOptions(TypedDict, total=False):
     result_ttl: int
     unique: Unique
     unique_for: Literal["waiting", "running"] | float | timedelta
-    unique_scope: Literal["namespace", "global"]
     on_conflict: Literal["keep", "replace", "refuse"]
     debounce: float | timedelta | None
     debounce_max: float | timedelta | None

@@ -42,8 +42,9 @@ class Options:
 
     queue: str = option("default", checks.queue, NO_TASK, aka="queue_name routing_key")
     """The queue that it waits in; also the first argument of `@job`."""
-    alias: str = option("default", checks.name, NO_TASK)
-    """The alias of the setting QLESS where the job is kept."""
+    alias: str | None = option(None, checks.optional_name, NO_TASK)
+    """The alias of the setting QLESS where the job is kept. None: the one to which QLESS_ROUTES
+    routes its queue; without a match "default"."""
     priority: int = option(
         0, checks.whole(-checks.MOST_PRIORITY, checks.MOST_PRIORITY), NO_TASK
     )
@@ -150,9 +151,6 @@ class Options:
     unique_for: str | float = option("running", checks.unique_for)
     """How long a unique job keeps others out: "waiting" (until it starts), "running" (until it
     has ended), or seconds from its enqueueing."""
-    unique_scope: str = option("namespace", checks.one_of("namespace", "global"))
-    """Where it keeps others out: in the "namespace" of its queue, or in all of its alias
-    ("global")."""
     on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
     """What becomes of a second unique job: "keep" (the first stays; the handle is that of the
     first), "replace" (the second takes its place) or "refuse" (raises DuplicateJob)."""

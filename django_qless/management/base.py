@@ -7,16 +7,14 @@ import json
 import math
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
-from django_qless import conf
-from django_qless.conf import DEFAULT_ALIAS
+from django_qless.conf import DEFAULT_ALIAS, routing
 from django_qless.conf.connections import connections
-from django_qless.conf.routing import queue_namespaces
 from django_qless.core.exceptions import QlessError
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ class QlessCommand(BaseCommand):
     """A command on one alias; errors of the server become CommandErrors."""
 
     requires_system_checks = []
-    #: The namespace that the command is run on; the alias, where it has no others.
+    #: The alias that the command is run on.
     alias: str
     client: Client
     as_json: bool
@@ -38,8 +36,6 @@ class QlessCommand(BaseCommand):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        #: What is printed as JSON, by namespace, if there are several.
-        self._printed: dict[str, Any] | None = None
         #: What is printed as text although JSON is wanted.
         self._text: list[str] = []
 
@@ -52,28 +48,9 @@ class QlessCommand(BaseCommand):
         """Connect to the alias and run the command."""
         self.as_json = options["json"]
         try:
-            parts = self.parts(conf.namespaces_of(options["alias"]), options)
-        except (QlessError, ImproperlyConfigured) as error:
-            raise CommandError(str(error)) from error
-        if len(parts) == 1:
-            self.run_on(*parts[0])
-        else:
-            self.run_on_each(parts)
-
-    def parts(
-        self, names: Sequence[str], options: dict[str, Any]
-    ) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Return the namespaces to run the command on, each with its options.
-
-        By default these are all of the alias, with the same options.
-        """
-        return [(name, options) for name in names]
-
-    def run_on(self, name: str, options: dict[str, Any]) -> None:
-        """Run the command on one namespace."""
-        self.alias = name
-        try:
-            self.client = connections[name]
+            self.alias = self.alias_of(options)
+            options["alias"] = self.alias
+            self.client = connections[self.alias]
             self.run(**options)
         except (QlessError, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from error
@@ -82,38 +59,24 @@ class QlessCommand(BaseCommand):
                 self.print_json({"text": "\n".join(self._text)})
                 self._text.clear()
 
-    def run_on_each(self, parts: Sequence[tuple[str, dict[str, Any]]]) -> None:
-        """Run the command on several namespaces; fail at the end if it failed on one.
+    def alias_of(self, options: Mapping[str, Any]) -> str:
+        """Return the alias to run on: the one given, else that of the queues.
 
-        A server that is away keeps no other from being shown.
+        Raises CommandError for queues of several aliases.
         """
-        failed: list[str] = []
-        self._printed = {} if self.as_json else None
-        for name, options in parts:
-            if not self.as_json:
-                self.print(f"namespace {name}:")
-            try:
-                self.run_on(name, options)
-            except CommandError as error:
-                failed.append(f"{name}: {error}")
-                self.note_failure(name, str(error))
-            except SystemExit as ended:
-                # It has said why.
-                failed += [name] if ended.code else []
-            if not self.as_json:
-                self.print("")
-        printed, self._printed = self._printed, None
-        if printed is not None:
-            self.print_json(printed)
-        if failed:
-            raise CommandError(f"failed on {'; '.join(failed)}")
+        if options["alias"]:
+            return str(options["alias"])
+        found = {routing.alias_of(queue): queue for queue in self.queues_in(options)}
+        if len(found) > 1:
+            places = ", ".join(f"{queue} in {alias}" for alias, queue in found.items())
+            raise CommandError(
+                f"The queues are in several aliases ({places}): run the command for each."
+            )
+        return next(iter(found), DEFAULT_ALIAS)
 
-    def note_failure(self, name: str, text: str) -> None:
-        """Say at its place that a namespace could not be shown."""
-        if self._printed is None:
-            self.print(text)
-        else:
-            self._printed.setdefault(name, {"problem": text})
+    def queues_in(self, options: Mapping[str, Any]) -> Sequence[str]:
+        """Return the queues, or globs, that the command is about, if it names any."""
+        return ()
 
     def print(self, text: str) -> None:
         """Print a line; with `--json`, as a text of the JSON."""
@@ -123,10 +86,7 @@ class QlessCommand(BaseCommand):
             self.stdout.write(text)
 
     def print_json(self, data: object) -> None:
-        """Print data as one line of JSON; of several namespaces in one, by their names."""
-        if self._printed is not None:
-            self._printed[self.alias] = data
-            return
+        """Print data as one line of JSON."""
         self.stdout.write(json.dumps(data, default=str, ensure_ascii=False))
 
     def confirm(self, question: str) -> None:
@@ -145,7 +105,7 @@ class QlessCommand(BaseCommand):
 class SubcommandsCommand(QlessCommand):
     """A command whose subcommands are methods and share its arguments."""
 
-    #: Whether its argument `queue` says on which namespace it is run.
+    #: Whether its argument `queue` says on which alias it is run.
     names_queue = False
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -178,44 +138,22 @@ class SubcommandsCommand(QlessCommand):
         """Run the subcommand."""
         options["run_subcommand"](**options)
 
-    def parts(
-        self, names: Sequence[str], options: dict[str, Any]
-    ) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Return the namespaces to run on: those that have the queues of the options."""
+    def queues_in(self, options: Mapping[str, Any]) -> Sequence[str]:
+        """Return the queues, or globs, that the command is about, if it names any."""
         if options.get("queues"):
-            found = by_queue(names, options["queues"])
-            return [(name, {**options, "queues": some}) for name, some in found]
+            return list(options["queues"])
         if self.names_queue and options.get("queue") is not None:
-            found = by_queue(names, [options["queue"]])
-            return [(name, options) for name, _ in found]
-        return super().parts(names, options)
+            return [options["queue"]]
+        return ()
 
 
 def add_alias(parser: CommandParser) -> None:
     """Add `--alias`."""
     parser.add_argument(
         "--alias",
-        default=DEFAULT_ALIAS,
-        help="which alias of the setting QLESS, with all of its NAMESPACES; one of these "
-        "is called alias/key, and that of all other queues alias/",
+        help="which alias of the setting QLESS (default: that of the queue by "
+        "QLESS_ROUTES, else default)",
     )
-
-
-def by_queue(
-    names: Sequence[str], queues: Sequence[str]
-) -> list[tuple[str, list[str]]]:
-    """Return which of these namespaces have which of these queues.
-
-    The first is that of all queues that are not routed elsewhere. A queue that is split is
-    in each of its partitions.
-    """
-    if len(names) == 1:
-        return [(names[0], list(queues))]
-    found: dict[str, list[str]] = {}
-    for queue in queues:
-        for name in queue_namespaces(names[0], queue):
-            found.setdefault(name, []).append(queue)
-    return list(found.items())
 
 
 def add_no_input(parser: CommandParser) -> None:

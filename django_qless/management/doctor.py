@@ -87,7 +87,6 @@ def _namespace(
     yield from _config(alias)
     yield from _declared(alias, client)
     yield from _results(client)
-    yield from _crossing(client)
     yield from _workers(client)
     yield from _names(alias, client)
     if audit:
@@ -192,24 +191,6 @@ def _results(client: Client) -> Iterator[Finding]:
             f"{counted(kept.number, 'result')} kept, {kept.bytes:,} bytes, the oldest for "
             f"{duration_text(ago(kept.oldest or now))}",
         )
-
-
-def _crossing(client: Client) -> Iterator[Finding]:
-    for found in client.crossing_waiting():
-        calls = counted(found.entries, "call")
-        age = duration_text(round(found.oldest, 3))
-        if found.is_late:
-            yield problem(
-                "crossing",
-                f"{calls} waiting for namespace {found.target}, the oldest for {age}: check "
-                "that its server answers, that NAMESPACES still has it, and that a worker of "
-                "this namespace runs",
-            )
-        else:
-            yield hint(
-                "crossing",
-                f"{calls} waiting for namespace {found.target}, the oldest for {age}",
-            )
 
 
 def _workers(client: Client) -> Iterator[Finding]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django_qless.conf import routing
 from django_qless.core.states import QUEUE_STATES
 from django_qless.management.output import table
 from django_qless.operations.durations import duration_text
-from django_qless.operations.partitioned import sum_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from django_qless.core.commands.queues import QueueCounts
     from django_qless.operations.status import NamespaceStatus, QueueStatus
@@ -34,10 +32,6 @@ def status_text(status: NamespaceStatus) -> str:
         ]
         for worker in status.workers
     ]
-    crossing = [
-        [str(each.entries), each.target, duration_text(round(each.oldest, 3))]
-        for each in status.crossing
-    ]
     head = ["worker", "jobs", "stalled", "last heartbeat", "pool", "queues"]
     return "\n\n".join(
         [
@@ -45,11 +39,6 @@ def status_text(status: NamespaceStatus) -> str:
             table(["failed", "group"], failures, "no failures"),
             *([table(["dead", "entities of queue"], dead)] if dead else []),
             table(head, workers, "no workers"),
-            *(
-                [table(["entries", "for namespace", "oldest"], crossing)]
-                if crossing
-                else []
-            ),
         ]
     )
 
@@ -66,33 +55,6 @@ def queue_table(queues: Sequence[QueueStatus]) -> str:
         for counts, lag, today in queues
     ]
     return table(["queue", *QUEUE_STATES, "lag", *TODAY.values()], rows, "no queues")
-
-
-def split_table(statuses: Mapping[str, NamespaceStatus]) -> str:
-    """Return each queue that is split as one, in a table; "" without any.
-
-    Its numbers are sums over the namespaces that have answered, its lag is the oldest.
-    """
-    found: dict[str, list[QueueStatus]] = {}
-    for name, status in statuses.items():
-        queue = routing.split_queue(name)
-        found.setdefault(queue, []).extend(
-            each for each in status.queues if each.counts.name == queue
-        )
-    rows = [_sums(some) for some in found.values() if some]
-    head = ["queue in all", "partitions", *QUEUE_STATES, "lag"]
-    return table(head, rows, "") if rows else ""
-
-
-def _sums(queues: Sequence[QueueStatus]) -> list[str]:
-    """Return the row of a queue of which these are the partitions."""
-    counts = sum_of([each.counts for each in queues])
-    return [
-        counts.name + _paused(counts),
-        str(len(queues)),
-        *(_number(counts, state) for state in QUEUE_STATES),
-        duration_text(max(each.lag for each in queues)),
-    ]
 
 
 def _number(counts: QueueCounts, state: str) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.core.arguments import MOST_JOBS
 from django_qless.management.base import integer, megabytes, positive_seconds, seconds
-from django_qless.management.partitions import add_partition_option
 from django_qless.management.reload import TRIAL
 from django_qless.worker.options import BATCH, BLOCK_LIMIT, SHUTDOWN_TIMEOUT
 from django_qless.worker.pools import POOLS
@@ -53,13 +52,12 @@ def _add_queue_options(group: Any) -> None:
     which.add_argument(
         "--alias",
         action="append",
-        help="which alias of the setting QLESS (default: default); may be repeated: "
-        "each alias has its own worker, and so has each of its NAMESPACES",
+        help="which alias of the setting QLESS (default: that of the queues by "
+        "QLESS_ROUTES, else default); may be repeated: each alias has its own worker",
     )
     which.add_argument(
         "--all-aliases", action="store_true", help="serve all aliases of QLESS"
     )
-    add_partition_option(add)
     add(
         "--reserver",
         choices=[*RESERVERS, *FORMER_NAMES],
@@ -91,8 +89,7 @@ def _add_pool_options(group: Any) -> None:
         type=integer(),
         default=1,
         metavar="N",
-        help="how many jobs at once in each alias; its namespaces, and the partitions "
-        "of its queues, share it (default: %(default)s)",
+        help="how many jobs at once in each alias (default: %(default)s)",
     )
     add(
         "--block-limit",

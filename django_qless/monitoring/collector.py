@@ -115,7 +115,7 @@ class AliasMetrics:
         """Add all of them."""
         for add in (
             *(self.queues, self.totals, self.failures, self.workers, self.today),
-            *(self.limits, self.entities, self.crossing, self.server),
+            *(self.limits, self.entities, self.server),
         ):
             add()
 
@@ -260,14 +260,6 @@ class AliasMetrics:
             if limit is not None and (number := float(limit)) > 0:
                 text = "The most jobs of the queue that may run at once."
                 self.gauge("queue_max_concurrency", text, number, queue=name)
-
-    def crossing(self) -> None:
-        """Add what waits to be taken into other namespaces."""
-        for found in self.status.crossing:
-            text, target = "Entries that wait for another namespace.", found.target
-            self.gauge("crossing_entries", text, found.entries, target=target)
-            text = "Seconds since the oldest of them was written."
-            self.gauge("crossing_oldest_seconds", text, found.oldest, target=target)
 
     def entities(self) -> None:
         """Add the entities of queues that have them, by what is to happen to them."""

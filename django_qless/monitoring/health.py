@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from django_qless.conf import routing
 from django_qless.conf.connections import connections
 from django_qless.core.exceptions import QlessError
-from django_qless.core.globs import is_glob
 from django_qless.monitoring.lag import lag_data
 from django_qless.monitoring.snapshot import Shared
 from django_qless.operations.workers import ServedQueues, is_alive
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Workers:
-    """The workers of a namespace at one moment."""
+    """The workers of an alias at one moment."""
 
     def __init__(self, alias: str) -> None:
         client = connections.impatient(alias)
@@ -71,13 +70,11 @@ def _problems(
         if not served.serves(queue):
             yield f"no living worker serves {queue}"
     if max_lag is not None and (own or not queues):
-        lag = lag_data(routing.only(alias), own)["total"]["lag"]
+        lag = lag_data(alias, own)["total"]["lag"]
         if lag > max_lag:
             yield f"the lag is {lag:.1f} s, {max_lag:g} s are allowed"
 
 
 def _is_of(alias: str, queue: str) -> bool:
-    """Return whether a namespace has this queue, or may have those of a glob."""
-    return is_glob(queue) or alias in routing.queue_namespaces(
-        routing.alias_of(alias), queue
-    )
+    """Return whether an alias may have this queue: it is not routed to another one."""
+    return routing.route(queue) in (None, alias)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from django_qless.conf import routing
 from django_qless.core.globs import matches_any
 from django_qless.monitoring.snapshot import with_status
 from django_qless.operations.status import FORMAT
@@ -41,12 +40,16 @@ def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     """Return length, failed jobs, dead entities and lag of queues, as JSON values.
 
     `wanted` are names and globs; without them all queues count. A queue that is not known
-    yet adds nothing. Those of all namespaces are together. Raises QlessError.
+    yet adds nothing. Raises QlessError.
     """
-    each = [lags.get(name) for name, _ in routing.shares(alias, wanted or ("*",))]
-    queues: dict[str, dict[str, float]] = {}
-    for found in each:
-        _add(found, wanted, queues)
+    found: Lags = lags.get(alias)
+    queues = {
+        counts.name: queue_lag(counts, failed, found.dead.get(counts.name, 0), lag)
+        for counts, failed, lag in zip(
+            found.counts, found.failed, found.lags, strict=True
+        )
+        if not wanted or matches_any(counts.name, wanted)
+    }
     total = {
         "length": sum(each["length"] for each in queues.values()),
         "waiting": sum(each["waiting"] for each in queues.values()),
@@ -57,28 +60,10 @@ def lag_data(alias: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "alias": alias,
-        "now": each[0].now,
+        "now": found.now,
         "queues": queues,
         "total": total,
     }
-
-
-def _add(
-    found: Lags, wanted: Sequence[str], queues: dict[str, dict[str, float]]
-) -> None:
-    """Add the figures of the queues of one namespace to those of others.
-
-    A queue is in two of them if jobs of it were left where it was before.
-    """
-    for counts, failed, lag in zip(found.counts, found.failed, found.lags, strict=True):
-        if not wanted or matches_any(counts.name, wanted):
-            dead = found.dead.get(counts.name, 0)
-            now = queue_lag(counts, failed, dead, lag)
-            before = queues.get(counts.name)
-            if before is not None:
-                lag = max(lag, before["lag"])
-                now = {name: now[name] + before[name] for name in now} | {"lag": lag}
-            queues[counts.name] = now
 
 
 def queue_lag(

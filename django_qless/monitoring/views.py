@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpResponse, JsonResponse
 
 from django_qless import conf
+from django_qless.conf import routing
 from django_qless.core.exceptions import QlessError
 from django_qless.monitoring.access import for_machines
 from django_qless.monitoring.health import health_of
@@ -87,25 +88,16 @@ def health(request: HttpRequest) -> HttpResponse:
 def status(request: HttpRequest) -> HttpResponse:
     """Return the JSON of `qless_status --json`."""
     alias = asked_alias(request)
-    names = conf.namespaces_of(alias)
-    if len(names) == 1:
-        return JsonResponse(status_data(statuses.get(alias), alias))
-    found: dict[str, Any] = {}
-    answers = 200
-    for name in names:
-        try:
-            found[name] = status_data(statuses.get(name), name)
-        except QlessError as error:
-            found[name], answers = {"problem": str(error)}, 503
-    return JsonResponse(found, status=answers)
+    return JsonResponse(status_data(statuses.get(alias), alias))
 
 
 @for_machines
 @answering_problems
 def lag(request: HttpRequest) -> HttpResponse:
     """Return length, failed jobs and lag of queues, for autoscalers."""
-    alias = asked_alias(request)
-    return JsonResponse(lag_data(alias, request.GET.getlist("queue")))
+    queues = request.GET.getlist("queue")
+    alias = asked_alias(request, queues)
+    return JsonResponse(lag_data(alias, queues))
 
 
 def asked_aliases(request: HttpRequest) -> Sequence[str]:
@@ -117,18 +109,16 @@ def asked_aliases(request: HttpRequest) -> Sequence[str]:
             raise BadRequest(
                 f"alias={name}: QLESS has no such alias; there are: {', '.join(known)}."
             )
-    found = [each for name in names for each in conf.namespaces_of(name)]
-    return list(dict.fromkeys(found)) or known
+    return list(dict.fromkeys(names)) or known
 
 
-def asked_alias(request: HttpRequest) -> str:
-    """Return the alias that a request names, by default the default one."""
-    if "alias" not in request.GET:
-        return conf.DEFAULT_ALIAS
+def asked_alias(request: HttpRequest, queues: Sequence[str] = ()) -> str:
+    """Return the alias that a request names, else that of its queues, else the default."""
     names = {*request.GET.getlist("alias")}
+    names = names or set(map(routing.alias_of, queues)) or {conf.DEFAULT_ALIAS}
     asked_aliases(request)
     if len(names) > 1:
-        raise BadRequest("name one alias")
+        raise BadRequest("name one alias, and queues of one alias")
     return names.pop()
 
 

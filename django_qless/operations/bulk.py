@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from django_qless import conf
 from django_qless.core import BadArgument, BulkResult, arguments
 from django_qless.core.states import IN_QUEUE
 from django_qless.operations.changes import CHANGES, Change
@@ -127,8 +126,6 @@ class BulkRun:
     before: float
     """Jobs that entered the selection after this time are left alone."""
     value: Any = None
-    namespace: str = conf.DEFAULT_ALIAS
-    """The name of the namespace that has the jobs."""
     rate: int | None = None
     """Jobs per second, at most."""
     at: float = 0.0
@@ -251,7 +248,7 @@ class BulkRun:
         return run._at_end_of_pass()
 
     def _apply(self, client: Client, jids: Sequence[str]) -> BulkResult:
-        return self.change.apply(client, jids, self.value, self.namespace)
+        return self.change.apply(client, jids, self.value)
 
     def _change_listed(self, client: Client, allowed: int) -> tuple[BulkRun, int]:
         """Change what one lookup finds; return the next run and the jobs tried."""

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django_qless.conf import routing
-from django_qless.core import BulkResult
 from django_qless.core.states import HELD
 
 if TYPE_CHECKING:
-    from django_qless.core import Brief, Client
+    from django_qless.core import Brief, BulkResult, Client
 
 
 @dataclass(frozen=True)
@@ -19,8 +17,8 @@ class Change:
     """A change that can be made to each of many jobs."""
 
     name: str
-    apply: Callable[[Client, Sequence[str], Any, str], BulkResult]
-    """Makes it: of these jobs, to this value, in the namespace of this name."""
+    apply: Callable[[Client, Sequence[str], Any], BulkResult]
+    """Makes it: of these jobs, to this value."""
     wants: Callable[[Brief, Any], bool] = lambda brief, value: True
     """Returns whether a job needs the change: it fits, and was not changed already."""
     state: str | None = None
@@ -35,30 +33,12 @@ class Change:
     """True if a job is refused until those that depend on it are changed."""
 
 
-def _move(client: Client, jids: Sequence[str], queue: str, name: str) -> BulkResult:
-    """Move jobs to a queue, which may be in another namespace, or be split."""
-    targets: dict[str, list[str]] = {}
-    for jid in jids:
-        targets.setdefault(routing.elsewhere(name, queue, jid), []).append(jid)
-    done: list[str] = []
-    refused: dict[str, str] = {}
-    for target, some in targets.items():
-        each = (
-            client.send_each(target, some, queue)
-            if target
-            else client.move_each(some, queue)
-        )
-        done += each.done
-        refused |= each.refused
-    return BulkResult(done, refused)
-
-
 CHANGES: dict[str, Change] = {
     change.name: change
     for change in (
         Change(
             "retry",
-            lambda client, jids, _value, _name: client.revive_each(jids),
+            lambda client, jids, _value: client.revive_each(jids),
             wants=lambda brief, _value: brief.state == "failed",
             state="failed",
             oldest_first=True,
@@ -66,46 +46,46 @@ CHANGES: dict[str, Change] = {
         ),
         Change(
             "cancel",
-            lambda client, jids, _value, _name: client.cancel_each(jids),
+            lambda client, jids, _value: client.cancel_each(jids),
             wants=lambda brief, _value: brief.state != "complete",
             dependents_first=True,
         ),
         Change(
             "move",
-            _move,
+            lambda client, jids, queue: client.move_each(jids, queue),
             renews=True,
         ),
         Change(
             "priority",
-            lambda client, jids, value, _name: client.priority_each(jids, value),
+            lambda client, jids, value: client.priority_each(jids, value),
             wants=lambda brief, value: brief.priority != value,
         ),
         Change(
             "tag",
-            lambda client, jids, value, _name: client.tag_each(jids, value),
+            lambda client, jids, value: client.tag_each(jids, value),
             wants=lambda brief, value: value not in brief.tags,
             displaces=False,
         ),
         Change(
             "untag",
-            lambda client, jids, value, _name: client.untag_each(jids, value),
+            lambda client, jids, value: client.untag_each(jids, value),
             wants=lambda brief, value: value in brief.tags,
         ),
         Change(
             "track",
-            lambda client, jids, _value, _name: client.track_each(jids),
+            lambda client, jids, _value: client.track_each(jids),
             wants=lambda brief, _value: not brief.tracked,
             displaces=False,
         ),
         Change(
             "untrack",
-            lambda client, jids, _value, _name: client.untrack_each(jids),
+            lambda client, jids, _value: client.untrack_each(jids),
             wants=lambda brief, _value: brief.tracked,
             displaces=False,
         ),
         Change(
             "timeout",
-            lambda client, jids, _value, _name: client.timeout_each(jids),
+            lambda client, jids, _value: client.timeout_each(jids),
             wants=lambda brief, _value: brief.state in HELD,
             renews=True,
         ),

@@ -9,27 +9,23 @@ Each method that asks the server has an async counterpart that begins with `a`; 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf import routing
-from django_qless.conf.connections import connections
-from django_qless.conf.each import aask_each, answers, ask_each
-from django_qless.core.commands import Commands
 from django_qless.core.commands.entities import (
     MOST_ENTITIES,
     EntityCounts,
     EntityList,
     EntityRows,
 )
-from django_qless.core.request import Steps, adrive, drive
+from django_qless.core.request import adrive, drive
 from django_qless.job_types.entity import EntityHandle
 from django_qless.operations.entity_run import changed
 from django_qless.operations.of_alias import OfAlias
-from django_qless.operations.partitioned import sum_of_entities
 
 if TYPE_CHECKING:
-    from django_qless.operations.job_query import AnyClient
+    pass
 
 
 class QueueEntities(OfAlias):
@@ -48,74 +44,40 @@ class QueueEntities(OfAlias):
 
     def __getitem__(self, entity: Any) -> EntityHandle:
         """Return the handle of an entity, refreshed."""
-        return self._handle(entity).refresh()
+        return EntityHandle(self.alias, self.queue, str(entity)).refresh()
 
     async def aget(self, entity: Any) -> EntityHandle:
         """Return the handle of an entity, refreshed, from asynchronous code."""
-        return await self._handle(entity).arefresh()
-
-    def _handle(self, entity: Any) -> EntityHandle:
-        """Return the handle of an entity, which one partition has if the queue is split."""
-        return EntityHandle(self._home(entity), self.queue, str(entity))
-
-    @property
-    def namespaces(self) -> Sequence[str]:
-        """The names of the namespaces that have the queue: one, or each partition."""
-        return routing.queue_namespaces(self.alias, self.queue)
-
-    def _home(self, entity: Any) -> str:
-        names = self.namespaces
-        if len(names) == 1:
-            return names[0]
-        return routing.job_namespace(self.alias, self.queue, key=str(entity))
-
-    def _parts(self, entities: Sequence[Any]) -> dict[str, list[str]]:
-        """Return these entities by namespace; without any, all namespaces."""
-        if not entities:
-            return {name: [] for name in self.namespaces}
-        parts: dict[str, list[str]] = {}
-        for entity in entities:
-            parts.setdefault(self._home(entity), []).append(str(entity))
-        return parts
+        return await EntityHandle(self.alias, self.queue, str(entity)).arefresh()
 
     def _change(self, name: str, entities: Sequence[Any] = ()) -> int:
-        """Make a change in all namespaces that it concerns; return how many it has met."""
-        parts = self._parts(entities).items()
-        return sum(
-            drive(changed(connections[home], name, self.queue, own))
-            for home, own in parts
-        )
+        """Make a change to these entities, or all; return how many it has met."""
+        own = list(map(str, entities))
+        return drive(changed(self.client, name, self.queue, own))
 
     async def _achange(self, name: str, entities: Sequence[Any] = ()) -> int:
-        total = 0
-        for home, own in self._parts(entities).items():
-            client = connections.aclient(home)
-            total += await adrive(changed(client, name, self.queue, own))
-        return total
+        own = list(map(str, entities))
+        return await adrive(changed(self.aclient, name, self.queue, own))
 
     def counts(self) -> EntityCounts:
         """Return the figures of the queue, as of now."""
-        found = ask_each(
-            self.namespaces, lambda client: client.entity_counts([self.queue])[0]
-        )
-        return sum_of_entities(answers(found))
+        [counts] = self.client.entity_counts([self.queue])
+        return counts
 
     async def acounts(self) -> EntityCounts:
         """Return the figures of the queue, from asynchronous code."""
-        found = await aask_each(
-            self.namespaces, lambda client: client.entity_counts([self.queue])
-        )
-        return sum_of_entities([counts for [counts] in answers(found)])
+        [counts] = await self.aclient.entity_counts([self.queue])
+        return counts
 
     def rows(self, which: EntityList, offset: int = 0, count: int = 25) -> EntityRows:
         """Return some of the fresh, retrying, running or dead; dead-ids: by their ids."""
-        return drive(self._rows(connections.__getitem__, which, offset, count))
+        return self.client.entities(which, self.queue, offset, count)
 
     async def arows(
         self, which: EntityList, offset: int = 0, count: int = 25
     ) -> EntityRows:
         """Asynchronous version of `rows`."""
-        return await adrive(self._rows(connections.aclient, which, offset, count))
+        return await self.aclient.entities(which, self.queue, offset, count)
 
     def dead_ids(self) -> Iterator[str]:
         """Yield the ids of all dead entities, in their order."""
@@ -196,43 +158,20 @@ class QueueEntities(OfAlias):
         """Asynchronous version of `delete`."""
         return await self._achange("delete", _named(entities))
 
-    def _rows(
-        self,
-        client_of: Callable[[str], AnyClient],
-        which: EntityList,
-        offset: int,
-        count: int,
-    ) -> Steps[EntityRows]:
-        """Return some of a list; those of a partition come after the one before."""
-        total, rows = 0, list[dict[str, Any]]()
-        for name in self.namespaces:
-            start = max(0, offset - total)
-            call = Commands.entities.build(
-                *(None, which, self.queue, start, max(1, count - len(rows)))
-            )
-            found = yield from client_of(name).steps(call)
-            rows += found.rows
-            total += found.total
-        return EntityRows(total, rows[:count])
-
 
 class AllEntities(OfAlias):
     """All queues with entities of an alias: `entities`."""
 
     def __getitem__(self, queue: str) -> QueueEntities:
-        return QueueEntities(self.alias, queue)
+        return QueueEntities(routing.alias_of(queue, self._given), queue)
 
     def counts(self) -> list[EntityCounts]:
         """Return the figures of all queues that have, or had, entities."""
-        found = answers(
-            ask_each(self.namespaces, lambda client: client.entity_counts())
-        )
-        return [counts for each in found for counts in each]
+        return self.client.entity_counts()
 
     async def acounts(self) -> list[EntityCounts]:
         """Return the figures of all queues with entities, from asynchronous code."""
-        found = await aask_each(self.namespaces, lambda client: client.entity_counts())
-        return [counts for each in answers(found) for counts in each]
+        return await self.aclient.entity_counts()
 
 
 def _named(entities: Sequence[Any]) -> list[str]:

@@ -42,7 +42,6 @@ class EntityRun:
     stuck: Sequence[Any] = ()
     """The first entity and its payloads, if the last step has not finished with it."""
     value: None = None
-    namespace: str = ""
     rate: None = None
     finished: bool = False
     stopped: bool = False

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from django_qless.core import AsyncClient, BadArgument, Brief, Client, ListKind, Part
 from django_qless.core.commands import Commands
 from django_qless.core.commands.queues import count_all
-from django_qless.core.request import Steps, drive
+from django_qless.core.request import Steps, adrive, drive
 from django_qless.core.states import HELD, IN_QUEUE
 
 ALL_STATES = (*IN_QUEUE, "failed", "complete")
@@ -97,27 +97,16 @@ class JobQuery:
         """Return up to `count` jobs from an offset on; examine at most `scan`."""
         return drive(self._page(client, offset, count, scan))
 
-    def pages(
-        self, clients: Sequence[AnyClient], offset: int, count: int, scan: int
-    ) -> Steps[tuple[list[QueryPage], int | None]]:
-        """Return the steps of one page over several namespaces, one behind the other.
-
-        Returns the part of each, and the offset of the next page, None for the last.
-        """
-        parts: list[QueryPage] = []
-        before, following = 0, None
-        for client in clients:
-            scanned = sum(part.scanned for part in parts)
-            left = count - sum(len(part.jobs) for part in parts)
-            if following is not None or left <= 0 or scanned >= scan:
-                left = 0  # How many there are is asked all the same.
-            start = max(0, offset - before)
-            part = yield from self._page(client, start, left, scan - scanned)
-            if following is None and part.following is not None:
-                following = before + part.following
-            before += part.total
-            parts.append(part)
-        return parts, following
+    async def apage(
+        self,
+        client: AsyncClient,
+        *,
+        offset: int = 0,
+        count: int = 25,
+        scan: int = SCANNED,
+    ) -> QueryPage:
+        """Asynchronous version of `page`."""
+        return await adrive(self._page(client, offset, count, scan))
 
     def briefs(
         self,

@@ -16,15 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.conf import routing
 from django_qless.conf.connections import connections
-from django_qless.conf.each import aask_each, answers, ask_each
 from django_qless.core import AsyncClient, Client, JobNotFound
-from django_qless.core.request import adrive, drive
-from django_qless.exceptions import InvalidOption
-from django_qless.job_types import lookup
 from django_qless.job_types.handle import JobHandle
 from django_qless.operations.job_query import SCANNED, JobQuery, QueryPage
 from django_qless.operations.of_alias import OfAlias
-from django_qless.operations.partitioned import PartitionedQueue
 from django_qless.operations.queue_handle import QueueHandle as QueueHandle
 from django_qless.operations.queue_handle import awaitable, blocking
 from django_qless.operations.recurring_jobs import RecurringJobs
@@ -36,28 +31,24 @@ if TYPE_CHECKING:
 class Queues(OfAlias):
     """Queues by name: `queues["mail"]`, also one without jobs yet.
 
-    Iterating yields the names of all known queues.
+    Without `using_alias()` it is in the alias to which QLESS_ROUTES routes it. Iterating
+    yields the names of all known queues of one alias.
     """
 
     def __getitem__(self, name: str) -> QueueHandle:
-        aliases = routing.queue_namespaces(self.alias, name)
-        alias = aliases[0]
-        if len(aliases) > 1:
-            return PartitionedQueue(connections[alias], name, alias, aliases)
+        alias = routing.alias_of(name, self._given)
         return QueueHandle(connections[alias], name, alias)
 
     def __iter__(self) -> Iterator[str]:
         return iter([counts.name for counts in self.counts()])
 
     def counts(self) -> list[QueueCounts]:
-        """Return the counts of all known queues, namespace by namespace."""
-        found = answers(ask_each(self.namespaces, lambda client: client.queues()))
-        return [counts for each in found for counts in each]
+        """Return the counts of all known queues."""
+        return self.client.queues()
 
     async def acounts(self) -> list[QueueCounts]:
         """Return the counts of all known queues, from asynchronous code."""
-        found = await aask_each(self.namespaces, lambda client: client.queues())
-        return [counts for each in answers(found) for counts in each]
+        return await self.aclient.queues()
 
 
 class JobPage(NamedTuple):
@@ -75,13 +66,14 @@ class JobPage(NamedTuple):
 class Jobs(OfAlias):
     """Jobs by id: `jobs["0abc…"]` is a handle. Raises JobNotFound.
 
-    `jid in jobs` asks whether there is such a job.
+    `jid in jobs` asks whether there is such a job. Both look in one alias: the default one,
+    or that of `using_alias()`.
     """
 
     def __getitem__(self, jid: str) -> JobHandle[Any]:
         handle = self.get(jid)
         if handle is None:
-            raise JobNotFound(f"There is no job {jid!r} in {self.alias!r}")
+            raise JobNotFound(f"There is no job {jid!r} in alias {self.alias!r}")
         return handle
 
     def __contains__(self, jid: str) -> bool:
@@ -89,23 +81,22 @@ class Jobs(OfAlias):
 
     def get(self, jid: str) -> JobHandle[Any] | None:
         """Return a job's handle, or None if there is no such job."""
-        found = lookup.find_job(self.alias, jid)
-        return None if found is None else JobHandle(*found)
+        found = self.client.get(jid)
+        return None if found is None else JobHandle(self.alias, found)
 
     async def aget(self, jid: str) -> JobHandle[Any] | None:
         """Return a job's handle, or None, from asynchronous code."""
-        found = await lookup.afind_job(self.alias, jid)
-        return None if found is None else JobHandle(*found)
+        found = await self.aclient.get(jid)
+        return None if found is None else JobHandle(self.alias, found)
 
     def many(self, jids: Sequence[str]) -> Sequence[JobHandle[Any]]:
         """Return the handles of those jobs that exist, in the order given."""
-        found = ask_each(self.namespaces, lambda client: client.multiget(jids))
-        return self._in_order(jids, answers(found))
+        return [JobHandle(self.alias, job) for job in self.client.multiget(jids)]
 
     async def amany(self, jids: Sequence[str]) -> Sequence[JobHandle[Any]]:
         """Return the handles of those jobs that exist, from asynchronous code."""
-        found = await aask_each(self.namespaces, lambda client: client.multiget(jids))
-        return self._in_order(jids, answers(found))
+        found = await self.aclient.multiget(jids)
+        return [JobHandle(self.alias, job) for job in found]
 
     def list(
         self, *, offset: int = 0, count: int = 25, scan: int = SCANNED, **chosen: str
@@ -117,62 +108,39 @@ class Jobs(OfAlias):
         this state, or by their full id; completed jobs are in no queue. Raises BadArgument
         for an unknown state, and for conditions that exclude each other.
         """
-        names, query = self._names(chosen), JobQuery(**chosen)
-        clients = [connections[name] for name in names]
-        pages = drive(query.pages(clients, offset, count, scan))
-        return _joined(names, *pages)
+        alias, query = self._alias_of(chosen), JobQuery(**chosen)
+        page = query.page(connections[alias], offset=offset, count=count, scan=scan)
+        return _job_page(alias, page)
 
     async def alist(
         self, *, offset: int = 0, count: int = 25, scan: int = SCANNED, **chosen: str
     ) -> JobPage:
         """Asynchronous version of `list`."""
-        names, query = self._names(chosen), JobQuery(**chosen)
-        clients = [connections.aclient(name) for name in names]
-        pages = await adrive(query.pages(clients, offset, count, scan))
-        return _joined(names, *pages)
+        alias, query = self._alias_of(chosen), JobQuery(**chosen)
+        client = connections.aclient(alias)
+        page = await query.apage(client, offset=offset, count=count, scan=scan)
+        return _job_page(alias, page)
 
     def revive(self, jids: Sequence[str]) -> int:
         """Return failed jobs to their queues with all their retries; return how many.
 
         Jobs that have not failed stay as they are.
         """
-        found = ask_each(self.namespaces, lambda client: client.revive(jids))
-        return sum(answers(found))
+        return self.client.revive(jids)
 
     async def arevive(self, jids: Sequence[str]) -> int:
         """Asynchronous version of `revive`."""
-        found = await aask_each(self.namespaces, lambda client: client.revive(jids))
-        return sum(answers(found))
+        return await self.aclient.revive(jids)
 
-    def _names(self, chosen: Mapping[str, str]) -> Sequence[str]:
-        """Return the namespaces that may have jobs that are chosen so."""
+    def _alias_of(self, chosen: Mapping[str, str]) -> str:
+        """Return the alias with the jobs that are chosen so."""
         queue = chosen.get("queue")
-        if queue is None:
-            return self.namespaces
-        return routing.queue_namespaces(self.alias, queue)
-
-    def _in_order(
-        self, jids: Sequence[str], found: Sequence[Sequence[Any]]
-    ) -> Sequence[JobHandle[Any]]:
-        handles: dict[str, JobHandle[Any]] = {
-            job.jid: JobHandle(name, job)
-            for name, some in zip(self.namespaces, found, strict=True)
-            for job in some
-        }
-        return [handles[jid] for jid in jids if jid in handles]
+        return self.alias if queue is None else routing.alias_of(queue, self._given)
 
 
-def _joined(
-    names: Sequence[str], parts: Sequence[QueryPage], following: int | None
-) -> JobPage:
-    """Return one page of the parts of namespaces with these names."""
-    handles: list[JobHandle[Any]] = [
-        JobHandle(name, job)
-        for name, part in zip(names, parts, strict=True)
-        for job in part.jobs
-    ]
-    scanned = sum(part.scanned for part in parts)
-    return JobPage(handles, scanned, sum(part.total for part in parts), following)
+def _job_page(alias: str, page: QueryPage) -> JobPage:
+    handles: list[JobHandle[Any]] = [JobHandle(alias, job) for job in page.jobs]
+    return JobPage(handles, page.scanned, page.total, page.following)
 
 
 class Workers(OfAlias):
@@ -206,24 +174,13 @@ class Failures(OfAlias):
 
     def unfail(self, group: str, queue: str, count: int = 25) -> int:
         """Return up to `count` jobs of a group, the oldest first, to a queue."""
-        self._check(group, queue)
+        routing.check_stays(f"unfail of group {group!r}", self.alias, queue)
         return self.client.unfail(queue, group, count)
 
     async def aunfail(self, group: str, queue: str, count: int = 25) -> int:
         """Return jobs of a group to a queue, from asynchronous code."""
-        self._check(group, queue)
+        routing.check_stays(f"unfail of group {group!r}", self.alias, queue)
         return await self.aclient.unfail(queue, group, count)
-
-    def _check(self, group: str, queue: str) -> None:
-        """Raise InvalidOption if the queue is in another namespace."""
-        homes = routing.queue_namespaces(self.alias, queue)
-        home = homes[0]
-        if self.alias not in homes and routing.is_routed(self.alias):
-            raise InvalidOption(
-                f"unfail: the queue {queue!r} is in namespace {home!r}, and the group "
-                f"{group!r} was looked for in {self.alias!r}: use failures.using_alias("
-                f"{home!r}) for the jobs that have failed there"
-            )
 
 
 class Config(OfAlias):

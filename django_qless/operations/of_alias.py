@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from django_qless import conf
 from django_qless.conf import DEFAULT_ALIAS
 from django_qless.conf.connections import connections
 
@@ -18,8 +16,9 @@ if TYPE_CHECKING:
 class OfAlias:
     """Objects of one alias; `using_alias()` returns the same objects of another."""
 
-    def __init__(self, alias: str = DEFAULT_ALIAS) -> None:
-        self.alias = alias
+    def __init__(self, alias: str | None = None) -> None:
+        """Without an `alias` they are those of the default one, and routed queues elsewhere."""
+        self._given = alias
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.alias!r}>"
@@ -29,16 +28,16 @@ class OfAlias:
         return type(self)(alias)
 
     @property
-    def namespaces(self) -> Sequence[str]:
-        """The names of the namespaces of the alias: itself, without NAMESPACES."""
-        return conf.namespaces_of(self.alias)
+    def alias(self) -> str:
+        """The alias of QLESS."""
+        return self._given or DEFAULT_ALIAS
 
     @property
     def client(self) -> Client:
-        """The client of the alias: of the first of its namespaces."""
-        return connections[self.namespaces[0]]
+        """The client of the alias."""
+        return connections[self.alias]
 
     @property
     def aclient(self) -> AsyncClient:
         """The client of the alias for asynchronous code."""
-        return connections.aclient(self.namespaces[0])
+        return connections.aclient(self.alias)

@@ -1,19 +1,15 @@
-"""Recurring jobs as operators see them: by id, page by page, in all namespaces."""
+"""Recurring jobs as operators see them: by id, page by page."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from django_qless.conf.connections import connections
-from django_qless.conf.each import aask_each, answers, ask_each
-from django_qless.core.request import adrive, drive
 from django_qless.operations.of_alias import OfAlias
 from django_qless.schedules.handle import RecurringHandle
 
 if TYPE_CHECKING:
     from django_qless.core import Schedule, ScheduleListing
-    from django_qless.core.request import Steps
 
 #: Recurring jobs that one call reads while all of them are iterated.
 CHUNK = 1000
@@ -59,55 +55,32 @@ class RecurringJobs(OfAlias):
             following = page.following
 
     def handle(self, schedule: str) -> RecurringHandle:
-        """Return a handle without checking that the recurring job exists.
-
-        (Where there are several namespaces they are asked which one has it.)
-        """
-        if len(self.namespaces) > 1 and (found := self.get(schedule)) is not None:
-            return found
+        """Return a handle without checking that the recurring job exists."""
         return RecurringHandle(self.alias, schedule)
 
     def get(self, schedule: str) -> RecurringHandle | None:
         """Return the handle of a recurring job, or None if it does not exist."""
-        names = self.namespaces
-        found = ask_each(names, lambda client: client.schedule_get(schedule))
-        return self._first(names, answers(found))
+        return self._found(self.client.schedule_get(schedule))
 
     async def aget(self, schedule: str) -> RecurringHandle | None:
         """Return the handle of a recurring job, or None, from asynchronous code."""
-        names = self.namespaces
-        found = await aask_each(names, lambda client: client.schedule_get(schedule))
-        return self._first(names, answers(found))
+        return self._found(await self.aclient.schedule_get(schedule))
 
     def list(self, *, offset: int = 0, count: int = 25) -> SchedulePage:
-        """Return a page of the recurring jobs, namespace by namespace."""
-        clients = [connections[name] for name in self.namespaces]
-        return drive(self._listing(clients, offset, count))
+        """Return a page of the recurring jobs."""
+        return self._page(offset, self.client.schedule_list(offset, count))
 
     async def alist(self, *, offset: int = 0, count: int = 25) -> SchedulePage:
         """Return a page of the recurring jobs, from asynchronous code."""
-        clients = [connections.aclient(name) for name in self.namespaces]
-        return await adrive(self._listing(clients, offset, count))
+        return self._page(offset, await self.aclient.schedule_list(offset, count))
 
-    def _first(
-        self, names: Sequence[str], found: Sequence[Schedule | None]
-    ) -> RecurringHandle | None:
-        for name, schedule in zip(names, found, strict=True):
-            if schedule is not None:
-                return RecurringHandle(name, schedule.id, schedule)
-        return None
+    def _found(self, found: Schedule | None) -> RecurringHandle | None:
+        return None if found is None else RecurringHandle(self.alias, found.id, found)
 
-    def _listing(
-        self, clients: Sequence[Any], offset: int, count: int
-    ) -> Steps[SchedulePage]:
-        handles: list[RecurringHandle] = []
-        total = 0
-        for name, client in zip(self.namespaces, clients, strict=True):
-            start = max(0, offset - total)
-            listing: ScheduleListing = yield client.schedule_list(start, count)
-            total += listing.total
-            some = listing.schedules[: count - len(handles)]
-            handles += [RecurringHandle(name, found.id, found) for found in some]
+    def _page(self, offset: int, listing: ScheduleListing) -> SchedulePage:
+        handles = [
+            RecurringHandle(self.alias, found.id, found) for found in listing.schedules
+        ]
         end = offset + len(handles)
-        following = end if handles and end < total else None
-        return SchedulePage(handles, total, following)
+        following = end if handles and end < listing.total else None
+        return SchedulePage(handles, listing.total, following)

@@ -15,7 +15,6 @@ from django_qless.operations.workers import is_alive
 
 if TYPE_CHECKING:
     from django_qless.core import Client
-    from django_qless.core.commands.crossing import Waiting
     from django_qless.core.commands.entities import EntityCounts
     from django_qless.core.commands.operations import WorkerCounts
     from django_qless.core.commands.queues import QueueCounts
@@ -102,8 +101,6 @@ class NamespaceStatus:
     entities: list[EntityCounts]
     """The figures of the queues that have, or had, entities."""
     workers: list[WorkerCounts]
-    crossing: list[Waiting]
-    """What waits to be taken into other namespaces."""
     now: float
     """The time of the status, by the server's clock."""
 
@@ -129,7 +126,6 @@ class NamespaceStatus:
             failures=client.failed(),
             entities=client.entity_counts(),
             workers=client.workers(),
-            crossing=client.crossing_waiting(),
             now=now,
         )
 
@@ -154,7 +150,6 @@ def status_data(status: NamespaceStatus, alias: str) -> dict[str, Any]:
         "queues": [*map(queue_data, status.queues)],
         "failures": status.failures,
         "dead": status.dead,
-        "crossing": [each._asdict() for each in status.crossing],
         "workers": [
             {**worker._asdict(), "alive": is_alive(worker, status.now)}
             for worker in status.workers

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import cached_property
-from threading import Thread
 from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -34,7 +33,6 @@ from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.outbox import tables as outbox_tables
 from django_qless.runtime import connection_cleanup, hooks
 from django_qless.runtime.announcements import SIGNALS, Announcements
-from django_qless.runtime.crossing import carry_rest, keep_carrying
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
@@ -89,21 +87,12 @@ class DjangoEnvironment(Announcements):
         self._startup.apply()
 
     def has_outbox(self) -> bool:
-        """Return whether the project has the app of the outbox, or several namespaces."""
-        return outbox_tables.is_installed() or routing.is_routed(self.alias)
+        """Return whether the project has the app of the outbox."""
+        return outbox_tables.is_installed()
 
     def sweep_outboxes(self) -> None:
-        """Sweep up the outboxes of all databases and of this namespace, for ever."""
-        if not outbox_tables.is_installed():
-            keep_carrying(self.alias)
-        if routing.is_routed(self.alias):
-            Thread(target=keep_carrying, args=(self.alias,), daemon=True).start()
+        """Sweep up the outboxes of all databases, for ever."""
         keep_sweeping(self.alias)
-
-    def deliver_outbox(self) -> None:
-        """Deliver what waits in the outbox of this namespace, as the worker ends."""
-        if routing.is_routed(self.alias):
-            carry_rest(self.alias)
 
     def restore_lost_config(self) -> None:
         """Apply config and schedules again if the server has lost its data."""
@@ -326,9 +315,9 @@ class DjangoEnvironment(Announcements):
         """Asynchronous version of `spawn`."""
         return await spawn.aspawn(self.alias, current, jobs)
 
-    def move_target(self, current: CurrentJob, queue: str) -> str:
-        """Return the namespace of this queue if it is another one, else ""."""
-        return routing.elsewhere(self.alias, queue, current.jid)
+    def check_move(self, current: CurrentJob, queue: str) -> None:
+        """Raise InvalidOption if this queue is in another alias."""
+        routing.check_stays(f"Job {current.jid}: move_to", self.alias, queue)
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""

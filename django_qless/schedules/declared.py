@@ -180,14 +180,8 @@ def declared_on(alias: str) -> dict[str, dict[str, Any]]:
     return {
         job_type.name: definition_of(job_type)
         for job_type in registry
-        if _home(job_type) == alias and _recurs(job_type)
+        if routing.alias_for(job_type.options) == alias and _recurs(job_type)
     }
-
-
-def _home(job_type: JobType) -> str:
-    """Return the namespace where the declared schedule of a job is."""
-    options = job_type.options
-    return routing.schedule_namespace(options.alias, options.queue, job_type.name)
 
 
 def definition_of(job_type: JobType) -> dict[str, Any]:

@@ -83,11 +83,6 @@ class ScheduleTarget(NamedTuple):
             f"{name}:{key or 'recur'}" for name in (job_type.name, *job_type.aliases)
         ]
 
-    def home(self, options: Options) -> str:
-        """Return the namespace where it is; of a queue that is split, one partition."""
-        own, queue = self.ids()[0], options.queue
-        return routing.schedule_namespace(options.alias, queue, own)
-
 
 class ScheduleChange(Dispatchable):
     """A schedule to make or to end: what the dispatcher sends."""
@@ -162,11 +157,10 @@ def setting(
         )
     in_python = needs_options(job_type)
     _check_options(job_type, options, in_python=in_python)
-    _check_namespace(job_type, options)
-    row, home = "", target.home(options)
+    row = ""
     if target.row is not None:
         # The row may be deleted before the commit at which the schedule is made.
-        per_row.listen(home, job_type)
+        per_row.listen(routing.alias_for(options), job_type)
         row = envelope.reference(job_type.name, target.row, job_type.model)
     definition: dict[str, Any] = {
         **timetable.for_core(),
@@ -181,7 +175,7 @@ def setting(
             "data": plan.stored(
                 envelope.encode(
                     tick_name(job_type),
-                    (data, unique, options.alias),
+                    (data, unique, routing.alias_for(options)),
                     {},
                     mark=envelope.mark_part([0] if job_type.options.sensitive else []),
                 )
@@ -207,7 +201,6 @@ def removal(
     target: ScheduleTarget, options: Options
 ) -> tuple[ScheduleChange, Sequence[str]]:
     """Return the change that ends a schedule, and the databases whose commit it awaits."""
-    _check_namespace(target.job_type, options)
     return _change(target, options, None)
 
 
@@ -221,9 +214,9 @@ def _change(
     databases = dispatch.commit_databases(options.on_commit, *of_row)
     transactions = dispatch.open_transactions(target.job_type.name, databases)
     change = ScheduleChange(
-        *(target, target.home(options), definition),
+        *(target, routing.alias_for(options), definition),
         pending=bool(transactions),
-        outbox=dispatch.uses_outbox(options.on_commit, options.alias),
+        outbox=dispatch.uses_outbox(options.on_commit, routing.alias_for(options)),
     )
     return change, transactions
 
@@ -260,15 +253,6 @@ def _check_options(job_type: JobType, options: Options, *, in_python: bool) -> N
                 f"{job_type.name}: {each.name} cannot be given to a schedule: its jobs "
                 "have what @job declares."
             )
-
-
-def _check_namespace(job_type: JobType, options: Options) -> None:
-    """Raise InvalidOption if another namespace has a schedule of this id."""
-    declared = job_type.options
-    if options.alias == declared.alias:
-        whose = f"{job_type.name}: recur: its schedules are where its own queue is"
-        home = routing.namespace(declared)
-        routing.check_stays(whose, home, declared.queue, options.queue)
 
 
 class RecurMethods:
@@ -322,7 +306,9 @@ class RecurMethods:
         """Asynchronous version of `recur`."""
         when = (every, cron, timezone, offset, missed)
         given = dict(zip(NAMES, when, strict=True))
-        if dispatch.uses_outbox(self.options.on_commit, self.options.alias):
+        if dispatch.uses_outbox(
+            self.options.on_commit, routing.alias_for(self.options)
+        ):
             # In the thread that may have the transaction.
             return await sync_to_async(self._recur)(args, kwargs, given, key)
         change, transactions = self._setting(args, kwargs, given, key)
@@ -335,7 +321,9 @@ class RecurMethods:
 
     async def aunrecur(self, *row: Any, key: str = "") -> None:
         """Asynchronous version of `unrecur`."""
-        if dispatch.uses_outbox(self.options.on_commit, self.options.alias):
+        if dispatch.uses_outbox(
+            self.options.on_commit, routing.alias_for(self.options)
+        ):
             await sync_to_async(self.unrecur)(*row, key=key)
             return
         await dispatch.asend(*removal(self._schedule_target(row, key), self.options))

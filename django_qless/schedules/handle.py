@@ -263,7 +263,7 @@ class RecurringHandle(Handle):
                     f"{', '.join((*TIMES, *OPTIONS))}."
                 )
         if isinstance(queue := changes.get("queue"), str):
-            routing.check_stays(self.id, self.alias, self.queue, queue)
+            routing.check_stays(self.id, self.alias, queue)
         if not changes:
             raise InvalidOption(f"{self.id}: nothing is given that is to be changed.")
         if "retries" in changes and self._known.klass.endswith(f":{WORD}"):

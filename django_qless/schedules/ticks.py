@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.models import Model, QuerySet
 
+from django_qless.conf import routing
 from django_qless.enqueue import unique_keys
 from django_qless.enqueue.dependencies import (
     declared_key,
@@ -195,7 +196,7 @@ def _tick_type(base: JobType) -> JobType:
         options = replace(
             base.options,
             on_conflict="keep" if conflict == "refuse" else conflict,
-            alias=alias or base.options.alias,
+            alias=alias or routing.alias_for(base.options),
             queue=now.queue,
             priority=int(now.priority),
             tags=tuple(now.tag_list),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ from django_qless.enqueue.plan import EnqueuePlan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.limits import validate_keys
-from django_qless.job_types.lookup import ahome_of, home_of
 from django_qless.job_types.options import Options
 from django_qless.job_types.redaction import sensitive_values, validate_sensitive
 from django_qless.job_types.signature import CallSignature
@@ -112,6 +112,8 @@ class QlessBackend(BaseTaskBackend):
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
         self.qless = BackendOptions(self.options)
+        #: The alias of QLESS in which it looks for results.
+        self.home = self.qless.alias or conf.DEFAULT_ALIAS
         self._plans: dict[Any, tuple[EnqueuePlan, Any]] = {}
         # By name, the functions of valid Tasks, known to workers with these OPTIONS.
         self._validated: dict[str, Any] = {}
@@ -149,22 +151,33 @@ class QlessBackend(BaseTaskBackend):
     ) -> Any:
         """Enqueue the Task from asynchronous code; return its TaskResult."""
         options = self.options_of(task)
-        if dispatch.uses_outbox(options.on_commit, routing.namespace(options)):
+        if dispatch.uses_outbox(options.on_commit, routing.alias_for(options)):
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(task, args, kwargs)
         batch, transactions = self._batch(task, args, kwargs)
         await dispatch.asend(batch, transactions)
         return batch.result
 
+    def for_queue(self, queue: str) -> QlessBackend:
+        """Return what reads the results of a queue's Tasks: a copy if it is routed away."""
+        alias = routing.alias_of(queue, self.qless.alias)
+        if alias == self.home:
+            return self
+        other = copy(self)
+        other.home = alias
+        return other
+
     def get_result(self, result_id: str) -> Any:
-        """Return the TaskResult of this id as it is now. Raises TaskResultDoesNotExist."""
-        home = home_of(self.qless.alias, result_id)
-        return drive(self._result(connections[home], result_id))
+        """Return the TaskResult of this id as it is now. Raises TaskResultDoesNotExist.
+
+        It looks in one alias: that of its OPTIONS, else the default one; if a Task calls
+        it, in that of the Task's queue.
+        """
+        return drive(self._result(connections[self.home], result_id))
 
     async def aget_result(self, result_id: str) -> Any:
         """Return the TaskResult from asynchronous code."""
-        home = await ahome_of(self.qless.alias, result_id)
-        return await adrive(self._result(connections.aclient(home), result_id))
+        return await adrive(self._result(connections.aclient(self.home), result_id))
 
     def _result(self, client: Any, result_id: str) -> Steps[Any]:
         try:
@@ -294,7 +307,7 @@ class QlessBackend(BaseTaskBackend):
             names = conf.alias_names()
         except ImproperlyConfigured:
             names = []  # reported by the checks of QLESS
-        if names and self.qless.alias not in names:
+        if names and self.home not in names:
             yield (
                 "E103",
                 f"QLESS has no alias {self.qless.alias!r}.",

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 
-from django_qless.conf import routing
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.tasks import frameworks
 
@@ -119,7 +118,7 @@ def find(name: str, alias: str) -> JobType | None:
 
 
 def backends(alias: str) -> Iterator[QlessBackend]:
-    """Yield the backends of TASKS that use this alias of QLESS."""
+    """Yield the backends of TASKS whose Tasks may be in this alias of QLESS."""
     framework = frameworks.primary()
     if framework is None:
         return
@@ -132,13 +131,8 @@ def backends(alias: str) -> Iterator[QlessBackend]:
         except Exception:
             logger.exception("TASKS[%r] cannot be used", name)
             continue
-        if isinstance(backend, QlessBackend) and _serves(alias, backend.qless.alias):
+        if isinstance(backend, QlessBackend) and backend.qless.alias in (None, alias):
             yield backend
-
-
-def _serves(alias: str, alias_of_backend: str) -> bool:
-    """Return whether jobs of a backend may be in an alias, or a namespace."""
-    return routing.alias_of(alias) == routing.alias_of(alias_of_backend)
 
 
 def is_trusted(module: str, backend: QlessBackend) -> bool:

@@ -131,15 +131,15 @@ class TaskRecord:
         """Return the record of the Task in a job. Raises TaskResultDoesNotExist."""
         if job is None:
             raise _missing(
-                f"There is no job {jid!r}: it was never enqueued, or cancelled, or "
-                "finished so long ago that it has been dropped."
+                f"There is no job {jid!r} in alias {backend.home!r}: it was never enqueued "
+                "there, or cancelled, or finished so long ago that it has been dropped."
             )
         if job.canceled and job.canceled.left_out:
             raise _missing(
                 f"The job {jid!r} was canceled. Its arguments, {job.canceled.left_out} "
                 "bytes, are not kept."
             )
-        job_type = known_tasks.find(job.klass, backend.qless.alias)
+        job_type = known_tasks.find(job.klass, backend.home)
         if job_type is None or job_type.binding is not Binding.TASK:
             raise _missing(f"The job {jid!r} is {job.klass}, which is no Task here.")
         try:

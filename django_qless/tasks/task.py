@@ -62,6 +62,12 @@ class QlessTask(Task):  # type: ignore[type-arg]
         if options_of is not None:
             options_of(self)
 
+    def get_backend(self) -> Any:
+        """Return its backend, which reads results in the alias of the Task's queue."""
+        backend = super().get_backend()
+        for_queue = getattr(backend, "for_queue", None)
+        return backend if for_queue is None else for_queue(self.queue_name)
+
     def using(
         self,
         *,
@@ -150,7 +156,8 @@ class BackendOptions:
             )
             options = {}
         self.problems += _unknown(options)
-        self.alias: str = options.get("alias", "default")
+        #: None: QLESS_ROUTES says which alias a Task's queue is in.
+        self.alias: str | None = options.get("alias")
         self.modules = self._modules(options.get("TASK_MODULES", ()))
         self.defaults = self._defaults(options)
 

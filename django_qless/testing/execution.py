@@ -11,6 +11,7 @@ from django.db import connections as databases
 from django_qless import conf
 from django_qless.conf.connection_factory import factory_for
 from django_qless.core import Client
+from django_qless.enqueue.request import EnqueueBatch
 from django_qless.exceptions import QlessError, Retry
 from django_qless.job_types.handle import JobHandle
 from django_qless.runtime.connection_cleanup import Depths, depths_of, roll_back_to
@@ -174,13 +175,11 @@ class DetachedDispatcher(dispatcher.TestDispatcher):
 
     def deliver(self, dispatchable: Dispatchable, *, on_commit: bool = False) -> None:
         """Hand the jobs to the outer dispatcher."""
-        for each in _detached(dispatchable):
-            self._outer.deliver(each, on_commit=on_commit)
+        self._outer.deliver(_detached(dispatchable), on_commit=on_commit)
 
     async def adeliver(self, dispatchable: Dispatchable) -> None:
         """Hand the jobs to the outer dispatcher, from asynchronous code."""
-        for each in _detached(dispatchable):
-            await self._outer.adeliver(each)
+        await self._outer.adeliver(_detached(dispatchable))
 
 
 def run_isolated(job: CapturedJob, *, raise_failures: bool) -> Run:
@@ -245,7 +244,7 @@ def _as_captured(alias: str, reserved: Reserved) -> CapturedJob:
     return CapturedJob(alias, handle, put)
 
 
-def _detached(dispatchable: Dispatchable) -> Sequence[Dispatchable]:
+def _detached(dispatchable: Dispatchable) -> Dispatchable:
     if isinstance(dispatchable, SpawnedBatch):
-        return dispatchable.apart()
-    return [dispatchable]
+        return EnqueueBatch(dispatchable.requests)
+    return dispatchable

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
-from django_qless.conf import DEFAULT_ALIAS, namespaces_of, routing
+from django_qless import conf
 from django_qless.conf.connections import connections
 from django_qless.core.globs import matches_any
-from django_qless.operations.crossing import carry_all
 from django_qless.testing import clock
 from django_qless.testing.captured import Run, Runs
 from django_qless.testing.dispatcher import ensure_begun
@@ -37,7 +36,7 @@ MAX_SCHEDULES = 1000
 
 def run_jobs(
     *queues: str,
-    alias: str = DEFAULT_ALIAS,
+    alias: str | None = None,
     until_empty: bool = True,
     with_scheduled: clock.Horizon = False,
     raise_failures: bool = True,
@@ -45,6 +44,7 @@ def run_jobs(
 ) -> Runs:
     """Run the jobs of these queues (names and globs; none: all) here; return their runs.
 
+    Without an `alias` they are those of all aliases.
     Each job is reserved, run and finished as by a worker. With `until_empty`, the jobs
     that they enqueue run as well; without, only those that are ready now.
 
@@ -61,32 +61,30 @@ def run_jobs(
     runners = [
         JobRunner(
             name,
-            own,
+            queues,
             until=clock.end_of(with_scheduled, name),
             raise_failures=raise_failures,
             limit=limit,
             runs=runs,
         )
-        for name, own in routing.shares(alias, queues or ("*",))
+        for name in (conf.alias_names() if alias is None else [alias])
     ]
     if not until_empty:
         for runner, ready in [(runner, runner.reserve_ready()) for runner in runners]:
             runner.run_reserved(ready)
         return runs
-    has_several = len(namespaces_of(alias)) > 1
     while True:
-        # What goes from one namespace to another, as a worker delivers it.
-        before, delivered = len(runs), carry_all(alias) if has_several else 0
+        before = len(runs)
         for runner in runners:
             runner.run()
-        # A job may have enqueued others in a namespace whose turn is over.
-        if not has_several or not (delivered or len(runs) > before):
+        # A job may have enqueued others in an alias whose turn is over.
+        if len(runners) == 1 or len(runs) == before:
             return runs
 
 
 async def arun_jobs(
     *queues: str,
-    alias: str = DEFAULT_ALIAS,
+    alias: str | None = None,
     until_empty: bool = True,
     with_scheduled: clock.Horizon = False,
     raise_failures: bool = True,

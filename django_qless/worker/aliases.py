@@ -1,4 +1,4 @@
-"""Several aliases, or namespaces of one, under one command: a worker for each.
+"""Several aliases under one command: a worker for each.
 
 A parent is above them.
 
@@ -31,7 +31,6 @@ from django_qless.worker.restart import (
     flush_output,
 )
 from django_qless.worker.server_checks import CannotStart
-from django_qless.worker.shared_slots import SharedSlots
 from django_qless.worker.shutdown import SIGNALS, ControlCommand, Signals
 from django_qless.worker.status_report import (
     Systemd,
@@ -41,13 +40,13 @@ from django_qless.worker.status_report import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from django_qless.worker.options import WorkerOptions
 
 ENVIRONMENT_VARIABLE = "DJANGO_QLESS_WORKER"
-"""Process id, parent's process id, shared slots and alias of a worker of a group: kept over
-restarts in place."""
+"""Process id, parent's process id and alias of a worker of a group: kept over restarts in
+place."""
 
 HEALTH_INTERVAL = 2.0
 """Seconds between two reads of the workers' health files."""
@@ -62,15 +61,10 @@ class GroupMember(NamedTuple):
     alias: str
     parent: int
     """The process id of the parent."""
-    slots: tuple[int, int] | None = None
-    """See `WorkerOptions.slots`."""
 
     def record(self) -> None:
         """Record in the environment that this process is this member."""
-        file, number = self.slots or (-1, 0)
-        os.environ[ENVIRONMENT_VARIABLE] = (
-            f"{os.getpid()} {self.parent} {file} {number} {self.alias}"
-        )
+        os.environ[ENVIRONMENT_VARIABLE] = f"{os.getpid()} {self.parent} {self.alias}"
 
     def options(
         self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
@@ -88,7 +82,6 @@ class GroupMember(NamedTuple):
             health_file=path and f"{path}.{quote(self.alias, safe='')}",
             pidfile=None,
             parent=self.parent,
-            slots=self.slots,
         )
 
 
@@ -96,14 +89,14 @@ def current_member() -> GroupMember | None:
     """Return the group member that this process is, or None."""
     try:
         text = os.environ.get(ENVIRONMENT_VARIABLE, "")
-        *numbers, alias = text.split(" ", 4)
-        pid, parent, file, number = map(int, numbers)
+        *numbers, alias = text.split(" ", 2)
+        pid, parent = map(int, numbers)
     except ValueError:
         return None
     # Processes started by jobs inherit the environment.
     if pid != os.getpid():
         return None
-    return GroupMember(alias, parent, (file, number) if file >= 0 else None)
+    return GroupMember(alias, parent)
 
 
 class WorkerGroup:
@@ -114,20 +107,15 @@ class WorkerGroup:
         options: WorkerOptions,
         queues: Mapping[str, tuple[str, ...]],
         work: Callable[[WorkerOptions], int],
-        together: Iterable[Sequence[str]] = (),
     ) -> None:
         """`queues` are those of each alias.
 
         `work` is called in each process, with its options; it returns the exit code.
-        Those of `together` are namespaces of one alias, and share the concurrency.
         """
         self.options = options
         self.queues = queues
         self.aliases = list(queues)
         self.work = work
-        self.together = together
-        #: Of each namespace that shares slots: their file, and its number.
-        self.slots: dict[str, tuple[int, int]] = {}
         #: Workers that have not ended, by process id.
         self.workers: dict[int, WorkerOptions] = {}
         self.pid = os.getpid()
@@ -151,8 +139,6 @@ class WorkerGroup:
                 self.pidfile.write()
             if self.health:
                 self.health.create()
-            for names in self.together:
-                self.share(names)
             for alias in self.aliases:
                 self.start(alias, mask)
             with Signals() as signals:
@@ -191,17 +177,9 @@ class WorkerGroup:
 
     # The workers.
 
-    def share(self, names: Sequence[str]) -> None:
-        """Let these namespaces of one alias share the concurrency."""
-        options = self.options
-        places = [options.queues.index(self.queues[name][0]) for name in names]
-        shared = SharedSlots.create(options.concurrency, places, options.reserver)
-        for number, name in enumerate(names):
-            self.slots[name] = shared.file, number
-
     def start(self, alias: str, mask: Iterable[int]) -> None:
         """Start the worker of this alias; `mask` is its signal mask."""
-        member = GroupMember(alias, self.pid, self.slots.get(alias))
+        member = GroupMember(alias, self.pid)
         options = member.options(self.options, self.queues)
         flush_output()
         pid = os.fork()

@@ -41,9 +41,6 @@ class Environment(Protocol):
     def sweep_outboxes(self) -> None:
         """Sweep up outboxes forever, in a separate process."""
 
-    def deliver_outbox(self) -> None:
-        """Deliver what waits for other namespaces, as a burst ends. Raises nothing."""
-
     def restore_lost_config(self) -> None:
         """Prepare the namespace again if the server has lost its data.
 
@@ -141,8 +138,8 @@ class Environment(Protocol):
     async def aspawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:
         """Asynchronous version of `spawn`."""
 
-    def move_target(self, current: CurrentJob, queue: str) -> str:
-        """Return the namespace of this queue if it is another one, else ""."""
+    def check_move(self, current: CurrentJob, queue: str) -> None:
+        """Raise InvalidOption if this queue is in another alias."""
 
     def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""

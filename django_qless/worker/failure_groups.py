@@ -155,9 +155,8 @@ GROUPS = (
             "for a reason other than a lost lock."
         ),
         (
-            "The message has the server's words, with the remedy for a job that cannot "
-            "go to another namespace. Check the arguments of `move_to`; else report it "
-            "as a bug."
+            "The message has the server's words. Check the arguments of `move_to`; else "
+            "report it as a bug."
         ),
     ),
     FailureGroup(

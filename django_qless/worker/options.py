@@ -31,7 +31,7 @@ class WorkerOptions:
     alias: str = "default"
     name: str = field(default_factory=new_name)
     concurrency: int = 1
-    """Jobs at once, in all namespaces with which it shares slots."""
+    """Jobs at once."""
     pool: str = "prefork"
     reserver: str = "ordered"
     batch: int = BATCH
@@ -74,9 +74,6 @@ class WorkerOptions:
     """Where to write the process id."""
     parent: int | None = None
     """The parent of a worker of a group; the worker ends when that is gone."""
-    slots: tuple[int, int] | None = None
-    """The file of the slots that it shares with the workers of the alias's other namespaces,
-    and the number of its own namespace among these."""
 
     @property
     def is_orphaned(self) -> bool:

@@ -50,19 +50,16 @@ class Program:
         """
         return any(not os.isatty(fd) for fd in self._terminals)
 
-    def execute(self, keep: int | None = None) -> NoReturn:
+    def execute(self) -> NoReturn:
         """Execute the command again; raise OSError if that fails.
 
-        Process id, parent, environment and standard streams stay, and the open file
-        `keep`. The folder is the one of the same name: a link to a release may lead to
+        Process id, parent, environment and standard streams stay. The folder is the one of the same name: a link to a release may lead to
         the next one by now.
         """
         with contextlib.suppress(OSError):
             os.chdir(self.directory)
         flush_output()
         keep_only_standard_streams()
-        if keep is not None:
-            os.set_inheritable(keep, True)
         # STOP_SIGNALS as well: the worker obeys them gracefully once it has handlers.
         blocked = CONTROL_SIGNALS | STOP_SIGNALS
         before = signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

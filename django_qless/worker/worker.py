@@ -28,7 +28,6 @@ from django_qless.worker.restart import (
 )
 from django_qless.worker.sandbox import Sandboxes
 from django_qless.worker.server_checks import CannotStart, check_server
-from django_qless.worker.shared_slots import SharedSlots
 from django_qless.worker.shutdown import Shutdown
 from django_qless.worker.status_report import StatusReport, title
 
@@ -75,8 +74,6 @@ class Worker:
         self.program = Program()
         self.pidfile = Pidfile(options.pidfile) if options.pidfile else None
         self.sandboxes = Sandboxes(options.name, options.sandbox)
-        #: The slots that it shares with other namespaces, if there are any.
-        self.slots = SharedSlots(*options.slots) if options.slots else None
         #: Runs that the worker has ended for an earlier one, still to be announced.
         self.crash_reports: list[CrashReport] = []
         self._watch = watch
@@ -149,8 +146,6 @@ class Worker:
 
     def end(self, client: Client) -> None:
         """Clean up after the last job."""
-        if self.options.burst:
-            self.environment.deliver_outbox()
         with contextlib.suppress(QlessError):
             client.deregister(self.name)
         client.close()
@@ -162,7 +157,7 @@ class Worker:
         self.status.reloading()
         log_event(logging.INFO, "restarting in place")
         try:
-            self.program.execute(keep=self.options.slots and self.options.slots[0])
+            self.program.execute()
         except OSError as error:
             command = self.program.command[0]
             raise CannotStart(f"{command}: {error.strerror}", os.EX_OSERR) from error

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 
-from django_qless import conf
 from django_qless.conf import routing
 from django_qless.core import NotReplicated, new_jid
-from django_qless.enqueue import claims, dispatch
+from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import TAKE
-from django_qless.enqueue.placement import key_of, within
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import InvalidOption, NotPut
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from django_qless.enqueue.dependencies import Dependency
-    from django_qless.enqueue.request import EnqueueRequest
     from django_qless.job_types.options import Options
     from django_qless.job_types.registry import JobType
 
@@ -62,8 +59,6 @@ class Workflow:
         self._policy: str = check(str(self), "on_failure", on_failure)
         self._on_commit = on_commit
         self._alias = alias
-        #: The queue of the job that came last; None before the first.
-        self._queue: str | None = None
         self._nodes: list[Node] = []
         # The options are kept beside their plan, so that their id is not used again.
         self._plans: dict[tuple[JobType, int], tuple[Options, EnqueuePlan]] = {}
@@ -129,21 +124,19 @@ class Workflow:
         job_type, options = arguments.job_type, arguments.options
         options = job_type.options if options is None else options
         outside = [each for each in options.after if isinstance(each, JobHandle)]
-        home = self._home(options, arguments, [*after, *outside])
-        self.check_alias(home, job_type.name, options.queue)
+        self.check_alias(routing.alias_for(options), job_type.name, options.queue)
         self._check_suits(job_type, options, arguments)
         policy = self._policy
         if on_failure is not None:
             policy = check(str(self), "on_failure", on_failure)
         elif options.on_failure != "block":
             policy = options.on_failure
-        request = self._plan(job_type, options, home).request(
+        request = self._plan(job_type, options).request(
             *(arguments.data, arguments.key),
             limit_keys=arguments.limit_keys,
             conflict=arguments.conflict,
             pending=True,
         )
-        self._bind(request, options)
         dependencies = [*after, *outside, *self._dependencies(arguments)]
         node = self._added(Node(self, request, policy), dependencies)
         self._databases.update(dict.fromkeys(arguments.databases))
@@ -214,15 +207,12 @@ class Workflow:
         plan = declared_plan(job.job_type)
         queue = job.job_type.options.queue
         self.check_alias(plan.alias, job.job_type.name, queue)
-        if job.key:
-            claims.refuse(str(self), job.job_type, job.job_type.options)
         request = plan.request(
             *(job.data, job.key),
             conflict=TAKE,
             pending=True,
             limit_keys=job.limit_keys,
         )
-        self._bind(request, job.job_type.options)
         node = Node(self, request, self._policy)
         return self._added(node, [nodes[index] for index in job.after])
 
@@ -243,40 +233,18 @@ class Workflow:
                         "both wait for the same one, see on_commit="
                     )
 
-    def _plan(self, job_type: JobType, options: Options, home: str) -> EnqueuePlan:
+    def _plan(self, job_type: JobType, options: Options) -> EnqueuePlan:
         key = (job_type, id(options))
         found = self._plans.get(key)
         if found is None:
-            plan = EnqueuePlan(job_type, within(options, home))
-            found = self._plans[key] = options, plan
+            found = self._plans[key] = options, EnqueuePlan(job_type, options)
         return found[1]
-
-    def _home(
-        self,
-        options: Options,
-        arguments: CallArguments,
-        after: Sequence[Node | JobHandle[Any]],
-    ) -> str:
-        """Return the namespace of a job.
-
-        Of a queue that is split it is one partition for all of the workflow: that of what
-        the first job comes after, or else that of its key, or else any.
-        """
-        names = routing.partitions_of(options.alias, options.queue)
-        handles = (each.alias for each in after if isinstance(each, JobHandle))
-        for name in (options.alias, self._alias, *handles):
-            if name in names:
-                return str(name)
-        key = key_of(options, arguments.limit_keys, arguments.key)
-        return routing.job_namespace(options.alias, options.queue, key=key)
 
     def _check_suits(
         self, job_type: JobType, options: Options, arguments: CallArguments
     ) -> None:
         conflict = arguments.conflict or options.on_conflict
         may_stay = conflict in (TAKE, "refuse") and not options.debounce
-        if arguments.key:
-            claims.refuse(str(self), job_type, options)
         if arguments.key and not may_stay:
             raise InvalidOption(
                 f"{self}: {job_type.name} is unique, and another job cannot stand for "
@@ -284,36 +252,16 @@ class Workflow:
                 f'on_conflict="refuse"'
             )
 
-    def _bind(self, request: EnqueueRequest, options: Options) -> None:
-        """Let the record of a job of another namespace be in that of the workflow."""
-        handle, home = request.handle, self._alias
-        if home is None or handle.alias == home:
-            return
-        if request.key:
-            raise InvalidOption(
-                f"{self}: {handle.name} is in namespace {handle.alias!r} and unique: its "
-                "key could be held only there, when its turn comes; add it with "
-                ".using(unique=None).args(…)"
-            )
-        handle.alias = home
-
-    def check_alias(self, alias: str, whose: str, queue: str) -> None:
-        """Raise InvalidOption for what is in another alias; the first one decides.
-
-        `alias` is that of the namespace, which has the queue of the job `whose`. The
-        workflow is in the namespace of its first job.
-        """
-        if self._alias is None or (
-            self._queue is None and alias in conf.namespaces_of(self._alias)
-        ):
+    def check_alias(self, alias: str, job_name: str, queue: str) -> None:
+        """Raise InvalidOption for a job in another alias; the first one decides."""
+        if self._alias is None:
             self._alias = alias
-        elif routing.alias_of(alias) != routing.alias_of(self._alias):
+        elif alias != self._alias:
             raise InvalidOption(
-                f"{self} is {routing.place(self._alias, self._queue or '')}, and {whose} "
-                f"{routing.place(alias, queue)}: all jobs of a workflow must be in one "
-                f"alias, see .using(alias=…)"
+                f"{self} is in alias {self._alias!r}, and {job_name} (queue {queue!r}) in "
+                f"alias {alias!r}: all jobs of a workflow must be in one alias, see "
+                f".using(alias=…). {routing.REMEDY}"
             )
-        self._queue = queue
 
     def check_open(self) -> None:
         """Raise InvalidOption if it is enqueued: then nothing can be added."""

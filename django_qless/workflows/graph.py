@@ -13,7 +13,6 @@ from django_qless.core.client import Client
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps
 from django_qless.enqueue.dispatchable import Dispatchable
-from django_qless.enqueue.placement import stand_ins
 from django_qless.enqueue.request import REFUSED_ALONE, running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.handle import JobHandle
@@ -76,11 +75,6 @@ class Node:
                 self.inside[other] = None
             elif isinstance(other, JobHandle):
                 self.flow.check_alias(other.alias, f"job {other.jid}", other.queue)
-                if other.pending and other.alias != self.handle.alias:
-                    raise InvalidOption(
-                        f"{self.flow}: job {other.jid} is in namespace {other.alias!r} "
-                        "and not enqueued yet: enqueue it at once, with on_commit=False"
-                    )
                 self.outside[other] = None
             else:
                 raise InvalidOption(
@@ -100,7 +94,6 @@ class Node:
                 *(node.jid for node in self.inside),
             )
         )
-        home, own = self.handle.alias, request.plan.alias
         policy = "" if self._policy == "block" else self._policy
         return put._replace(
             depends=tuple(depends),
@@ -109,8 +102,6 @@ class Node:
             debounce_max=None,
             on_failure=policy,
             workflow=self.flow.id,
-            stand_ins=stand_ins(home, self.outside, put.queue),
-            bound=to_json({"home": home, "namespace": own}) if own != home else None,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -15,27 +15,21 @@ from django_qless.conf.connections import connections
 from django_qless.conf.sealing import open_text
 from django_qless.core import Client
 from django_qless.core.request import Steps, adrive, drive
-from django_qless.enqueue import claims, dispatch
-from django_qless.enqueue.placement import stand_ins, within
+from django_qless.enqueue import dispatch
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidOption, ResultGone
-from django_qless.serialization.json_values import revive, to_json
+from django_qless.serialization.json_values import revive
 
 if TYPE_CHECKING:
-    from django_qless.core import Put
     from django_qless.job_types.current import CurrentJob
     from django_qless.job_types.handle import JobHandle
 
 
 class SpawnedBatch(EnqueueBatch):
-    """Jobs that a running job spawns; its dependents wait for them, too.
+    """Jobs that a running job spawns; its dependents wait for them, too."""
 
-    Those whose queues are in other namespaces have records in that of the running job,
-    which stand for them, as jobs of a workflow have. So their handles are there.
-    """
-
-    __slots__ = ("current", "targets")
+    __slots__ = ("current",)
 
     needs_server = True
     puts_alone = False
@@ -45,45 +39,13 @@ class SpawnedBatch(EnqueueBatch):
         """False: they need the lock of the job, which runs again if it dies."""
         return False
 
-    def __init__(
-        self,
-        requests: Sequence[EnqueueRequest],
-        current: CurrentJob,
-        targets: Mapping[str, str],
-    ) -> None:
-        """`targets` are the namespaces of jobs that are to run in others, by jid."""
+    def __init__(self, requests: Sequence[EnqueueRequest], current: CurrentJob) -> None:
         super().__init__(requests)
-        self.current, self.targets = current, targets
+        self.current = current
 
     def part(self, requests: Sequence[EnqueueRequest]) -> SpawnedBatch:
         """Return a batch of some of the jobs, to enqueue as all of them are."""
-        return SpawnedBatch(requests, self.current, self.targets)
-
-    def puts(self) -> list[Put]:
-        """Return the jobs as Puts, as of now."""
-        puts = super().puts()
-        if not self.targets:
-            return puts
-        return list(map(self._bound, self.requests, puts))
-
-    def _bound(self, request: EnqueueRequest, put: Put) -> Put:
-        """Return the Put of a job as the namespace of the running job takes it."""
-        home, target = self.alias, self.targets.get(put.jid)
-        if target is None:
-            return put
-        return put._replace(
-            bound=to_json({"home": home, "namespace": target}),
-            stand_ins=stand_ins(home, request.plan.after, put.queue),
-        )
-
-    def apart(self) -> list[EnqueueBatch]:
-        """Return the jobs as ordinary ones, in a batch for each namespace."""
-        found: dict[str, list[EnqueueRequest]] = {}
-        for request in self.requests:
-            handle = request.handle
-            handle.alias = self.targets.get(handle.jid, handle.alias)
-            found.setdefault(handle.alias, []).append(request)
-        return list(map(EnqueueBatch, found.values()))
+        return SpawnedBatch(requests, self.current)
 
     def _steps(self, client: Any) -> Steps[None]:
         job, worker = self.current.reserved, self.current.worker
@@ -162,12 +124,7 @@ def _batch(
     requests: list[EnqueueRequest] = []
     transactions: dict[str, None] = {}
     for (job_type, options), run in groupby(given, attrgetter("job_type", "options")):
-        bound = within(options or job_type.options, alias)
-        plan = (
-            declared_plan(job_type)
-            if bound is job_type.options
-            else EnqueuePlan(job_type, bound)
-        )
+        plan = EnqueuePlan(job_type, options) if options else declared_plan(job_type)
         some, names = plan.requests(list(run))
         for request in some:
             if plan.further_dependencies(request):
@@ -182,26 +139,7 @@ def _batch(
             request.handle.pending = True
     if not requests:
         return None, []
-    targets = _bind(alias, current.queue, requests)
-    return SpawnedBatch(requests, current, targets), list(transactions)
-
-
-def _bind(alias: str, queue: str, requests: Sequence[EnqueueRequest]) -> dict[str, str]:
-    """Let the records of jobs of other namespaces be in this one; return theirs by jid."""
-    targets = {}
-    for request in requests:
-        handle = request.handle
-        if handle.alias == alias:
-            continue
-        if request.key:
-            raise InvalidOption(
-                f"{handle.name} is {routing.place(handle.alias, handle.queue)} and unique, "
-                f"and a job {routing.place(alias, queue)} cannot hold its key there: spawn "
-                "it with .using(unique=None).args(…), or enqueue it with .delay()"
-            )
-        targets[handle.jid] = handle.alias
-        handle.alias = alias
-    return targets
+    return SpawnedBatch(requests, current), list(transactions)
 
 
 def _check_suits(alias: str, queue: str, job: object) -> None:
@@ -210,15 +148,12 @@ def _check_suits(alias: str, queue: str, job: object) -> None:
             f"spawn() takes what .args() returns, as spawn([fetch.args(url)]), not "
             f"{job!r}"
         )
-    options = within(job.options or job.job_type.options, alias)
-    if job.key:
-        claims.refuse("spawn()", job.job_type, options)
-    theirs = routing.namespace(options)
-    if routing.alias_of(theirs) != routing.alias_of(alias):
+    options = job.options or job.job_type.options
+    if routing.alias_for(options) != alias:
         raise InvalidOption(
-            f"{job.job_type.name} is {routing.place(theirs, options.queue)}, and a job "
-            f"{routing.place(alias, queue)} can spawn only in its alias: use "
-            f".using(alias={routing.alias_of(alias)!r}).args(…)"
+            f"{job.job_type.name} is in alias {routing.alias_for(options)!r} (queue {options.queue!r}), "
+            f"and a job in alias {alias!r} (queue {queue!r}) can spawn only there: use "
+            f".using(alias={alias!r}).args(…), or enqueue it with .delay()"
         )
 
 

@@ -68,11 +68,6 @@ FILTER_LABELS = {
     "jid": _("Job"),
 }
 
-_ELSEWHERE = _(
-    "If that queue is in another namespace, jobs that run, or have to do with others "
-    "where they are, are refused with the reason."
-)
-
 
 class BulkAction(Action):
     """Asks whether to change many jobs, changes them, shows the progress.
@@ -98,10 +93,7 @@ class BulkAction(Action):
     @property
     def note(self) -> str:
         """The words below the question."""
-        note = str(self.texts.note or "")
-        if self.change_name == "move" and routing.is_routed(self.alias):
-            note = f"{note} {_ELSEWHERE}"
-        return note
+        return str(self.texts.note or "")
 
     @property
     def title(self) -> str:
@@ -133,12 +125,9 @@ class BulkAction(Action):
         if not form.is_valid():
             return self.ask_with(run, form, status=400)
         fields = form.cleaned_data
-        run = replace(
-            run,
-            value=fields.get("value"),
-            namespace=self.alias,
-            rate=fields.get("rate"),
-        )
+        run = replace(run, value=fields.get("value"), rate=fields.get("rate"))
+        if self.change_name == "move":
+            routing.check_stays(gettext("These jobs"), self.alias, run.value)
         self.entry = self.start_log(run)
         return self.progress(run)
 

@@ -18,7 +18,7 @@ from django_qless.admin.formatting import head
 from django_qless.admin.views import Missing
 from django_qless.conf import routing
 from django_qless.conf.sealing import codec_of
-from django_qless.core import BadArgument, Job, WrongState
+from django_qless.core import BadArgument, Job, WrongState, new_jid
 from django_qless.core.arguments import to_json
 from django_qless.exceptions import Fail
 from django_qless.job_types.redaction import redact, restore_hidden
@@ -142,9 +142,9 @@ class EditJob(JobAction):
             raise WrongState(
                 _("The job is running: time it out first, or enqueue a new one like it")
             )
-        whose = f"job {job.jid}"
-        routing.check_stays(whose, self.alias, job.queue, fields["queue"])
-        jid = routing.jid_maker(self.alias)() if is_new else job.jid
+        if fields["queue"] != job.queue:
+            routing.check_stays(f"Job {job.jid}", self.alias, fields["queue"])
+        jid = new_jid() if is_new else job.jid
         exists = not is_new and not job.canceled
         put = self.client.requeue if exists else self.client.put
         put(

@@ -106,9 +106,7 @@ class JobAction(Action):
     def perform(self, fields: dict[str, Any]) -> None:
         """Make the bulk change with this verb; its value is the field of that name."""
         value = fields.get(self.verb)
-        self.require(
-            CHANGES[self.verb].apply(self.client, [self.name], value, self.alias)
-        )
+        self.require(CHANGES[self.verb].apply(self.client, [self.name], value))
 
     def require(self, each: BulkResult) -> None:
         """Raise WrongState if the server refused the change."""
@@ -170,10 +168,9 @@ class MoveJob(JobAction):
     def perform(self, fields: dict[str, Any]) -> None:
         """Move it."""
         queue, delay = fields["queue"], fields["delay"] or 0
-        if target := routing.elsewhere(self.alias, queue, self.name):
-            self.require(self.client.send_each(target, [self.name], queue, delay))
-        else:
-            self.require(self.client.move_each([self.name], queue, delay))
+        if queue != self.brief.queue:
+            routing.check_stays(f"Job {self.name}", self.alias, queue)
+        self.require(self.client.move_each([self.name], queue, delay))
 
 
 class PriorityForm(forms.Form):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -20,15 +18,13 @@ from django_qless.admin.components.options import Limit, limits
 from django_qless.admin.components.queue_table import is_empty, pause_reason
 from django_qless.admin.error_texts import detail_text
 from django_qless.admin.views import Missing, View
-from django_qless.conf import config_sync, routing
-from django_qless.conf.connections import connections
-from django_qless.conf.each import answers, ask_each
+from django_qless.conf import config_sync
 from django_qless.core import WrongState, arguments
 from django_qless.core.commands.queues import REASON_BYTES, QueueCounts
 from django_qless.operations.status import with_schedules
 
 if TYPE_CHECKING:
-    from django_qless.core import Client
+    pass
 
 
 def queue_of(view: View) -> QueueCounts:
@@ -71,16 +67,6 @@ class QueueAction(Action):
     def check(self) -> None:
         """Raise Missing if there is no such queue."""
         self.counts  # noqa: B018 (reading raises)
-
-    @cached_property
-    def namespaces(self) -> Sequence[str]:
-        """The namespaces to change it in: all of its partitions, if it is split."""
-        names = routing.partitions_of(self.alias, self.name)
-        return names if self.alias in names else (self.alias,)
-
-    def on_each(self, change: Callable[[Client], object]) -> None:
-        """Change it in each of its namespaces. Raises QlessError."""
-        answers(ask_each(self.namespaces, change, connections.impatient))
 
 
 class PauseForm(forms.Form):
@@ -131,7 +117,7 @@ class Pause(QueueAction):
         # A limit in bytes, cut between two characters.
         by = by.encode()[: arguments.NAME_BYTES].decode(errors="ignore")
         reason = fields["reason"]
-        self.on_each(lambda client: client.pause(self.name, reason, by=by))
+        self.client.pause(self.name, reason, by=by)
         if reason:
             return self.say(_("Paused the queue “%(name)s”: %(reason)s"), **fields)
         if was_paused:
@@ -159,7 +145,7 @@ class Resume(QueueAction):
     def perform(self, fields: dict[str, Any]) -> bool:
         """Resume it; return whether it was paused."""
         was_paused = self.counts.paused
-        self.on_each(lambda client: client.unpause(self.name))
+        self.client.unpause(self.name)
         return was_paused
 
 
@@ -200,14 +186,13 @@ class Limits(QueueAction):
             if value == now:
                 continue
             if value is None:
-                for alias in self.namespaces:
-                    config_sync.reset([name], alias)
+                config_sync.reset([name], self.alias)
                 value = limit.usual
                 # A declared value counts as set: there is nothing to reset.
                 if limit.option.by == "settings":
                     continue
             else:
-                self.on_each(partial(_set, name=name, value=value))
+                self.client.config_set(name, value)
             changes.append(
                 gettext("%(option)s %(before)s → %(after)s")
                 % {"option": limit.key, "before": limit.value, "after": value}
@@ -236,15 +221,9 @@ class Forget(QueueAction):
     def perform(self, fields: dict[str, Any]) -> None:
         """Forget it; raises WrongState if there is something in it."""
         try:
-            self.on_each(
-                lambda client: client.forget_queue(self.name, only_if_empty=True)
-            )
+            self.client.forget_queue(self.name, only_if_empty=True)
         except WrongState as error:
             raise WrongState(
                 gettext("%s. Empty it first, or it would be back immediately.")
                 % detail_text(error.detail)
             ) from error
-
-
-def _set(client: Client, name: str, value: Any) -> None:
-    client.config_set(name, value)

@@ -59,8 +59,8 @@ def methods_of(model: type[Model]) -> list[Method]:
 
 
 def aliases_of(model: type[Model]) -> list[str]:
-    """Return the aliases and namespaces with jobs of a model, the default one first."""
-    found = {routing.namespace(each.options) for each in _job_types(model)}
+    """Return the aliases with jobs of a model, the default one first."""
+    found = {routing.alias_for(each.options) for each in _job_types(model)}
     return sorted(found, key=lambda alias: (alias != DEFAULT_ALIAS, alias)) or [
         DEFAULT_ALIAS
     ]

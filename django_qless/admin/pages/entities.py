@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from django_qless.admin.actions.entities import EntityBulk
 from django_qless.admin.components.entity_table import EntityQueue
@@ -11,7 +12,9 @@ from django_qless.admin.pages.entity import EntityPage, EntityText
 from django_qless.admin.pages.entity_queue import EntityQueuePage
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
-from django_qless.operations.partitioned import sum_of_entities
+
+if TYPE_CHECKING:
+    from django_qless.core.commands.entities import EntityCounts
 
 ROWS = 50
 
@@ -29,9 +32,18 @@ class Entities(Page):
         rows = [EntityQueue(each, self.links) for each in part]
         return {
             "listing": listing(self, rows, len(found)),
-            "total": sum_of_entities(found) if found else None,
+            "total": totals_of(found) if found else None,
             "queues": len(found),
         }
+
+
+def totals_of(counts: Sequence[EntityCounts]) -> EntityCounts:
+    """Return the sums of the figures of several queues, and their oldest lag."""
+    names = ("queued", "fresh", "retries", "busy", "dead", "processed", "failed")
+    return counts[0]._replace(
+        lag=max(each.lag for each in counts),
+        **{name: sum(getattr(each, name) for each in counts) for name in names},
+    )
 
 
 class EntityAdmin(EntryAdmin):

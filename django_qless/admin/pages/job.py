@@ -8,7 +8,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 
 from django_qless import models
-from django_qless.admin import elsewhere, formatting, permissions
+from django_qless.admin import formatting, permissions
 from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.job_dependencies import CancelJob, UndependJob
 from django_qless.admin.actions.job_edit import EditJob
@@ -27,7 +27,7 @@ from django_qless.job_types.redaction import may_show_output, may_show_result, r
 from django_qless.job_types.registry import options_of
 
 if TYPE_CHECKING:
-    from django.http import HttpResponseBase
+    pass
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""
@@ -74,16 +74,6 @@ class JobPage(_JobPage):
     """The page of a job."""
 
     template = "job.html"
-
-    def answer(self) -> HttpResponseBase:
-        """Return the page; redirect to another namespace that has the job."""
-        try:
-            return super().answer()
-        except Missing:
-            found = elsewhere.of_job(self, self.name)
-            if found is None:
-                raise
-            return found
 
     def content(self) -> dict[str, Any]:
         """Return what the server, the project and the audit log know of the job."""

@@ -8,7 +8,7 @@ from django import forms
 from django.utils.text import capfirst
 from django.utils.translation import gettext_lazy as _
 
-from django_qless.admin import elsewhere, formatting
+from django_qless.admin import formatting
 from django_qless.admin.actions import jobs as actions
 from django_qless.admin.actions.bulk import BulkAction
 from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
@@ -23,7 +23,7 @@ from django_qless.core import BadArgument
 from django_qless.operations.job_query import SEARCHED_STATES, JobQuery
 
 if TYPE_CHECKING:
-    from django.http import HttpResponseBase
+    pass
 
 ROWS = 50
 NAME_BYTES = 1024
@@ -93,16 +93,6 @@ class Jobs(Page):
     """Jobs that match a search: by default all there are."""
 
     template = "jobs.html"
-
-    def answer(self) -> HttpResponseBase:
-        """Return the page; redirect to the job if an id in another namespace is searched."""
-        asked = {name: str(value) for name, value in self.request.GET.items() if value}
-        jid = asked.get("jid", "")
-        if asked.keys() <= {"jid", "alias"} and jid and not set(jid) & set("*?"):
-            found = elsewhere.of_job(self, jid)
-            if found is not None:
-                return found
-        return super().answer()
 
     def content(self) -> dict[str, Any]:
         """Return the form and a page of what it finds."""

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 
 from django_qless.admin import formatting
-from django_qless.admin.alias_status import AliasStatus, Pending, alias_monitor
 from django_qless.admin.components import charts
 from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.components.queue_table import queue_rows
 from django_qless.admin.components.server import server_facts
 from django_qless.admin.components.worker_table import worker_row
-from django_qless.admin.links import Links
+from django_qless.admin.error_texts import error_text
 from django_qless.admin.listing import Listing, listing
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
-from django_qless.conf import routing
-from django_qless.conf.connections import connections
 from django_qless.core import BadArgument, QlessError
 from django_qless.core.states import IN_QUEUE, QUEUE_STATES
 from django_qless.operations.status import QueueStatus, Totals, read_queues
@@ -31,7 +28,6 @@ from django_qless.schedules.handle import RecurringHandle
 if TYPE_CHECKING:
     from django.http import HttpResponseBase
 
-    from django_qless.core import Client
     from django_qless.core.commands.operations import WorkerCounts
 
 QUEUES = 40
@@ -46,25 +42,21 @@ class Overview(Page):
     template = "overview.html"
 
     def answer(self) -> HttpResponseBase:
-        """Return the page; for an alias that is down, with the others' state."""
+        """Return the page, also of an alias that is down."""
         try:
             return super().answer()
         except BadArgument:
             raise
         except (QlessError, ImproperlyConfigured) as error:
-            down = AliasStatus(error=error)
-            rows = self.alias_rows(alias_monitor.start(self.others), down)
             content = {
                 "now": time.time(),
-                "problem": down.problem,
-                "alias_rows": rows,
+                "problem": error_text(error),
                 "outboxes": outbox_rows(self.alias),
             }
         return self.show(content)
 
     def content(self) -> dict[str, Any]:
         """Return all parts, with 14 calls to the server at any size."""
-        pending = alias_monitor.start(self.others)
         client, now = self.client, self.now
         queues = read_queues(client, now)
         totals = Totals.of(
@@ -95,10 +87,6 @@ class Overview(Page):
             "ticks": self.ticks(),
             "server": server_facts(client, now),
             "outboxes": outbox_rows(self.alias),
-            "crossing": crossing_rows(self.alias, client),
-            "alias_rows": self.alias_rows(
-                pending, AliasStatus(totals, failures.total_jobs)
-            ),
         }
 
     def queues(
@@ -160,40 +148,6 @@ class Overview(Page):
             for schedule in self.client.next_schedules(TICKS)
             if schedule.next is not None
         ]
-
-    def alias_rows(self, pending: Pending, own: AliasStatus) -> list[dict[str, Any]]:
-        """Return all aliases, if there are several; `own` is the status of this one."""
-        if not self.others:
-            return []
-        statuses = {**alias_monitor.collect(pending), self.alias: own}
-        return [
-            {
-                "name": alias,
-                "url": Links(self.links.site, alias).url("overview_changelist"),
-                "is_current": alias == self.alias,
-                "status": statuses[alias],
-            }
-            for alias in connections
-        ]
-
-    @property
-    def others(self) -> list[str]:
-        """All aliases but this one."""
-        return [alias for alias in connections if alias != self.alias]
-
-
-def crossing_rows(alias: str, client: Client) -> list[dict[str, Any]]:
-    """Return what waits for other namespaces; asks nothing where there are none."""
-    found = client.crossing_waiting() if routing.is_routed(alias) else []
-    return [
-        {
-            "target": each.target,
-            "entries": each.entries,
-            "oldest": formatting.span(each.oldest),
-            "late": each.is_late,
-        }
-        for each in found
-    ]
 
 
 def outbox_rows(alias: str) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext_lazy
 
 from django_qless import models
-from django_qless.admin import elsewhere
 from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.queues import LimitsForm, limits_of, queue_of
 from django_qless.admin.components import charts
@@ -19,17 +18,14 @@ from django_qless.admin.components.audit_log import audit_entries
 from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.components.held_back import HeldBackRow
 from django_qless.admin.components.job_table import listed_jobs
-from django_qless.admin.components.partition_table import partition_table
 from django_qless.admin.components.queue_table import ORDERS, SHOWN, QueueRow, is_empty
 from django_qless.admin.components.schedule_table import schedule_rows
 from django_qless.admin.formatting import number
 from django_qless.admin.listing import listing
-from django_qless.admin.views import Missing, Page
+from django_qless.admin.views import Page
 from django_qless.operations.workers import ServedQueues
 
 if TYPE_CHECKING:
-    from django.http import HttpResponseBase
-
     from django_qless.admin.links import Links
     from django_qless.core import Client
     from django_qless.core.commands.queues import QueueCounts
@@ -63,16 +59,6 @@ CANCEL_ALL: dict[str, Any] = {
 
 class QueuePage(Page):
     """The page of a queue; the tab selects the part below the cards."""
-
-    def answer(self) -> HttpResponseBase:
-        """Return the page; redirect to the namespace that has the queue, if not here."""
-        try:
-            return super().answer()
-        except Missing:
-            found = elsewhere.of_queue(self)
-            if found is None:
-                raise
-            return found
 
     @cached_property
     def tab(self) -> str:
@@ -109,7 +95,6 @@ class QueuePage(Page):
             "is_empty": is_empty(counts),
             "empty_url": self.empty_url("waiting"),
             "entities": self.entities(),
-            "partitions": partition_table(self),
             "tab": self.tab,
             **tabs.get(self.tab, self.jobs)(),
         }

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
-from django_qless.conf.routing import only, queue_namespaces
 from django_qless.conf.sealing import open_value
 from django_qless.exceptions import Fail
-from django_qless.job_types.lookup import home_of, homes_of
 from django_qless.job_types.redaction import HIDDEN, may_show_output
 from django_qless.management.base import (
     SubcommandsCommand,
@@ -48,6 +46,7 @@ JID = "the id of a job"
 
 class Command(SubcommandsCommand):
     help = "Lists, shows, follows, retries, cancels and moves jobs."
+    names_queue = True
 
     def add_subcommands(self) -> None:
         page = self.add("list", self.list, "a page of the jobs that match")
@@ -88,27 +87,6 @@ class Command(SubcommandsCommand):
             help="let them start after so many seconds (default: 0)",
         )
 
-    def parts(
-        self, names: Sequence[str], options: dict[str, Any]
-    ) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Return the namespaces to run on: those that have the jobs named.
-
-        A list goes through all of them by itself.
-        """
-        alias = options["alias"]
-        if len(names) == 1 or options["subcommand"] == "list":
-            return [(names[0], options)]
-        if options.get("jid"):
-            return [(home_of(alias, options["jid"]), options)]
-        if options.get("jids"):
-            found = homes_of(alias, options["jids"])
-            return [(name, {**options, "jids": some}) for name, some in found.items()]
-        if options.get("queue") is not None:
-            return [
-                (name, options) for name in queue_namespaces(alias, options["queue"])
-            ]
-        return [(name, options) for name in names]
-
     def list(
         self, *, alias: str, count: int, offset: int | None, **options: Any
     ) -> None:
@@ -130,7 +108,7 @@ class Command(SubcommandsCommand):
 
     def show(self, *, jid: str, **options: Any) -> None:
         """Print all details of a job."""
-        handle = jobs.using_alias(only(self.alias))[jid]
+        handle = jobs.using_alias(self.alias)[jid]
         found = self.client.result(jid) if handle.state == "complete" else None
         found = _opened(found)
         result = displayed_result(handle, found)
@@ -194,7 +172,7 @@ class Command(SubcommandsCommand):
         self, *, to: str, jids: Sequence[str], delay: float, **options: Any
     ) -> None:
         """Restart jobs in another queue."""
-        handles = jobs.using_alias(only(self.alias))
+        handles = jobs.using_alias(self.alias)
         for jid in jids:
             handles[jid].move(to, delay=delay)
             self.print(f"moved: {jid} to {to}")

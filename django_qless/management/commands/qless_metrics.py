@@ -53,7 +53,7 @@ class Command(BaseCommand):
         except ImportError as error:
             raise CommandError(NO_CLIENT) from error
         try:
-            aliases = conf.namespaces_of(alias) if alias else conf.alias_names()
+            aliases = [alias] if alias else conf.alias_names()
             for name in aliases:
                 conf.alias(name)
         except ImproperlyConfigured as error:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
-from django_qless.conf.routing import only
 from django_qless.core import WrongState
 from django_qless.core.rates import RATE, is_rate
 from django_qless.core.states import IN_QUEUE
@@ -161,7 +160,7 @@ class Command(SubcommandsCommand):
             raise CommandError(
                 "Give at least one of --heartbeat, --max-concurrency, --rate, --weight"
             )
-        handle = objects.queues.using_alias(only(self.alias))[queue]
+        handle = objects.queues.using_alias(self.alias)[queue]
         for name, value in given.items():
             getattr(handle, f"set_{name}")(value)
             self.print(f"{queue}: {name.replace('_', ' ')} is {value}")

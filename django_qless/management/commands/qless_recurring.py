@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
-from django_qless.conf.routing import only
 from django_qless.job_types.discovery import discover
 from django_qless.management.base import SubcommandsCommand
 from django_qless.management.output import format_time, table
@@ -46,7 +45,7 @@ class Command(SubcommandsCommand):
 
     def list(self, **options: Any) -> None:
         """Print the recurring jobs, and declared ones that are not on the server."""
-        view = recurring.using_alias(only(self.alias))
+        view = recurring.using_alias(self.alias)
         handles = sorted(view, key=lambda handle: handle.id)
         discover()
         there = {handle.id for handle in handles}
@@ -65,30 +64,6 @@ class Command(SubcommandsCommand):
                 "not applied: declared in code, but not on the server. `sync` adds new "
                 "ones, `reset` restores those that were removed"
             )
-
-    def parts(
-        self, names: Sequence[str], options: dict[str, Any]
-    ) -> Sequence[tuple[str, dict[str, Any]]]:
-        """Return the namespaces to run on: those that have the recurring jobs named."""
-        wanted = options.get("names")
-        if not wanted or len(names) == 1:
-            return super().parts(names, options)
-        discover()
-        found: dict[str, list[str]] = {}
-        for schedule in wanted:
-            home = self.home_of(names, schedule)
-            found.setdefault(home, []).append(schedule)
-        return [(name, {**options, "names": some}) for name, some in found.items()]
-
-    def home_of(self, names: Sequence[str], schedule: str) -> str:
-        """Return the namespace of a recurring job: where it is, or is declared."""
-        found = recurring.using_alias(names[0]).get(schedule)
-        if found is not None:
-            return found.alias
-        declared = (
-            name for name in names if schedule in declared_schedules.declared_on(name)
-        )
-        return next(declared, names[0])
 
     def sync(self, **options: Any) -> None:
         """Apply what the code declares."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from contextlib import contextmanager
@@ -20,9 +21,8 @@ from django.core.management.base import (
 
 from django_qless import conf
 from django_qless.checks import TAG
-from django_qless.conf.routing import alias_of, shares
+from django_qless.conf.routing import alias_of, routed_aliases
 from django_qless.job_types.discovery import discover
-from django_qless.management.partitions import served
 from django_qless.management.reload import CodeWatcher, wait_for_working_code
 from django_qless.management.worker_options import add_worker_options
 from django_qless.runtime.environment import DjangoEnvironment
@@ -32,7 +32,7 @@ from django_qless.worker.aliases import (
     current_member,
     work_when_server_answers,
 )
-from django_qless.worker.log import configure_logging
+from django_qless.worker.log import configure_logging, log_event
 from django_qless.worker.options import WorkerOptions, new_name
 from django_qless.worker.pools import POOLS
 from django_qless.worker.reservers import RESERVERS
@@ -42,7 +42,7 @@ from django_qless.worker.shutdown import signals_help
 from django_qless.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from django.core.management.base import CommandParser
 
@@ -120,8 +120,7 @@ class Command(BaseCommand):
             # It worked a moment ago: a developer is editing it.
             self.stderr.write(f"{error}\nWaiting for the code to change.")
             wait_for_working_code()
-            member = current_member()
-            program.execute(keep=member and member.slots and member.slots[0])
+            program.execute()
 
     def handle(self, *args: Any, **options: Any) -> None:
         configure_logging(options["verbosity"])
@@ -131,6 +130,7 @@ class Command(BaseCommand):
         worker_options = self.worker_options(options)
         if options["trial"]:
             return
+        log_unserved(queues)
         if member := current_member():
             code = self.run_worker(member.options(worker_options, queues))
         elif len(queues) == 1:
@@ -173,23 +173,27 @@ class Command(BaseCommand):
             for alias in queues:
                 conf.alias(alias)
             DjangoEnvironment(options.alias).before_fork()
-            together = [names for names in by_alias(queues) if len(names) > 1]
-            return WorkerGroup(options, queues, run, together).run()
+            return WorkerGroup(options, queues, run).run()
 
     def queues(self, options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         """Return the aliases to serve, and the queues of each.
 
-        An alias with NAMESPACES stands for those of these that may have the queues.
+        Without `--alias` a queue is served in the alias to which QLESS_ROUTES routes it.
         """
-        wanted = options["queues"] or ["*"]
+        wanted = tuple(options["queues"])
+        aliases = options["alias"] or []
         if options["all_aliases"]:
-            aliases = list(conf.raw_setting())
-        else:
-            given = options["alias"] or [conf.DEFAULT_ALIAS]
+            aliases = conf.alias_names()
+        elif isinstance(aliases, str):
             # Other code may call the command with a string.
-            aliases = [given] if isinstance(given, str) else given
-        found = {name: own for alias in aliases for name, own in shares(alias, wanted)}
-        return served(found, options["partition"])
+            aliases = [aliases]
+        if aliases or not wanted:
+            return dict.fromkeys(aliases or [conf.DEFAULT_ALIAS], wanted or ("*",))
+        found: dict[str, tuple[str, ...]] = {}
+        for queue in wanted:
+            alias = alias_of(queue)
+            found[alias] = (*found.get(alias, ()), queue)
+        return found
 
     def worker_options(self, options: Mapping[str, Any]) -> WorkerOptions:
         """Return the options of the worker. Raises CommandError."""
@@ -226,12 +230,20 @@ class Command(BaseCommand):
         return settings.DEBUG and is_program and not options["burst"]
 
 
-def by_alias(names: Iterable[str]) -> list[list[str]]:
-    """Return namespaces in groups: those of one alias together."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(alias_of(name), []).append(name)
-    return list(found.values())
+def log_unserved(queues: Mapping[str, tuple[str, ...]]) -> None:
+    """Log which routed queues a worker of all queues leaves out, for they are elsewhere."""
+    left_out = [
+        f"{queue} ({alias})"
+        for queue, alias in routed_aliases().items()
+        if alias not in queues
+    ]
+    if left_out and ("*",) in queues.values():
+        log_event(
+            logging.INFO,
+            "queues of other aliases are not served",
+            queues=", ".join(left_out),
+            remedy="name them, or give --alias or --all-aliases",
+        )
 
 
 def listed(meanings: Mapping[str, str]) -> str:

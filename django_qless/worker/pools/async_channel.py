@@ -135,10 +135,6 @@ class AsyncChannel(Channel):
         """Block where the server said that jobs are announced."""
         await adrive(self.wait_for_announcement(known))
 
-    async def decline(self, asked: tuple[str, ...]) -> None:
-        """Have other clients woken for what this one was woken for and cannot run."""
-        await adrive(self.declining(asked))
-
     async def settle(self) -> None:
         """Settle finished jobs, even during a wait. Raises the call's exceptions."""
         await adrive(self.send(self.early_client))

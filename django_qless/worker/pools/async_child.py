@@ -25,7 +25,6 @@ from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.async_channel import AsyncChannel
 from django_qless.worker.pools.buffer import Prefetch
 from django_qless.worker.pools.child import Child
-from django_qless.worker.shared_slots import LATE, LOOK, SIGNAL
 from django_qless.worker.status_report import title
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from django_qless.core import Reserved, Settled, Settlement
     from django_qless.worker.pools.buffer import Item
     from django_qless.worker.pools.shared_state import SharedState
-    from django_qless.worker.shared_slots import ChildSlots
     from django_qless.worker.worker import Worker
 
 # Seconds that a finished job waits to be settled, if there is no other reason for a
@@ -78,13 +76,8 @@ class AsyncChild(Child):
     ) -> None:
         super().__init__(worker, shared, wakeup_fd)
         self.channel = AsyncChannel(worker, self.buffer, self.wake_parent)
-        self.channel.slots = self.slots
         #: The number of jobs that may run at once, as the only element.
         self.capacity = shared.ints[shared_state.CAPACITY : shared_state.CAPACITY + 1]
-        if self.slots is not None:
-            self.capacity = self.slots.capacity
-        #: The number of its slots with which it has asked its server.
-        self.used_slots = 0
         # The number of jobs to hold ahead of those that run.
         self.prefetch = Prefetch(BUDGET, least=0, most=MOST, step=STEP)
         # The totals of the buffer, and the time, when the rule learned last.
@@ -101,8 +94,6 @@ class AsyncChild(Child):
         self.interrupted: dict[str, type[Interrupted]] = {}
         self.waiting_for_jobs: asyncio.Task[None] | None = None
         self._stopped_waiting: asyncio.Task[None] | None = None
-        #: True if its server still counts it as idle, after a wait.
-        self.was_idle = False
         self.failure: BaseException | None = None
 
     async def work(self) -> None:
@@ -110,8 +101,6 @@ class AsyncChild(Child):
         self.prepare()
         self.loop.add_signal_handler(signal.SIGTERM, self.on_term)
         self.loop.add_signal_handler(signal.SIGUSR2, self.follow_commands)
-        if self.slots is not None:
-            self.loop.add_signal_handler(SIGNAL, self.on_slot)
         # Signals reach the main thread whatever jobs do.
         self.shared.ints[shared_state.WAKEABLE] = 1
         self.follow_commands()
@@ -120,9 +109,7 @@ class AsyncChild(Child):
             try:
                 await self.round()
             except Exception as error:  # noqa: BLE001  no job and no outcome gets lost
-                self.give_up_free_slots()
                 await asyncio.sleep(self.trouble(error))
-        self.give_up_free_slots()
         # No signal may end the process in its last moment.
         self.shared.ints[shared_state.WAKEABLE] = 0
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGUSR2))
@@ -159,8 +146,6 @@ class AsyncChild(Child):
         elif self.buffer.give_back_waiting(before=now - HOLD_LIMIT):
             # A job has turned out to be slow.
             self.prefetch.reset()
-        if self.slots is not None:
-            await self.adjust_slots(self.slots)
         count = self.wanted()
         if count and not self.waiting_for_jobs:
             await self.reserve(count)
@@ -190,7 +175,7 @@ class AsyncChild(Child):
         buffer, ahead, ints = self.buffer, self.prefetch.count, self.shared.ints
         waiting = len(buffer.waiting)
         free = self.capacity[0] - buffer.runs
-        if free <= 0 and (waiting > ahead // 2 or self.must_not_prefetch):
+        if free <= 0 and waiting > ahead // 2:
             return 0
         count = min(free + ahead, self.worker.options.batch)
         return max(0, self.recycling.room(count, ints[shared_state.RUNS] + waiting))
@@ -200,22 +185,13 @@ class AsyncChild(Child):
         buffer = self.buffer
         if not buffer.outcomes:
             return float("inf")
-        if not buffer.held or (self.must_not_prefetch and self.has_free_slots):
+        if not buffer.held:
             return 0.0
         return buffer.outcomes[0].since + SETTLE_LIMIT
 
     async def reserve(self, count: int) -> None:
         """Settle what is finished and reserve jobs, or begin to wait for some."""
-        timer = None
-        if self.slots is not None:
-            self.used_slots = self.slots.held
-            # A server that is away, or hangs, keeps no slot from other namespaces.
-            timer = self.loop.call_later(LATE, self.give_up_free_slots)
-        try:
-            settled = await self.channel.reserve(count)
-        finally:
-            if timer:
-                timer.cancel()
+        settled = await self.channel.reserve(count)
         self.all_is_well()
         self.run_jobs(settled)
         if settled is None or settled.jobs or self.buffer.outcomes:
@@ -247,7 +223,7 @@ class AsyncChild(Child):
 
     async def wait_for_jobs(self, settled: Settled, count: int) -> None:
         """Wait until jobs come, and have them run, while others may run."""
-        if self.worker.options.burst or self.slots is not None:
+        if self.worker.options.burst:
             await self.channel.wait_only(settled)
         else:
             brought = await self.channel.wait(settled, count)
@@ -258,7 +234,6 @@ class AsyncChild(Child):
     def waited(self, task: asyncio.Task[None]) -> None:
         """Note that a wait is over, and its error."""
         self.waiting_for_jobs = None
-        self.was_idle = self.slots is not None
         if not task.cancelled():
             self.failure = task.exception()
         self.wakeup.set()
@@ -270,55 +245,6 @@ class AsyncChild(Child):
             self._stopped_waiting = task
             task.cancel()
 
-    # The slots shared with other namespaces.
-
-    async def adjust_slots(self, slots: ChildSlots) -> None:
-        """Hold the slots of what runs, and of what is to be reserved now."""
-        if self.is_closed or self.waiting_for_jobs:
-            self.give_up_free_slots()
-            return
-        if self.troubles:
-            # The server may still be away: that keeps no slot from others.
-            await self.settle()
-        ints = self.shared.ints
-        ints[shared_state.QUEUES_EMPTY] = 0
-        # Passed on unused, a slot would go around among namespaces that all wait for one.
-        is_new = slots.held > self.used_slots
-        if self.has_free_slots and not is_new and not slots.keeps():
-            self.used_slots = self.buffer.runs
-            slots.pass_on(self.buffer.runs, ints[shared_state.CAPACITY])
-            return
-        waited = slots.is_waiting
-        asked: tuple[str, ...] = ()
-        if not (slots.want(ints[shared_state.CAPACITY]) or waited):
-            asked = await self.channel.order()  # what it knew of them may be old
-        if self.was_idle and not self.has_free_slots:
-            await self.channel.decline(asked or await self.channel.order())
-        self.was_idle = False
-
-    def give_up_free_slots(self) -> None:
-        """Hold no more slots than are used, and wait for none."""
-        if self.slots is not None:
-            self.used_slots = self.buffer.runs
-            self.slots.want(min(self.slots.held, self.buffer.runs))
-
-    @property
-    def has_free_slots(self) -> bool:
-        """True if it holds more slots than are used."""
-        return self.slots is not None and self.slots.held > self.buffer.runs
-
-    @property
-    def must_not_prefetch(self) -> bool:
-        """True if it has no slot, or a free one may be for another namespace."""
-        slots = self.slots
-        return slots is not None and (slots.is_contended or not slots.held)
-
-    def on_slot(self) -> None:
-        """Use a slot that another namespace has given up."""
-        if not self.is_closed:
-            self.executor.start_waiting()
-        self.wakeup.set()
-
     async def rest(self) -> None:
         """Sleep until there is something to do."""
         self.wakeup.clear()
@@ -326,7 +252,7 @@ class AsyncChild(Child):
         waits = self.waiting_for_jobs or self.is_closed
         low = -1 if waits else self.prefetch.count // 2
         due = self.next_due()
-        if self.prefetch.count and buffer.waiting and not self.must_not_prefetch:
+        if self.prefetch.count and buffer.waiting:
             # They end one after the other: the end of the first needs no wakeup.
             self.wakeup_level, due = low, min(due, time.monotonic() + SETTLE_LIMIT)
         else:
@@ -345,8 +271,6 @@ class AsyncChild(Child):
         """Return when something has to be done without an event (monotonic)."""
         held_until = self.buffer.waiting_since + HOLD_LIMIT
         times = [self.settle_at(), self.recycling.end, held_until]
-        if self.slots is not None and self.slots.is_waiting:
-            times.append(time.monotonic() + LOOK)
         return min(*times, time.monotonic() + 3600)
 
     # Announcements.

@@ -192,10 +192,6 @@ class BlockingChannel(Channel):
             check_wait(announced=after.announced, began=began, seconds=seconds)
         return settled
 
-    def decline(self, asked: tuple[str, ...]) -> None:
-        """Have other clients woken for what this one was woken for and cannot run."""
-        drive(self.declining(asked))
-
     def wait_only(self, known: Settled) -> None:
         """Block where the server said that jobs are announced."""
         drive(self.wait_for_announcement(known))

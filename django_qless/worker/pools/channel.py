@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from django_qless.core import AsyncClient, Reserved, Settled
     from django_qless.core.request import Request, Steps
     from django_qless.worker.pools.buffer import Item, JobBuffer, Outcome
-    from django_qless.worker.shared_slots import ChildSlots
     from django_qless.worker.worker import Worker
 
 # Seconds for which an idle child blocks at most before it asks again. It is woken when
@@ -83,8 +82,6 @@ class Channel(ABC):
         self.server_clock = ServerClock()
         #: For how long the locks hold that came with the last jobs.
         self.term = LockTerm()
-        #: The slots that the child shares with other namespaces, if there are any.
-        self.slots: ChildSlots | None = None
         self._full: tuple[str, ...] = ()
         self._logs_calls = is_enabled(CALLS)
 
@@ -166,10 +163,6 @@ class Channel(ABC):
             else:
                 self.free([outcome], settled)
 
-    def declining(self, asked: tuple[str, ...]) -> Steps[None]:
-        """Have other clients woken for what this one was woken for and cannot run."""
-        yield self.client.settle(self.worker.name, [], 0, asked, decline=True)
-
     def wait_for_announcement(self, known: Settled) -> Steps[None]:
         """Block where the server said that jobs are announced."""
         seconds, began = known.wait_seconds or 0.0, time.monotonic()
@@ -180,10 +173,7 @@ class Channel(ABC):
 
     def next_order(self) -> tuple[str, ...]:
         """Return the queues to ask, in their order; may ask the server for it."""
-        asked = tuple(self.reserver.order())
-        if self.slots is not None:
-            self.slots.tell(self.reserver)
-        return asked
+        return tuple(self.reserver.order())
 
     def report_returned(self) -> None:
         """Tell the reserver which jobs were returned."""

@@ -29,7 +29,6 @@ from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.batches import Batches
 from django_qless.worker.pools.buffer import JobBuffer
 from django_qless.worker.pools.child_process import CRASHED
-from django_qless.worker.shared_slots import ChildSlots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,8 +85,6 @@ class Child:
             self.execution.hard_limit
         )
         self.buffer = JobBuffer(shared)
-        #: The slots that it shares with other namespaces, if there are any.
-        self.slots = ChildSlots(worker.slots) if worker.slots else None
         self.recycling = Recycling(worker.options)
         #: The job that runs just now, in children with one at a time.
         self.running: Item | None = None

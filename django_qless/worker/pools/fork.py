@@ -86,6 +86,13 @@ class ForkChild(PreforkChild):
         self.shared.ints[shared_state.WAKEABLE] = 1
         super().prepare()
 
+    def make_signal_pipe(self) -> None:
+        """Have signals written into a pipe, so that each ends a wait."""
+        self.signal_reader, self.signal_writer = os.pipe()
+        for end in (self.signal_reader, self.signal_writer):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self.signal_writer, warn_on_full_buffer=False)
+
     def leave(self) -> None:
         """Settle what is left, and end the fork server."""
         super().leave()

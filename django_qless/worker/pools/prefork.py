@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from django_qless.core import Reserved, Settled, Settlement
     from django_qless.worker.crash_reports import CrashReport
     from django_qless.worker.pools.shared_state import SharedState
-    from django_qless.worker.shared_slots import ChildSlots
     from django_qless.worker.worker import Worker
 
 T = TypeVar("T")
@@ -62,16 +61,10 @@ class PreforkChild(Child):
     early_settling: type[EarlySettling] = EarlySettlingThread
     # Whether a TERM may come at any time: no job runs in this process.
     is_always_wakeable = False
-    signal_reader = signal_writer = 0
 
     def __init__(self, worker: Worker, shared: SharedState, wakeup_fd: int) -> None:
         super().__init__(worker, shared, wakeup_fd)
         self.channel = BlockingChannel(worker, self.buffer, self.wake_parent)
-        self.channel.slots = self.slots
-        #: True if its slot is another namespace's after this batch.
-        self.must_pass_on = False
-        #: True if it has not had jobs since it last found none.
-        self.was_idle = True
         self.early = self.early_settling(self.buffer, self.channel)
         self.prefetch = self.new_prefetch(BUDGET)
         #: The most entities that ran together in the last batch; of other jobs each is a run.
@@ -103,17 +96,8 @@ class PreforkChild(Child):
     def prepare(self) -> None:
         """Prepare this process for its first job."""
         self.set_handlers()
-        if self.slots is not None and not self.signal_writer:
-            self.make_signal_pipe()
         super().prepare()
         self.announce()
-
-    def make_signal_pipe(self) -> None:
-        """Have signals written into a pipe, so that each ends a wait."""
-        self.signal_reader, self.signal_writer = os.pipe()
-        for end in (self.signal_reader, self.signal_writer):
-            os.set_blocking(end, False)
-        signal.set_wakeup_fd(self.signal_writer, warn_on_full_buffer=False)
 
     def set_handlers(self) -> None:
         """Handle the signals of the parent."""
@@ -135,10 +119,7 @@ class PreforkChild(Child):
             self.keep_quiet()
             return
         count = self.recycling.room(self.wanted, ran)
-        if self.slots is None:
-            settled = channel.reserve(count)
-        else:
-            settled = self.reserve_in_slot(self.slots, count)
+        settled = channel.reserve(count)
         self.announce()
         if settled and not settled.jobs and settled.wait_seconds:
             settled = self.rest(settled)
@@ -159,7 +140,6 @@ class PreforkChild(Child):
         """
         self.shared.ints[shared_state.LEAVING] = 1
         self.wake_parent()
-        self.give_up_slot()
         self.early.leave()
         self.channel.return_prefetched()
         while self.buffer.outcomes:
@@ -217,79 +197,11 @@ class PreforkChild(Child):
             count >= PREFETCH_FROM
             and 2 * held >= count
             and not self.shared.has_commands
-            and self.keeps_slot()
         ):
             ran = self.shared.ints[shared_state.RUNS]
             count = self.recycling.room(self.wanted, ran + held)
             if count > 0:
                 self.channel.prefetch(count)
-
-    # The slots shared with other namespaces.
-
-    def reserve_in_slot(self, slots: ChildSlots, count: int) -> Settled | None:
-        """Reserve jobs if it has a slot for them, or gets one; see `channel.reserve`."""
-        if slots.held and not (self.channel.has_prefetch or self.keeps_slot()):
-            self.pass_on_slot(slots)
-        if not slots.held:
-            if self.troubles:
-                # The server may still be away: that keeps no slot from others.
-                self.channel.settle()
-                self.all_is_well()
-            self.shared.ints[shared_state.QUEUES_EMPTY] = 0
-            waited = slots.is_waiting
-            if not slots.want(1):
-                # Nothing may wait together with this child.
-                self.channel.return_prefetched()
-                while self.buffer.outcomes:
-                    self.channel.settle()
-                if not waited:
-                    asked = self.channel.order()  # what it knew of them may be old
-                    if self.was_idle:
-                        self.channel.decline(asked)
-                title("waiting for a slot")
-                if not self.sleep(self.wait_for_slot):
-                    return None
-        slots.asking()
-        settled = self.channel.reserve(count)
-        has_jobs = bool(settled and settled.jobs)
-        if self.was_idle and has_jobs:
-            # It may start another child: there may be more.
-            self.wake_parent()
-        self.was_idle = not has_jobs
-        if slots.answered() or not has_jobs or slots.want(1):
-            return settled
-        # The server took so long that others have the slot now.
-        for item in self.channel.taken:
-            self.buffer.give_back(item)
-        return None
-
-    def keeps_slot(self) -> bool:
-        """Return whether its slot, if it has to have one, is its own for the next batch."""
-        if self.slots is not None and not self.must_pass_on:
-            self.must_pass_on = not self.slots.keeps()
-        return not self.must_pass_on
-
-    def pass_on_slot(self, slots: ChildSlots) -> None:
-        """Settle what is finished, and give the slot to another namespace."""
-        self.must_pass_on = False
-        slots.asking()
-        try:
-            while self.buffer.outcomes:
-                self.channel.settle()
-        finally:
-            slots.pass_on(0, 1)
-
-    def give_up_slot(self) -> None:
-        """Hold no slot, and wait for none."""
-        if self.slots is not None:
-            self.slots.want(0)
-            self.must_pass_on = False
-
-    def wait_for_slot(self) -> bool:
-        """Sleep until it has a slot, or has to look around."""
-        assert self.slots is not None
-        signal.set_wakeup_fd(self.signal_writer, warn_on_full_buffer=False)
-        return self.slots.wait(self.signal_reader)
 
     @property
     def may_be_slow(self) -> bool:
@@ -325,7 +237,6 @@ class PreforkChild(Child):
 
     def keep_quiet(self) -> None:
         """Settle what is finished, and sleep until there is a command."""
-        self.give_up_slot()
         self.channel.return_prefetched()
         if self.buffer.outcomes:
             self.channel.settle()
@@ -355,21 +266,18 @@ class PreforkChild(Child):
     def rest(self, settled: Settled) -> Settled | None:
         """Sleep until there may be a job, or a command; return what has come."""
         self.prefetch.reset()
-        self.give_up_slot()
         title("idle")
-        if self.slots is None and not self.worker.options.burst:
+        if not self.worker.options.burst:
             return self.channel.wait(settled, self.sleep)
         # A job that another child's job brings must not be reserved while this child is
         # counted as idle: so it only wakes up, and then asks.
-        if self.worker.options.burst:
-            self.shared.ints[shared_state.QUEUES_EMPTY] = 1
-            self.wake_parent()
+        self.shared.ints[shared_state.QUEUES_EMPTY] = 1
+        self.wake_parent()
         self.sleep(lambda: self.channel.wait_only(settled))
         return None
 
     def pause(self, error: Exception) -> None:
         """Wait a little after trouble, longer each time."""
-        self.give_up_slot()
         seconds = self.trouble(error)
         if self.is_ending:
             time.sleep(seconds)

@@ -38,9 +38,6 @@ ISOLATION_PAUSE = 0.02
 # The most processes, each with one job, during crash isolation.
 ISOLATED = 4
 
-# Seconds for which a pool that grows keeps children that it could do without.
-KEPT = 300.0
-
 
 class ProcessManager:
     """Starts, counts and rebalances the children of one pool.
@@ -51,17 +48,13 @@ class ProcessManager:
     several children for a while, with one job in each.
     """
 
-    def __init__(self, pool: Pool, concurrency: int, *, grows: bool = False) -> None:
-        """With `grows` there is one child with one job more than work: see `wanted`."""
+    def __init__(self, pool: Pool, concurrency: int) -> None:
         self.pool = pool
-        self.grows = grows
         self.concurrency = concurrency
         self.restart_backoff = RestartBackoff()
         self._children: list[ChildProcess] = []
         self._isolation = CrashIsolation()
         self._ended_runs = 0
-        # How many children a pool that grows needs, and until when that holds.
-        self._needed, self._needed_until = 1, 0.0
 
     def __iter__(self) -> Iterator[ChildProcess]:
         return iter(self._children)
@@ -73,13 +66,7 @@ class ProcessManager:
     def wanted(self) -> int:
         """Number of children that there should be, apart from leaving ones."""
         if self.pool.one_job_each:
-            if not self.grows:
-                return self.concurrency
-            # Slots are shared: most of the time other namespaces have the others.
-            needed, now = 1 + sum(map(is_busy, self)), time.monotonic()
-            if needed >= self._needed or now >= self._needed_until:
-                self._needed, self._needed_until = needed, now + KEPT
-            return min(self.concurrency, self._needed)
+            return self.concurrency
         return max(1, min(ISOLATED, self._free)) if self._isolation else 1
 
     @property
@@ -138,13 +125,8 @@ class ProcessManager:
         self._children.append(ChildProcess(run, shared, self._children))
 
     def rebalance(self) -> None:
-        """Distribute the capacity over the children of a pool with one child.
-
-        Of a pool that grows, stop children that were not needed for a while.
-        """
+        """Distribute the capacity over the children of a pool with one child."""
         if self.pool.one_job_each:
-            if self.grows:
-                self._stop_surplus()
             return
         if self._isolation:
             jobs = [held for child in self for held in child.shared.held_jobs().running]
@@ -153,12 +135,6 @@ class ProcessManager:
             child.command(shared_state.STOP)
         for child in self.staying:
             child.command(shared_state.CAPACITY, self._capacity)
-
-    def _stop_surplus(self) -> None:
-        staying = [child for child in self if not is_leaving(child)]
-        free = [child for child in staying if not is_busy(child)]
-        for child in free[: max(0, len(staying) - self.wanted)]:
-            child.command(shared_state.STOP)
 
     @property
     def due(self) -> float:

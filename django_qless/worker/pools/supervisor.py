@@ -68,8 +68,7 @@ class Supervisor:
         self.shutdown = worker.shutdown
         options = worker.options
         client = worker.client(PATIENCE, ANSWER)
-        grows = worker.slots is not None
-        self.children = ProcessManager(pool, options.concurrency, grows=grows)
+        self.children = ProcessManager(pool, options.concurrency)
         self.worker_info = WorkerInfo(options, self.shutdown, worker.detached_info)
         self.heartbeat = Heartbeat(client, worker.name, self.worker_info.to_json)
         self.listener = EventListener(client, worker.name)
@@ -236,8 +235,6 @@ class Supervisor:
             # It may have started a run that its slots do not show as detached yet.
             self.detached.scan(again=True)
             self.orphans.take_over(child, self.detached.tokens)
-            if self.worker.slots is not None:
-                self.worker.slots.sweep()
             self.worker.sandboxes.sweep(child.pid)
         self.worker.sandboxes.reap()
 
@@ -362,9 +359,6 @@ class Supervisor:
         if now >= self.idle_timer.due:
             busy = bool(self.children.running or len(self.detached))
             busy = busy or self.shutdown.quiet
-            busy = busy or (
-                self.worker.slots is not None and self.worker.slots.is_wanted
-            )
             if self.idle_timer.look(now, runs=self.children.runs, busy=busy):
                 log_event(logging.INFO, "idle for too long")
                 self.shutdown.drain()
