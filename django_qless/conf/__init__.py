@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -30,6 +31,14 @@ def raw_setting() -> Mapping[str, Mapping[str, Any]]:
     return value  # type: ignore[no-any-return]
 
 
+def routes() -> Mapping[str, str]:
+    """Return QLESS_ROUTES: aliases by the names and globs of queues; {} if it is wrong."""
+    if any(validation.validate_routes()):
+        return {}
+    value: Mapping[str, str] | None = getattr(settings, validation.ROUTES, None)
+    return value or {}
+
+
 def alias(name: str = DEFAULT_ALIAS) -> Alias:
     """Return the settings of one alias.
 
@@ -44,7 +53,8 @@ def alias(name: str = DEFAULT_ALIAS) -> Alias:
             raise ImproperlyConfigured(
                 f"QLESS has no alias {name!r}; there are: {', '.join(sorted(value))}."
             )
-        for problem in validation.validate_alias(name, value[name]):
+        problems = validation.validate_alias(name, value[name])
+        for problem in chain(problems, validation.validate_routes()):
             raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
         found = _read[name] = _parsed(name, value[name])
     return found

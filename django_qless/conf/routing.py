@@ -12,16 +12,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-
 from django_qless import conf
+from django_qless.conf import validation
 from django_qless.conf.setting_checks import Problem
+from django_qless.conf.validation import ROUTES
 from django_qless.core.globs import pattern
 from django_qless.core.options import TEXTS_OF_A_QUEUE
 from django_qless.exceptions import InvalidOption
-
-NAME = "QLESS_ROUTES"
 
 REMEDY = (
     "Nothing goes from one alias to another: enqueue the second job at the end of the first "
@@ -41,8 +38,6 @@ class Routed(Protocol):
         """The queue."""
 
 
-_HINT = 'For example {"mail": "mail", "report.*": "reports"}.'
-
 # Queues may be made by the thousand, one for each customer.
 _MOST_CACHED = 10_000
 
@@ -51,13 +46,13 @@ def route(queue: str) -> str | None:
     """Return the alias that QLESS_ROUTES names for a queue, or None without a match.
 
     A glob counts as the name of a queue: it has the alias of the first entry that matches its
-    text. Raises ImproperlyConfigured if the setting is no dict of texts.
+    text.
     """
     if queue in _cache:
         return _cache[queue]
-    for problem in _malformed(value := _value()):
-        raise ImproperlyConfigured(f"{problem.text} {problem.hint}")
-    matches = (alias for glob, alias in value.items() if pattern(glob).fullmatch(queue))
+    matches = (
+        alias for glob, alias in conf.routes().items() if pattern(glob).fullmatch(queue)
+    )
     if len(_cache) >= _MOST_CACHED:
         _cache.clear()
     found = _cache[queue] = next(matches, None)
@@ -72,11 +67,6 @@ def alias_of(queue: str, alias: str | None = None) -> str:
 def alias_for(options: Routed) -> str:
     """Return the alias of jobs with these options."""
     return options.alias or route(options.queue) or conf.DEFAULT_ALIAS
-
-
-def routed_aliases() -> dict[str, str]:
-    """Return the setting: aliases by the names and globs of queues, in its order."""
-    return dict(_value())
 
 
 def check_stays(whose: str, alias: str, queue: str) -> None:
@@ -100,24 +90,23 @@ def check_option(alias: str, option: str, value: str) -> None:
 
 def route_problems() -> Iterator[Problem]:
     """Yield what is wrong with QLESS_ROUTES, and with queues declared in another alias."""
-    value = _value()
-    malformed = list(_malformed(value))
+    malformed = list(validation.validate_routes())
     yield from malformed
     if malformed:
         return
     known = conf.alias_names()
     globs: list[str] = []
-    for glob, alias in value.items():
+    for glob, alias in conf.routes().items():
         if alias not in known:
             yield Problem(
-                f"{NAME}: {glob!r} leads to alias {alias!r}, which is not in QLESS.",
+                f"{ROUTES}: {glob!r} leads to alias {alias!r}, which is not in QLESS.",
                 f"There are: {', '.join(known)}.",
                 "E047",
             )
         hiding = next((each for each in globs if _covers(each, glob)), None)
         if hiding is not None:
             yield Problem(
-                f"{NAME}: {glob!r} has no effect behind {hiding!r}, which matches all of its "
+                f"{ROUTES}: {glob!r} has no effect behind {hiding!r}, which matches all of its "
                 "queues.",
                 "The first match wins: write the narrower pattern first.",
                 "E048",
@@ -134,7 +123,7 @@ def _declared_elsewhere(alias: str) -> Iterator[Problem]:
     for queue in queues if isinstance(queues, Mapping) else ():
         if isinstance(queue, str) and (other := route(queue)) not in (None, alias):
             yield Problem(
-                f"QLESS[{alias!r}]: QUEUES has {queue!r}, which {NAME} has in alias "
+                f"QLESS[{alias!r}]: QUEUES has {queue!r}, which {ROUTES} has in alias "
                 f"{other!r}.",
                 f"Move its options to QUEUES of {other!r}.",
                 "E049",
@@ -143,7 +132,7 @@ def _declared_elsewhere(alias: str) -> Iterator[Problem]:
         other = route(target) if isinstance(target, str) else None
         if other not in (None, alias):
             yield Problem(
-                f"QLESS[{alias!r}]: {option} of queue {queue!r} is {target!r}, which {NAME} "
+                f"QLESS[{alias!r}]: {option} of queue {queue!r} is {target!r}, which {ROUTES} "
                 f"has in alias {other!r}.",
                 "A job stays in its alias: name a queue of the same one.",
                 "E049",
@@ -160,24 +149,6 @@ def _queues_named(queues: Any, config: Any) -> Iterator[tuple[str, str, Any]]:
         for key, target in config.items() if isinstance(config, Mapping) else ():
             if isinstance(key, str) and key.endswith(f"-{option}"):
                 yield key.removesuffix(f"-{option}"), option, target
-
-
-def _value() -> Any:
-    return getattr(settings, NAME, None) or {}
-
-
-def _malformed(value: Any) -> Iterator[Problem]:
-    if not isinstance(value, Mapping):
-        yield Problem(f"{NAME} must be a dict, not {value!r:.120}.", _HINT, "E047")
-        return
-    for glob, alias in value.items():
-        if not (isinstance(glob, str) and glob and isinstance(alias, str)):
-            yield Problem(
-                f"{NAME}: {glob!r:.120}: {alias!r:.120} must be the name of a queue, or a "
-                "glob with * and ?, and the name of an alias.",
-                _HINT,
-                "E047",
-            )
 
 
 def _covers(glob: str, other: str) -> bool:

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from django.conf import settings
+
 from django_qless.conf import setting_checks as checks
 from django_qless.conf.combinations import combination_problems
 from django_qless.conf.schema import ATTRIBUTES, CONNECTION_KEYS, REMEDY, Key
 from django_qless.conf.setting_checks import Problem
+
+ROUTES = "QLESS_ROUTES"
 
 
 def _test(value: Any) -> Iterator[Problem]:
@@ -47,6 +51,23 @@ def validate_alias(alias: str, options: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems of the options of one alias."""
     for problem in _problems(options):
         yield problem._replace(text=f"QLESS[{alias!r}]: {problem.text}")
+
+
+def validate_routes() -> Iterator[Problem]:
+    """Yield why QLESS_ROUTES cannot be read; without any, it is a dict of texts."""
+    value = getattr(settings, ROUTES, None) or {}
+    hint = 'For example {"mail": "mail", "report.*": "reports"}.'
+    if not isinstance(value, Mapping):
+        yield Problem(f"{ROUTES} must be a dict, not {value!r:.120}.", hint, "E047")
+        return
+    for glob, alias in value.items():
+        if not (isinstance(glob, str) and glob and isinstance(alias, str)):
+            yield Problem(
+                f"{ROUTES}: {glob!r:.120}: {alias!r:.120} must be the name of a queue, or a "
+                "glob with * and ?, and the name of an alias.",
+                hint,
+                "E047",
+            )
 
 
 def _problems(options: Mapping[str, Any]) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 
+from django_qless import conf
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.tasks import frameworks
 
@@ -131,8 +132,14 @@ def backends(alias: str) -> Iterator[QlessBackend]:
         except Exception:
             logger.exception("TASKS[%r] cannot be used", name)
             continue
-        if isinstance(backend, QlessBackend) and backend.qless.alias in (None, alias):
+        if isinstance(backend, QlessBackend) and _may_serve(backend, alias):
             yield backend
+
+
+def _may_serve(backend: QlessBackend, alias: str) -> bool:
+    """Return whether Tasks of a backend may be in an alias, by its OPTIONS or by a route."""
+    given = backend.qless.alias
+    return alias == backend.home or (given is None and alias in conf.routes().values())
 
 
 def is_trusted(module: str, backend: QlessBackend) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.models import LogEntry
@@ -291,11 +290,6 @@ class TestThePage:
         feed.rename.using(alias="other").delay("x")
         assert "0 found" in text(chief.get(url(feed)))
         assert "1 found" in text(chief.get(url(feed, alias="other")))
-
-    def test_the_default_namespace_comes_first(self) -> None:
-        spread = {**settings.QLESS["default"], "NAMESPACES": {"": "ql:", "feeds": "f:"}}
-        with override_settings(QLESS={**settings.QLESS, "default": spread}):
-            assert row_jobs.aliases_of(Feed) == ["default", "default/feeds"]
 
     def test_a_server_that_is_down(self, chief, feed) -> None:
         gone = {"default": {"LOCATION": "redis://localhost:1/0"}}

@@ -20,7 +20,7 @@ COMMANDS = {
 FIXTURES = {"qless_server"}
 METRIC = re.compile(
     r"qless_(up|queues|workers|jobs|"
-    r"(jobs|lag|failed|failure|snapshot|queue|worker|server|job|outbox|crossing)_\w+)\b"
+    r"(jobs|lag|failed|failure|snapshot|queue|worker|server|job|outbox)_\w+)\b"
 )
 
 

@@ -360,7 +360,7 @@ def test_payloads_that_are_refused_on_commit_stop_no_job(qless, caplog) -> None:
 
 
 @pytest.mark.parametrize("receives", [False, True])
-def test_late_replicas_of_several_namespaces_are_logged(
+def test_late_replicas_of_several_aliases_are_logged(
     server, caplog, monkeypatch, receives
 ) -> None:
     def receive(**details: Any) -> None:
@@ -369,14 +369,10 @@ def test_late_replicas_of_several_namespaces_are_logged(
     monkeypatch.setattr(dispatch, "dispatcher", dispatch.Dispatcher())
     if receives:
         job_enqueued.connect(receive)
-    given = {
-        "LOCATION": server.url,
-        "NAMESPACES": {"": "ql:", "mail": "ql-mail:"},
-        # There is none.
-        "REPLICAS": 1,
-        "REPLICAS_TIMEOUT": 0.02,
-    }
-    with override_settings(QLESS={"default": given}):
+    # There is none.
+    given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+    aliases = {"default": given, "mail": {**given, "PREFIX": "ql-mail:"}}
+    with override_settings(QLESS=aliases, QLESS_ROUTES={"mail": "mail"}):
         with transaction.atomic():
             handles = jobs.add.enqueue_many(
                 jobs.add.using(queue=queue).args(1) for queue in ("mail", "default")

@@ -49,7 +49,6 @@ def test_the_defaults() -> None:
         "on_failure": "block",
         "unique": None,
         "unique_for": "running",
-        "unique_scope": "namespace",
         "on_conflict": "keep",
         "debounce": None,
         "debounce_max": None,

@@ -57,8 +57,6 @@ def fill_all(client: Client) -> None:
     fill(client)
     client.config_set("mail-max-concurrency", 7)
     client.push("", "orders", "sync", [Payload("o-1", '{"v":1}', "1")])
-    client.put("", "moving", "crosses", "k", "{}")
-    client.send_each("default/elsewhere", ["crosses"], "there", 0)
 
 
 def test_each_metric_of_a_query_is_exported(get: Get, qless: Client) -> None:

@@ -38,7 +38,9 @@ def test_jobs(qless, work) -> None:
     assert "nobody" not in jobs
     assert jobs.get("nobody") is None
     assert jobs.many(["nobody", handle.jid]) == [handle]
-    with pytest.raises(JobNotFound, match="There is no job 'nobody' in 'default'"):
+    with pytest.raises(
+        JobNotFound, match="There is no job 'nobody' in alias 'default'"
+    ):
         jobs["nobody"]
     with pytest.raises(LookupError):
         jobs.using_alias("other")[handle.jid]

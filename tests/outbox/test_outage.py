@@ -35,17 +35,6 @@ def test_it_raises_if_not_told_otherwise(qless, away) -> None:
     assert not Entry.objects.exists()
 
 
-@pytest.mark.parametrize("policy", ["buffer", "inline"])
-def test_a_key_of_all_namespaces_is_not_claimed_without_the_server(
-    qless, away, policy
-) -> None:
-    only = jobs.add.using(unique="only", unique_scope="global")
-    more = {"NAMESPACES": {"": "ql:", "mail": "ql-mail:"}}
-    with away(ON_OUTAGE=policy, **more), pytest.raises(ConnectionLost):
-        only.delay(1)
-    assert not Entry.objects.exists()
-
-
 @job(retries=0)
 def spawning_while_away(policy: str) -> str:
     """Spawns a job while its server is away; returns what became of it."""

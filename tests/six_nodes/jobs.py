@@ -1,4 +1,4 @@
-"""Jobs that note each of their runs in a file, and a schedule for each namespace."""
+"""Jobs that note each of their runs in a file, and a schedule for each alias."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ELECTED = re.compile(r"(\d+ \w+ \d{4} \d\d:\d\d:\d\d)\.(\d+) . Failover election
 class Failover:
     """A primary that failed, and another one in its place."""
 
-    #: The queues of the namespaces that it had.
+    #: The queues of the aliases that it had.
     queues: tuple[str, ...]
     failed: float
     promoted: float

@@ -66,7 +66,7 @@ def under_load(
 
 
 def reshard(scene: Scene, number: int) -> float:
-    """Move the slot of a namespace; return after how long its queue went on."""
+    """Move the slot of an alias; return after how long its queue went on."""
     queue = QUEUES[-1 - number % len(QUEUES)]
     began = time.time()
     # Both ways, where the server knows both.

@@ -22,14 +22,14 @@ from tests.six_nodes.records import Acknowledgements, Ledger
 
 ROOT = Path(__file__).parents[2]
 
-#: A queue, its key in NAMESPACES and how its hash tag begins.
-NAMESPACES = dict(
-    zip(QUEUES, [("", "ql"), ("mail", "mail"), ("report.*", "r")], strict=True)
+#: A queue, its alias and how its hash tag begins.
+ALIASES = dict(
+    zip(QUEUES, [("default", "ql"), ("mail", "mail"), ("reports", "r")], strict=True)
 )
 
 WORKERS = ("1", "2")
 
-#: Those that must consume: each worker in each namespace.
+#: Those that must consume: each worker in each alias.
 CONSUMERS = {(queue, worker) for queue in QUEUES for worker in WORKERS}
 
 #: Seconds for what takes few where nothing else runs.
@@ -37,7 +37,7 @@ PATIENCE = 600.0
 
 
 class Scene:
-    """Six nodes, three namespaces, two workers and two producers; a context manager."""
+    """Six nodes, three aliases, two workers and two producers; a context manager."""
 
     def __init__(
         self, folder: Path, kind: str, *, replicas: int, pool: str, pause: float
@@ -58,9 +58,9 @@ class Scene:
             self._stack.callback(self.ledger.close)
             self._stack.callback(self.acknowledged.close)
             self._stack.enter_context(self.cluster)
-            # Each namespace starts on another primary.
+            # Each alias starts on another primary.
             for node, (queue, (_, tag)) in zip(
-                self.cluster.nodes, NAMESPACES.items(), strict=False
+                self.cluster.nodes, ALIASES.items(), strict=False
             ):
                 prefix = self.prefixes[queue] = self.cluster.prefix_on(node, tag)
                 server = cluster_client(self.cluster.addresses, prefix)
@@ -85,21 +85,24 @@ class Scene:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The alias."""
+        """The aliases, by name."""
+        more: dict[str, Any] = (
+            {"REPLICAS": self.replicas, "REPLICAS_TIMEOUT": 0.5}
+            if self.replicas
+            else {}
+        )
         return {
-            "CLUSTER": self.cluster.urls,
-            "NAMESPACES": {
-                NAMESPACES[queue][0]: prefix for queue, prefix in self.prefixes.items()
-            },
-            **(
-                {"REPLICAS": self.replicas, "REPLICAS_TIMEOUT": 0.5}
-                if self.replicas
-                else {}
-            ),
+            ALIASES[queue][0]: {
+                "CLUSTER": self.cluster.urls,
+                "PREFIX": prefix,
+                **more,
+            }
+            for queue, prefix in self.prefixes.items()
         }
 
     def _worker(self, name: str) -> subprocess.Popen[bytes]:
         words = ("-m", "django", "qless_worker", "--no-reload", "--name", f"w{name}")
+        words = (*words, "--all-aliases")
         return self._process(
             f"worker-{name}",
             *(*words, "--pool", self.pool, "--concurrency", "1"),

@@ -14,4 +14,5 @@ INSTALLED_APPS = [
     "tests.six_nodes",
 ]
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3"}}
-QLESS = {"default": json.loads(os.environ["QLESS"])}
+QLESS = json.loads(os.environ["QLESS"])
+QLESS_ROUTES = {"mail": "mail", "report.*": "reports"}

@@ -12,7 +12,6 @@ import ctypes
 import dataclasses
 import inspect
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -38,7 +37,6 @@ from django_qless.worker.interrupt import (
     ThreadScope,
     await_in_context,
 )
-from django_qless.worker.log import log_event
 from tests.worker.ledger import note, wait_at
 
 if TYPE_CHECKING:
@@ -72,17 +70,14 @@ class PlainEnvironment:
         self._aclient: AsyncClient | None = None
         self._threads: ThreadPoolExecutor | None = None
 
-    def move_target(self, current: Any, queue: str) -> str:
-        return ""
+    def check_move(self, current: Any, queue: str) -> None:
+        pass
 
     def has_outbox(self) -> bool:
         return False
 
     def sweep_outboxes(self) -> None:
         raise NotImplementedError
-
-    def deliver_outbox(self) -> None:
-        log_event(logging.INFO, "outbox delivered")
 
     def on_start(self) -> None:
         pass

@@ -169,6 +169,44 @@ def test_queues_are_those_of_each_alias(group: Group) -> None:
     assert group.state("mail", other) == "waiting"
 
 
+def route(group: Group) -> None:
+    """Route the queue `letters` of the project to the alias `mail`."""
+    with (group.folder / "group_settings.py").open("a") as settings:
+        settings.write('QLESS_ROUTES = {"letters*": "mail"}\n')
+
+
+def test_routed_queue_is_served_in_its_alias(group: Group) -> None:
+    route(group)
+    wanted = group.put("mail", "greet", "x", queue="letters")
+    left = group.put("default", "greet", "x", queue="letters")
+    assert group.run("letters", "--burst", "--name", "w") == 0, group.output
+    assert group.state("mail", wanted) == "complete"
+    assert group.state("default", left) == "waiting"
+    # It is one worker, without a group.
+    assert "started worker=w queues=letters" in group.output
+
+
+def test_queues_of_two_aliases_have_a_worker_for_each(group: Group) -> None:
+    route(group)
+    jids = {
+        alias: group.put(alias, "greet", "x", queue=queue)
+        for alias, queue in (("default", "q"), ("mail", "letters-1"))
+    }
+    assert group.run("letters-*", "q", "--burst", "--name", "w") == 0, group.output
+    for alias, jid in jids.items():
+        assert group.state(alias, jid) == "complete"
+
+
+def test_worker_of_all_queues_logs_the_routed_ones_that_it_leaves_out(
+    group: Group,
+) -> None:
+    route(group)
+    assert group.run("--burst", "--name", "w") == 0, group.output
+    assert 'queues="letters* (mail)"' in group.output
+    assert group.run("--all-aliases", "--burst", "--name", "v", "-x", "none") != 0
+    assert "letters* (mail)" not in group.output
+
+
 def test_all_aliases(group: Group) -> None:
     group.away.start()
     jids = {alias: group.put(alias, "greet", alias) for alias in group.clients}

@@ -13,7 +13,6 @@ from django_qless.worker.pools import POOLS, shared_state
 from django_qless.worker.pools.process_manager import (
     ISOLATED,
     ISOLATION_PAUSE,
-    KEPT,
     CrashIsolation,
     IdleTimer,
     ProcessManager,
@@ -61,53 +60,6 @@ def test_the_runs_of_children_that_have_ended_still_count() -> None:
     manager._children.extend(children)
     assert [*manager.dead()] == [dead]
     assert (manager.runs, [*manager]) == (5, [alive])
-
-
-def test_with_shared_slots_there_is_one_child_more_than_work() -> None:
-    manager = ProcessManager(POOLS["prefork"], 3, grows=True)
-    assert manager.wanted == 1
-    for number in range(3):
-        child = DeadChild(was_ready=True, age=0.0)
-        manager._children.append(child)  # type: ignore[arg-type]
-        assert manager.wanted == number + 1
-        slot = child.shared.take("jid", str(number), NOW)
-        assert manager.wanted == min(number + 2, 3)
-    # What is there stays for a while.
-    child.shared.free(slot)
-    assert manager.wanted == 3
-    assert ProcessManager(POOLS["prefork"], 3).wanted == 3
-
-
-def test_children_that_were_not_needed_for_long_are_stopped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = NOW
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    manager = ProcessManager(POOLS["prefork"], 4, grows=True)
-    children = [DeadChild(was_ready=True, age=0.0) for _ in range(4)]
-    manager._children.extend(children)  # type: ignore[arg-type]
-    slots = [child.shared.take("jid", "1", now) for child in children]
-
-    def stopped() -> list[bool]:
-        manager.rebalance()
-        return [bool(child.shared.ints[shared_state.STOP]) for child in children]
-
-    assert stopped() == [False] * 4
-    for child, slot in zip(children[1:], slots[1:], strict=True):
-        child.shared.free(slot)
-    now += KEPT - 1
-    assert stopped() == [False] * 4
-    now += 1
-    # One is at work, one is there for the next job.
-    assert stopped() == [False, True, True, False]
-    assert stopped() == [False, True, True, False]
-    # A pool that does not grow keeps all.
-    fixed = ProcessManager(POOLS["prefork"], 4)
-    fixed._children.extend(  # type: ignore[arg-type]
-        DeadChild(was_ready=True, age=0.0) for _ in range(4)
-    )
-    fixed.rebalance()
-    assert not any(child.shared.ints[shared_state.STOP] for child in fixed)
 
 
 def test_while_jobs_run_alone_it_looks_soon_whether_they_have_ended(

@@ -44,20 +44,16 @@ def test_connections_are_closed_before_a_sweeper_of_outboxes_is_forked(
 
 
 @pytest.mark.parametrize(
-    ("running", "detached", "quiet", "wanted", "busy"),
+    ("running", "detached", "quiet", "busy"),
     [
-        (0, 0, False, None, False),
-        (0, 0, False, False, False),
-        (1, 0, False, None, True),
-        (0, 1, False, None, True),
-        (0, 0, True, None, True),
-        # A child waits for a slot that another namespace has.
-        (0, 0, False, True, True),
-        (0, 0, True, False, True),
+        (0, 0, False, False),
+        (1, 0, False, True),
+        (0, 1, False, True),
+        (0, 0, True, True),
     ],
 )
-def test_a_worker_is_idle_if_nothing_runs_or_waits_for_a_slot(
-    running: int, detached: int, *, quiet: bool, wanted: bool | None, busy: bool
+def test_a_worker_is_idle_if_nothing_runs(
+    running: int, detached: int, *, quiet: bool, busy: bool
 ) -> None:
     looks: list[tuple[int, bool]] = []
     drained: list[bool] = []
@@ -66,13 +62,11 @@ def test_a_worker_is_idle_if_nothing_runs_or_waits_for_a_slot(
         looks.append((runs, busy))
         return not busy
 
-    slots = None if wanted is None else SimpleNamespace(is_wanted=wanted)
     parent: Any = SimpleNamespace(
         idle_timer=SimpleNamespace(due=0.0, look=look),
         children=SimpleNamespace(running=running, runs=7),
         detached=range(detached),
         shutdown=SimpleNamespace(quiet=quiet, drain=lambda: drained.append(True)),
-        worker=SimpleNamespace(slots=slots),
     )
     Supervisor.end_when_idle(parent)
     assert looks == [(7, busy)]

@@ -21,7 +21,7 @@ from django.core.management.base import (
 
 from django_qless import conf
 from django_qless.checks import TAG
-from django_qless.conf.routing import alias_of, routed_aliases
+from django_qless.conf.routing import alias_of
 from django_qless.job_types.discovery import discover
 from django_qless.management.reload import CodeWatcher, wait_for_working_code
 from django_qless.management.worker_options import add_worker_options
@@ -234,7 +234,7 @@ def log_unserved(queues: Mapping[str, tuple[str, ...]]) -> None:
     """Log which routed queues a worker of all queues leaves out, for they are elsewhere."""
     left_out = [
         f"{queue} ({alias})"
-        for queue, alias in routed_aliases().items()
+        for queue, alias in conf.routes().items()
         if alias not in queues
     ]
     if left_out and ("*",) in queues.values():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @row(times=4)
 def resharding(stage: Stage, tally: Tally, times: int) -> None:
-    """Slots of three namespaces move under load, primaries are killed; REPLICAS is 1."""
+    """Slots of three aliases move under load, primaries are killed; REPLICAS is 1."""
     folder = stage.folder / "resharding"
     folder.mkdir()
     trouble = Trouble(reshards=times, failovers=(times + 1) // 2)
