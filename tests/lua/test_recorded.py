@@ -51,7 +51,7 @@ def core_on(server: Server, library: Library) -> Core:
     return Core(client, "function", library)
 
 
-COMPARED = [each for each in SEEDS if drawing.THOROUGH or drawing.draw(each, 2)]
+COMPARED = [each for each in SEEDS if drawing.ALL or drawing.draw(each, 2)]
 
 
 @pytest.mark.parametrize("seed", COMPARED)
