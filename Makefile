@@ -11,7 +11,7 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin mariadb nightly check \
-  docs screenshots release-check format bench chaos recorder matrix clean
+  docs screenshots release-check format bench chaos against matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -21,7 +21,7 @@ help: ## say what can be made (this text)
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
 	@echo "  SOURCE=path         make demo, demo-cluster: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
-	@echo "  ARGS='-k pop -x'    make test, bench, chaos, recorder, matrix: passed on to the program"
+	@echo "  ARGS='-k pop -x'    make test, bench, chaos, against, matrix: passed on to the program"
 	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
@@ -85,7 +85,7 @@ bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 chaos: .venv/test.stamp ## break things under workers, for half an hour; counts in chaos-report.md
 	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
-recorder: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
+against: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
 	@$(BIN)/python -m tests.lua.against $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py
