@@ -10,7 +10,7 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin mariadb nightly check \
+.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin nightly check \
   docs screenshots release-check format bench chaos against matrix clean
 
 help: ## say what can be made (this text)
@@ -49,15 +49,9 @@ test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
 	@$(BIN)/python -m tests.run tests tests/admin $(ARGS)
 
-mariadb: .venv/test,mariadb.stamp ## the tests of the outbox with a MariaDB (mariadbd, libmariadb-dev)
-	@$(BIN)/python -m pytest --quiet tests/outbox -k mariadb $(ARGS)
-
 nightly: .venv/test.stamp ## hours: all variants in random order, limits at full size, the matrix, chaos
 	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all \
 	  -p randomly --randomly-dont-reset-seed $(ARGS)
-	@if PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null; \
-	  then QLESS_ALL_CELLS=1 $(MAKE) --no-print-directory mariadb; \
-	  else echo "Left out: the outbox with MariaDB (no mariadbd)"; fi
 	@$(BIN)/python -m benchmarks.limits
 	@$(MAKE) --no-print-directory matrix
 	@$(BIN)/python -m tests.chaos.run
