@@ -10,7 +10,7 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin nightly check \
+.PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check \
   docs screenshots release-check format bench chaos against matrix clean
 
 help: ## say what can be made (this text)
@@ -19,7 +19,7 @@ help: ## say what can be made (this text)
 	@echo
 	@echo "Variables"
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
-	@echo "  SOURCE=path         make demo, demo-cluster: analyse the Python files below this path"
+	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
 	@echo "  ARGS='-k pop -x'    make test, bench, chaos, against, matrix: passed on to the program"
 	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
@@ -27,9 +27,6 @@ help: ## say what can be made (this text)
 
 demo: .venv/embedded,hiredis.stamp ## see real work done: the standard library's source, analysed
 	@$(BIN)/python example_project/demo.py $(if $(SOURCE),"$(SOURCE)")
-
-demo-cluster: .venv/embedded,hiredis.stamp ## the same on a cluster of six nodes, started for it
-	@$(BIN)/python example_project/demo_cluster.py $(if $(SOURCE),"$(SOURCE)")
 
 admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with a worker beside it
 	@$(BIN)/python example_project/open_admin.py --port $(PORT)
