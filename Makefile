@@ -46,10 +46,9 @@ test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
 	@$(BIN)/python -m tests.run tests tests/admin $(ARGS)
 
-nightly: .venv/test.stamp ## hours: all variants in random order, limits at full size, the matrix, chaos
+nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, chaos
 	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all \
 	  -p randomly --randomly-dont-reset-seed $(ARGS)
-	@$(BIN)/python -m benchmarks.limits
 	@$(MAKE) --no-print-directory matrix
 	@$(BIN)/python -m tests.chaos.run
 

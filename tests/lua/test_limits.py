@@ -319,7 +319,7 @@ def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> N
 
 
 def test_fifty_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> None:
-    """Eight workers in turn; the whole form is in benchmarks.limits."""
+    """Eight workers in turn."""
     for part in range(3):
         keyed.put_many(
             [{"jid": f"big-{part}{n:03}", "fair_by": "big"} for n in range(1000)], START
