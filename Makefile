@@ -10,8 +10,8 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster admin test test-fast test-core test-worker test-admin mariadb nightly check \
-  docs screenshots release-check format bench chaos mutants recorder matrix clean
+.PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check \
+  docs screenshots release-check format bench chaos against matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -19,18 +19,14 @@ help: ## say what can be made (this text)
 	@echo
 	@echo "Variables"
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
-	@echo "  SOURCE=path         make demo, demo-cluster: analyse the Python files below this path"
+	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
-	@echo "  ARGS='-k pop -x'    make test, bench, chaos, mutants, recorder, matrix: passed on to the program"
-	@echo "  JOBS=4              make mutants: how many are tried at a time"
+	@echo "  ARGS='-k pop -x'    make test, bench, chaos, against, matrix: passed on to the program"
 	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
 demo: .venv/embedded,hiredis.stamp ## see real work done: the standard library's source, analysed
 	@$(BIN)/python example_project/demo.py $(if $(SOURCE),"$(SOURCE)")
-
-demo-cluster: .venv/embedded,hiredis.stamp ## the same on a cluster of six nodes, started for it
-	@$(BIN)/python example_project/demo_cluster.py $(if $(SOURCE),"$(SOURCE)")
 
 admin: .venv/embedded,hiredis.stamp ## open the example in Django's admin, with a worker beside it
 	@$(BIN)/python example_project/open_admin.py --port $(PORT)
@@ -50,19 +46,10 @@ test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 test-admin: .venv/test.stamp ## the tests of the admin's pages, and of pages in a browser
 	@$(BIN)/python -m tests.run tests tests/admin $(ARGS)
 
-mariadb: .venv/test,mariadb.stamp ## the tests of the outbox with a MariaDB (mariadbd, libmariadb-dev)
-	@$(BIN)/python -m pytest --quiet tests/outbox -k mariadb $(ARGS)
-
-nightly: .venv/test.stamp ## hours: all variants in random order, limits at full size, the matrix, mutants, chaos
+nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, chaos
 	@QLESS_ALL_CELLS=1 QLESS_RANDOM_OPERATIONS=100000 $(BIN)/python -m tests.run all \
 	  -p randomly --randomly-dont-reset-seed $(ARGS)
-	@if PATH="$$PATH:/usr/sbin" command -v mariadbd >/dev/null; \
-	  then QLESS_ALL_CELLS=1 $(MAKE) --no-print-directory mariadb; \
-	  else echo "Left out: the outbox with MariaDB (no mariadbd)"; fi
-	@$(BIN)/python -m benchmarks.limits
 	@$(MAKE) --no-print-directory matrix
-	@$(BIN)/python -m tests.mutants.run
-	@$(BIN)/python -m tests.mutants.run --language python
 	@$(BIN)/python -m tests.chaos.run
 
 check: .venv/dev.stamp ## run the checks: format, lint, types, layers, Lua, the built core
@@ -88,17 +75,14 @@ bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 chaos: .venv/test.stamp ## break things under workers, for half an hour; counts in chaos-report.md
 	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
-mutants: .venv/test.stamp ## change the core at one place at a time: does a test notice?
-	@$(BIN)/python -m tests.mutants.run $(ARGS)
-
-recorder: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
+against: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
 	@$(BIN)/python -m tests.lua.against $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py
 	@$(PYTHON) -m tests.matrix $(ARGS)
 
 clean: ## remove environments, tools, caches and builds; data in .qless stay
-	rm -rf .venv .matrix .mutants .tools build dist .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .venv .matrix .tools build dist .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

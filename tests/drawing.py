@@ -1,7 +1,4 @@
-"""Which variants of a test are run: by day some, drawn by name; by night all.
-
-`make mutants` has the Lua core tried by all of what is THOROUGH, but on one engine.
-"""
+"""Which variants of a test are run: by day some, drawn by name; by night all."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ T = TypeVar("T")
 
 #: Set by `make nightly`.
 ALL = os.environ.get("QLESS_ALL_CELLS", "") == "1"
-THOROUGH = ALL or os.environ.get("QLESS_ENGINE", "") != ""
 
 
 def draw(name: str, number: int) -> int:

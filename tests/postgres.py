@@ -1,16 +1,19 @@
-"""A real PostgreSQL for the tests that SQLite cannot serve."""
+"""A real PostgreSQL for the tests that SQLite cannot serve: private, ended for certain."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.database_server import DatabaseServer
-from tests.real_servers import poll
+from tests.real_servers import LAUNCH, guard, poll, short_folder
+
+# PostgreSQL refuses to be run by root.
+NOBODY = "nobody" if os.geteuid() == 0 else None
 
 QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
@@ -40,18 +43,21 @@ def missing() -> list[str]:
     return ["what becomes of PostgreSQL connections (no postgresql, or no psycopg)"]
 
 
-class Postgres(DatabaseServer):
-    """A PostgreSQL."""
+class Postgres:
+    """One server with its data in a separate folder; both go with `close()`."""
 
     user = "tests"
-    stop = signal.SIGQUIT
 
     def __init__(self) -> None:
         folder = programs()
         if folder is None:
             raise RuntimeError("there is no PostgreSQL on this machine")
         self.programs = folder
-        super().__init__()
+        self.folder = short_folder()
+        if NOBODY:
+            shutil.chown(self.folder, NOBODY)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard = guard(self.folder)
 
     @property
     def database(self) -> dict[str, Any]:
@@ -97,6 +103,19 @@ class Postgres(DatabaseServer):
             cursor = connection.execute(query)
             return cursor.fetchall() if cursor.description else []
 
+    @property
+    def log(self) -> str:
+        """What the server wrote so far."""
+        return (self.folder / "server.log").read_text(errors="replace")
+
+    def close(self) -> None:
+        """End the server at once and remove its folder."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(20)
+        assert self._guard.stdin is not None
+        self._guard.communicate(b"\nclose\n")
+
     def end_connections(self) -> None:
         """Close the connections of all others."""
         self.ask(
@@ -107,3 +126,39 @@ class Postgres(DatabaseServer):
     def set_time_zone(self, offset: str) -> None:
         """Set the time zone of new connections."""
         self.ask(f"ALTER DATABASE postgres SET timezone TO '{offset}'")
+
+    def _prepare(self, command: list[str | Path]) -> None:
+        """Run the program that makes the data."""
+        done = subprocess.run(
+            command,
+            user=NOBODY,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        if done.returncode:
+            raise RuntimeError(f"{command[0]} has failed: {done.stdout}")
+
+    def _launch(self, command: list[str]) -> None:
+        """Start the server."""
+        with (self.folder / "server.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", LAUNCH, "launch", *command],
+                user=NOBODY,
+                cwd=self.folder,
+                stdin=self._guard.stdin,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _answers(self, refusal: type[Exception]) -> bool:
+        """Return whether it answers; `refusal` is raised while it does not."""
+        if self._process is None or self._process.poll() is not None:
+            raise AssertionError(f"PostgreSQL has ended: {self.log}")
+        try:
+            return bool(self.ask("SELECT 1"))
+        except refusal:
+            return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -31,10 +30,8 @@ def report(packages: list[Package], outcome: Outcome, shop_work: ShopWork) -> st
         "Jobs": figures(outcome, measured.filter(measured_at__gte=outcome.began)),
         "In order, within limits, and for hours": shop_work.lines(),
         "Recurring jobs": schedules(),
+        "Look at it": hints(),
     }
-    if "DEMO_CLUSTER" not in os.environ:
-        # The cluster ends with the demo.
-        sections["Look at it"] = hints()
     return "\n\n".join(
         "\n".join([title, *(f"  {line}" for line in lines)])
         for title, lines in sections.items()

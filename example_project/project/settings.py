@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -26,15 +25,10 @@ INSTALLED_APPS = [
     "shop",
 ]
 
-# Jobs run here, in a private server whose data is in BASE_DIR/.qless. On a cluster
-# (`make demo-cluster`) these two lines are all that is different.
-SERVER = {"EMBEDDED": True}
-if "DEMO_CLUSTER" in os.environ:
-    SERVER = {"CLUSTER": os.environ["DEMO_CLUSTER"].split(), "PREFIX": "{demo}:"}
-
 QLESS = {
     "default": {
-        **SERVER,
+        # Jobs run here, in a private server whose data is in BASE_DIR/.qless.
+        "EMBEDDED": True,
         "COMPRESSION": "zlib",
         "QUEUES": {
             "measurements": {"heartbeat": 30, "weight": 2},

@@ -274,17 +274,3 @@ def test_a_source_without_python_is_refused(demo: Demo, tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert f"no Python files below {tmp_path / 'empty'}" in refused.stderr
     assert not (demo.directory / "db.sqlite3").exists()
-
-
-def test_the_same_on_a_cluster(demo: Demo, tmp_path: Path) -> None:
-    root = tmp_path / "little"
-    root.mkdir()
-    for number in range(10):
-        (root / f"module{number}.py").write_text(function(number))
-    ran = demo.run("demo_cluster.py", str(root))
-    assert ran.returncode == 0, ran.stderr
-    assert "Six nodes: redis://127.0.0.1:" in ran.stderr
-    # The report has no hints at a server that has ended.
-    assert "Look at it" not in ran.stdout
-    the_package_is_summarised(demo, "little", files=10, functions=10)
-    each_file_has_one_row(demo, 10 + 4)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from tests.admin.masses import Masses
     from tests.jobs_app.models import Feed
 
-MOST_CALLS = 20
 MOST_MS = 300
 MOST_KIB = 512
 MOST_MS_OF_A_SEARCH = 1_000
@@ -72,8 +71,6 @@ class Cost(NamedTuple):
             found.append("says that the server is down")
         if self.status != 200:
             found.append(f"status {self.status}")
-        if len(self.commands) > MOST_CALLS and not self.is_search:
-            found.append(f"{len(self.commands)} calls")
         others = {each for each in self.commands if not READS.fullmatch(each)}
         if others:
             found.append(f"sends {', '.join(sorted(others))}")

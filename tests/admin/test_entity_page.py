@@ -7,7 +7,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from django_qless.admin.components.entity_payloads import score_text
 from django_qless.core.commands.entities import entity_jid
 from tests.admin.orders import KLASS, QUEUE, die, push, retry, settle, take, url
 from tests.admin.reading import Page, read
@@ -198,21 +197,3 @@ def test_crashes_are_told(admin_browser: Browser, qless: Client) -> None:
     assert "Crashes" not in shown(admin_browser).facts()
     qless.redis.hset(f"ql:j:{entity_jid(QUEUE, 'o-1')}", "crashes", 2)
     assert shown(admin_browser).facts()["Crashes"] == "2"
-
-
-@pytest.mark.parametrize(
-    ("score", "text"),
-    [
-        (1, "1"),
-        ("-3.0", "-3"),
-        (1234, "1,234"),
-        ("1.5", "1.5"),
-        (2**53 - 1, "9,007,199,254,740,991"),
-        (1 - 2**53, "-9,007,199,254,740,991"),
-        # From here on not every whole number can be told from the next one.
-        (2**53, "9007199254740992.0"),
-        ("1e300", "1e+300"),
-    ],
-)
-def test_a_score(score: object, text: str) -> None:
-    assert score_text(score) == text

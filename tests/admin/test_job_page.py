@@ -732,19 +732,6 @@ def test_a_job_that_is_gone(admin_browser: Browser, qless: Client) -> None:
     assert "There is no job gone" in response.content.decode()
 
 
-def test_few_calls(admin_browser: Browser, content: Content, qless: Client) -> None:
-    before = calls(qless)
-    admin_browser.get(url(content.jobs["depends"]))
-    assert 0 < calls(qless) - before <= 4
-
-
-def calls(client: Client) -> int:
-    """Return how many calls of the core's functions the server has been sent."""
-    stats = client.redis.info("commandstats")
-    names = ("fcall", "fcall_ro", "evalsha", "evalsha_ro", "eval")
-    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names)
-
-
 def test_the_options_that_a_worker_runs_it_with(
     admin_browser: Browser, qless: Client
 ) -> None:

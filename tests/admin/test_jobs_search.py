@@ -272,20 +272,6 @@ def test_staff_without_permission_is_refused(
         assert as_user(kind).get(url()).status_code == 403
 
 
-def test_few_calls(admin_browser: Browser, many: Client) -> None:
-    for query in ({}, {"klass": "shop.rare"}, {"state": "waiting", "klass": "nothing"}):
-        before = calls(many)
-        admin_browser.get(url(**query))
-        assert 0 < calls(many) - before <= 12
-
-
-def calls(client: Client) -> int:
-    """Return how many calls of the core's functions the server has been sent."""
-    stats = client.redis.info("commandstats")
-    names = ("fcall", "fcall_ro", "evalsha", "evalsha_ro", "eval")
-    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names)
-
-
 @pytest.mark.parametrize(
     ("verbs", "shown"),
     [

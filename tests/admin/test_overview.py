@@ -358,26 +358,6 @@ class TestLive:
         assert len(ids) == len(set(ids))
 
 
-def test_it_asks_little_however_much_there_is(
-    qless: Client, content: Content, admin_browser: Browser
-) -> None:
-    for number in range(60):
-        put(qless, f"queue-{number}", f"more-{number}")
-        beat(qless, f"worker-{number}", queues=[f"queue-{number}"])
-    read(admin_browser.get(URL))  # which loads the core, and connects
-    before = _calls(qless)
-    read(admin_browser.get(URL))
-    # One of them is this test's own look at the numbers.
-    assert 10 <= _calls(qless) - before <= 17
-
-
-def _calls(client: Client) -> int:
-    stats = client.redis.info("commandstats")
-    names = ("fcall", "fcall_ro", "evalsha", "info")
-    found = [stats.get(f"cmdstat_{name}", {"calls": 0}) for name in names]
-    return sum(each["calls"] for each in found)
-
-
 def test_it_stays_small_with_the_longest_names(
     qless: Client, admin_browser: Browser
 ) -> None:

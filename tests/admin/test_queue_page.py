@@ -15,7 +15,6 @@ from django_qless.admin.components.queue_table import SHOWN
 from django_qless.admin.links import quote
 from django_qless.admin.pages.queue import CANCEL_ALL
 from django_qless.core import Settlement
-from tests.admin.calls import calls_of
 from tests.admin.reading import Page, read
 from tests.admin.stock import WORKER, fail, put, take
 
@@ -331,16 +330,6 @@ def test_where_buttons_lead(admin_browser: Browser, qless: Client) -> None:
         page = read(admin_browser.get(links[text]))
         assert "mail" in page.text, text
     assert qless.queue_counts("mail").waiting == 1
-
-
-@pytest.mark.parametrize("tab", ["", "waiting", "recurring"])
-def test_few_calls(
-    admin_browser: Browser, qless: Client, redis_client: redis.Redis, tab: str
-) -> None:
-    put(qless, "mail", *(f"j{n}" for n in range(200)))
-    shown(admin_browser, tab=tab)
-    most = 8 if tab else 18
-    assert 0 < calls_of(redis_client, lambda: shown(admin_browser, tab=tab)) <= most
 
 
 def test_parts_refresh(admin_browser: Browser, qless: Client) -> None:

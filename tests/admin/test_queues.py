@@ -10,14 +10,12 @@ import pytest
 from django.urls import reverse
 
 from django_qless.core import Put
-from tests.admin.calls import calls_of
 from tests.admin.reading import Page, read
 from tests.admin.stock import fail, put, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import redis
     from django.test import Client as Browser
 
     from django_qless.core import Client
@@ -141,15 +139,6 @@ def test_who_may_act_is_offered_to(
 def test_the_other_alias(admin_browser: Browser, qless: Client) -> None:
     put(qless, "mail", "a")
     assert "There is no queue yet" in shown(admin_browser, alias="other").text
-
-
-def test_few_calls_however_many_queues(
-    admin_browser: Browser, qless: Client, redis_client: redis.Redis
-) -> None:
-    for n in range(120):
-        put(qless, f"q{n:03}", f"j{n}")
-    shown(admin_browser)
-    assert 0 < calls_of(redis_client, lambda: shown(admin_browser)) <= 8
 
 
 def test_the_lag_of_a_queue_beyond_the_first_thousand(

@@ -308,17 +308,3 @@ def test_a_blocking_pool_says_how_long_to_wait(server: Server) -> None:
             client.queues()
         client.pool.release(taken)
         assert client.queues() == []
-
-
-def test_redis_py_adds_no_commands_of_its_own(server: Server) -> None:
-    """No HELLO, no PING, nothing to see whether a connection is still good."""
-    options: dict[str, Any] = {"health_check_interval": 1, "protocol": 3}
-    with Client(server.client(**options)) as client, server.client() as probe:
-        client.put("", "q", "a", "k", "{}")
-        client.close()
-        probe.config_resetstat()
-        for n in range(10):
-            client.put("", "q", f"b{n}", "k", "{}")
-        stats = probe.info("commandstats")
-        assert stats["cmdstat_fcall"]["calls"] == 10
-        assert not {"cmdstat_hello", "cmdstat_ping"} & stats.keys()

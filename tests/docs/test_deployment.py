@@ -314,28 +314,6 @@ def test_its_tool_accepts_the_file(name: str) -> None:
     subprocess.run([*command, str(path)], check=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "right", "wrong"),
-    [
-        ("compose.yaml", "mem_limit: 2g", "memory_limit: 2g"),
-        ("kubernetes.yaml", "livenessProbe:", "aliveProbe:"),
-        ("hpa.yaml", "minReplicas: 1", "minReplicas: one"),
-    ],
-)
-def test_its_tool_refuses_a_wrong_file(
-    tmp_path: Path, name: str, right: str, wrong: str
-) -> None:
-    command = deployment_tools.command(name)
-    if command is None:
-        pytest.skip(f"the tool that reads {name} is not installed")
-    [path] = [*FOLDER.glob(name), *(DOCS / "monitoring").glob(name)]
-    copy = tmp_path / name
-    assert right in path.read_text()
-    copy.write_text(path.read_text().replace(right, wrong))
-    told = subprocess.run([*command, str(copy)], capture_output=True, text=True)
-    assert told.returncode != 0, told
-
-
 def test_kubernetes_finds_the_pods_by_their_labels() -> None:
     labels = re.findall(r"(?:matchLabels|labels): (\{.*\})", text_of("kubernetes.yaml"))
     assert len(labels) == 2

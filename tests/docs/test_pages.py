@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import steps
 from tests.docs.pages import Block, Page, pages
 from tests.docs.project import Project
 
@@ -105,27 +104,3 @@ def test_output_of_what_is_not_run_is_not_passed_off_as_compared() -> None:
         if block.output and not block.is_run
     ]
     assert unseen == []
-
-
-@pytest.mark.parametrize(
-    ("printed", "expected"),
-    [
-        ("job:    a\njid:    b7\n", "job: a\njid: …\n"),
-        ("one\ntwo\nthree\n", "one\n…\nthree\n"),
-        ("one\nthree\n", "one\n…\nthree\n"),
-    ],
-)
-def test_output_that_varies_only_where_the_page_says(
-    printed: str, expected: str
-) -> None:
-    steps.must_print(printed, expected)
-
-
-@pytest.mark.parametrize(
-    "printed", ["", "one\n", "one 1\ntwo\n", "two 2\ntwo\nthree\n"]
-)
-def test_other_output_is_an_error(printed: str) -> None:
-    with pytest.raises(steps.Untrue):
-        steps.must_print(printed, "one …\n")
-    with pytest.raises(steps.Untrue):
-        steps.must_print(printed, "one …\ntwo\nthree\n")

@@ -56,11 +56,7 @@ class Library:
     """The built Lua file, as each engine wants to have it loaded."""
 
     def __init__(self, source: Path | None = None) -> None:
-        self.set_body((source or SOURCE).read_text(encoding="utf-8"))
-
-    def set_body(self, body: str) -> None:
-        """Have this text as the core."""
-        self.body = body
+        self.body = (source or SOURCE).read_text(encoding="utf-8")
         self.name = "qless_" + hashlib.sha1(self.body.encode()).hexdigest()[:12]
         self.scripts = {"old": self.body}
         for kind, header in HEADERS.items():

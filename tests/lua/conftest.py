@@ -2,13 +2,11 @@
 
 Each test runs in one of the four cells, which is drawn by its name. A quarter of them are
 run as scripts, whose calls take three times as long as those of functions.
-`make nightly` runs each test in all four; with QLESS_ENGINE=function in the environment each
-runs as a function.
+`make nightly` runs each test in all four.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +23,11 @@ if TYPE_CHECKING:
 
     from tests.real_servers import Server
 
-ENGINE = os.environ.get("QLESS_ENGINE", "")
 ENGINES = ("function", "script")
 CELLS = [
     f"{kind}-{engine}"
     for kind in available_kinds()
     for engine in ("function", "function", "function", "script")
-    if ENGINE in ("", engine)
 ]
 # Looked for once: a search for servers costs as much as the collection of a test.
 NAMES = [f"{kind}-{engine}" for kind in available_kinds() for engine in ENGINES]

@@ -1,4 +1,4 @@
-"""What a record is made of: operations that random runs make seldom, or not at all.
+"""What builds are compared by: operations that random runs make seldom, or not at all.
 
 All commands come with all of their options, and numbers that lie at bounds. Seldom an argument is
 replaced by one that may not stand there.
@@ -75,16 +75,14 @@ MESSAGE = [
 
 
 class Inquirer(Generator):
-    """Draws these operations too. With `leaping` the time sometimes goes back or ahead."""
+    """Draws these operations too."""
 
-    def __init__(self, seed: int, leaping: bool = False) -> None:
+    def __init__(self, seed: int) -> None:
         self.theme = seed % len(THEMES)
         theme = THEMES[self.theme]
         super().__init__(seed, theme if self.theme == SLOW else {**DRAWN, **theme})
-        self.leaping = leaping
         self.repeatable: list[Operation] = []
         self.jids = JIDS[:9] if self.theme in FEW else JIDS
-        self.batches = 0
 
     def ours(self, command: str, *args: Any) -> Operation:
         made = super().ours(command, *args)
@@ -106,14 +104,6 @@ class Inquirer(Generator):
             self.now = round(self.now + step, 3)
         else:
             super().advance()
-        choose, dice = self.random.choice, self.random.random()
-        if not self.leaping:
-            return
-        if dice < 0.02:
-            self.now += choose([-59, -61, -200, -4000, -90000, 61, 100, 5000, 90000])
-        elif dice < 0.05:
-            self.now -= choose([0.5, 30, 59.999, 60])
-        self.now = round(self.now + choose([0, 0, 0.000001, 0.00005, 0.0123]), 6)
 
     def draw(self, running: list[str]) -> Operation:
         operation = super().draw(running)
@@ -416,35 +406,10 @@ class Inquirer(Generator):
         return self.either("config.set", option, self.random.choice([0, 1, 2, 3, 100]))
 
     def staging(self) -> Operation:
-        """Step by step: jobs, more jobs, links among them, the release."""
-        choose, flow = self.random.choice, f"s{self.staged}"
-        if self.batches < 2:
-            graph = self.graph(flow, (1, 6)[self.batches])
-            return self.ours(
-                "workflow.stage", flow, choose([600, 90000]), "jobs", *graph
-            )
-        if self.batches < choose([3, 4, 5]):
-            others = [*self.running, f"{flow}-1", f"{flow}-2"]
-            link = f"{flow}-{choose([2, 3, 6, 7, 8])}"
-            return self.ours(
-                "workflow.stage", flow, 600, "links", link, *self.some(others)
-            )
-        batches = (
-            self.batches
-            if self.random.random() < 0.9
-            else self.batches + choose([-1, 1])
-        )
-        return self.ours("workflow.release", flow, "w", "{}", batches)
-
-    def answered(self, operation: Operation, reply: Any) -> None:
-        """Take note of how far the workflow has come that is staged."""
-        if operation.args[:1] != (f"s{self.staged}",):
-            return
-        if operation.command == "workflow.stage" and isinstance(reply, int):
-            self.batches = reply
-        elif operation.command == "workflow.release" or self.random.random() < 0.2:
-            self.staged += 1
-            self.batches = 0
+        """Have jobs wait for the rest of their workflow."""
+        flow, seconds = f"s{self.staged}", self.random.choice([600, 90000])
+        graph = self.graph(flow, 1)
+        return self.ours("workflow.stage", flow, seconds, "jobs", *graph)
 
     def flowing(self) -> Operation:
         choose, flow = self.random.choice, self.flow()

@@ -62,23 +62,18 @@ def entity_jid(queue: str, entity: str) -> str:
 
 
 class Operation(NamedTuple):
-    """One call: with KEYS or without, when, perhaps as a repeatable request.
-
-    And perhaps in another namespace.
-    """
+    """One call: with KEYS or without, when, perhaps as a repeatable request."""
 
     keyed: bool
     now: float
     command: str
     args: tuple[Any, ...]
     request: str = ""
-    prefix: str = ""
 
     def __str__(self) -> str:
         kind = "ours" if self.keyed else "old"
         shown = ", ".join(map(repr, (self.command, *self.args)))
-        words = f"{self.now:.3f} {kind}({shown}) {self.request}".rstrip()
-        return f"{self.prefix} {words}".lstrip()
+        return f"{self.now:.3f} {kind}({shown}) {self.request}".rstrip()
 
 
 class Generator(DeliveryOperations):
@@ -533,7 +528,7 @@ WEIGHTS = {
     "workflow_put": 2, "workflow_staged": 4, "workflow": 5,
 }  # fmt: skip
 
-#: The same with entities and deliveries. (Recorded runs have themes for these: see newer_inquiries.)
+#: The same with entities and deliveries.
 WITH_ENTITIES = {**WEIGHTS, "entity": 25, "deliver": 10}
 
 Draw = Callable[[list[str]], Operation]

@@ -3,7 +3,6 @@ nothing written; or understood, and the namespace is sound."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -173,8 +172,6 @@ def all_variants(call: Call) -> Iterator[Call]:
 
 def variants(call: Call, cell: str) -> list[Call]:
     """Return the share of this cell's engine: together the engines try all by night."""
-    if os.environ.get("QLESS_ENGINE"):
-        return list(all_variants(call))
     share = next(n for n, engine in enumerate(ENGINES) if engine in cell)
     return drawing.part(list(all_variants(call))[share :: len(ENGINES)], 2)
 

@@ -28,17 +28,6 @@ def reason(keyed: Keyed, jid: str) -> tuple[str, str, str]:
     return job["canceled"]["was"], job["canceled"]["why"], job["canceled"]["by"]
 
 
-def calls(keyed: Keyed) -> int:
-    """Return how many commands the core has made on the server, beside functions."""
-    stats = keyed.server.info("commandstats")
-    ours = ("fcall", "evalsha", "config|resetstat", "info")
-    return sum(
-        found["calls"]
-        for name, found in stats.items()
-        if name.removeprefix("cmdstat_") not in ours
-    )
-
-
 @pytest.mark.parametrize(
     "state", ["waiting", "scheduled", "depends", "failed", "running"]
 )
@@ -322,22 +311,6 @@ def test_what_is_long_is_left_out_or_cut(keyed: Keyed) -> None:
     assert view["history_total"] == 33
     for jid in ("big", "small"):
         assert keyed.server.memory_usage(f"ql:canceled:{jid}", 0) < 64 * 1024
-
-
-def test_a_put_makes_no_further_command_where_none_was_canceled(keyed: Keyed) -> None:
-    """Nor does a put of one job where others were."""
-    keyed.put("before")
-    keyed.put_many([{"jid": "b1"}, {"jid": "b2"}])
-    counted = []
-    for jids in (("c1", "c2", "c3"), ("d1", "d2", "d3")):
-        keyed.server.config_resetstat()
-        keyed.put(jids[0], 1)
-        one = calls(keyed)
-        keyed.put_many([{"jid": jids[1]}, {"jid": jids[2]}], 1)
-        counted.append((one, calls(keyed) - one))
-        keyed.put("victim")
-        keyed.call("cancel", "victim", now=1)
-    assert counted[1] == (counted[0][0], counted[0][1] + 2)
 
 
 def test_an_old_client_cancels(keyed: Keyed) -> None:

@@ -29,21 +29,6 @@ def push_all(orders: Entities, entity: str, payloads: list[str], **more: Any) ->
         orders.push(entity, *payloads[first : first + 10], score=1, **more)
 
 
-def reads(orders: Entities, entity: str) -> list[tuple[int, int]]:
-    """Take the next entity; return which parts of its payloads were read."""
-    with orders.keyed.server.monitor() as monitor:
-        orders.take()
-        orders.keyed.server.echo("done")
-        ranges = []
-        for seen in monitor.listen():
-            words = seen["command"].split()
-            if words[0] == "ECHO":
-                return ranges
-            if words[:2] == ["ZRANGE", f"ql:payloads:{jid_of(entity)}"]:
-                ranges.append((int(words[2]), int(words[3])))
-    raise AssertionError("the monitor ended")
-
-
 def test_a_run_has_a_mebibyte_to_the_byte(orders: Entities) -> None:
     push_all(orders, "o", texts(65536, 17))
     assert [text[:4] for text in orders.take()[0]["payloads"]] == [
@@ -54,18 +39,6 @@ def test_a_run_has_a_mebibyte_to_the_byte(orders: Entities) -> None:
     push_all(orders, "p", [*texts(65535, 16), "y"])
     # 17 fit: 16 of 65,535 bytes and one of four.
     assert len(orders.take()[0]["payloads"]) == 17
-
-
-def test_payloads_are_read_as_far_as_they_fit(orders: Entities) -> None:
-    for first in range(0, 1200, 400):
-        orders.push("small", *range(first, first + 400), score=first)
-    assert reads(orders, "small") == [(0, 15), (0, 15), (16, 79), (80, 335), (336, 999)]
-    push_all(orders, "large", texts(60_000, 40))
-    assert reads(orders, "large") == [(0, 15), (0, 15), (16, 17)]
-    orders.push("few", 1, 2)
-    assert reads(orders, "few") == [(0, 15)]
-    orders.push("sixteen", *range(16))
-    assert reads(orders, "sixteen") == [(0, 15), (0, 15), (16, 79)]
 
 
 def test_a_payload_may_have_64_kibibytes(orders: Entities) -> None:
@@ -91,18 +64,6 @@ def test_a_call_hands_out_250_entities(orders: Entities) -> None:
     assert len(orders.take()) == 250
     assert len(orders.take(2)) == 10
     assert orders.violations() == []
-
-
-def test_a_call_takes_no_more_off_its_queue_than_it_hands_out(keyed: Keyed) -> None:
-    puts = []
-    for number in (250, 260):
-        orders = Entities(keyed, f"of-{number}")
-        items = [(f"o{n:03}", 1, n, "") for n in range(number)]
-        orders.push_many(items, batch=999)
-        keyed.server.config_resetstat()
-        assert len(orders.take()) == 250
-        puts.append(keyed.server.info("commandstats")["cmdstat_zadd"]["calls"])
-    assert puts[0] == puts[1], "some were put back"
 
 
 def test_a_call_hands_out_250_entities_of_all_its_queues(orders: Entities) -> None:

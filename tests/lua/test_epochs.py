@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.lua.altered import narrowed
 from tests.lua.caller import Core, Library
 from tests.lua.keyed import Keyed, settlement
 from tests.real_servers import Server, available_kinds, poll
@@ -147,21 +146,6 @@ def test_epochs_of_one_number_of_tokens_differ(keyed: Keyed) -> None:
         have_come_from_elsewhere(keyed)
     assert len(found) == 4
     assert max(found) < EPOCHS
-
-
-def test_numbers_of_epochs_begin_at_one_and_end_before_the_most(
-    each_server: Server, library: Library
-) -> None:
-    """With three of them, of which the first, 0, is never drawn."""
-    three = Library.__new__(Library)
-    three.set_body(narrowed(library.body, "epoch", {"EPOCHS": 3}))
-    found = set()
-    with on(each_server, "function", three) as keyed:
-        for number in range(40):
-            keyed.put(str(number), now=NOW)
-            found.add(epoch(int(keyed.take(1, now=NOW)[0]["token"])))
-            have_come_from_elsewhere(keyed)
-    assert found == {0, 1, 2}
 
 
 def test_a_namespace_of_which_nobody_has_said_who_drew(keyed: Keyed) -> None:

@@ -62,22 +62,6 @@ def test_a_namespace_without_a_number_is_continued(keyed: Keyed) -> None:
     assert not keyed.settle([done], now="*").refused
 
 
-def test_the_format_is_written_once(keyed: Keyed) -> None:
-    """What is written at each call would be paid for by each job."""
-    keyed.put("a", "*")
-    with keyed.server.monitor() as monitor:
-        keyed.put("b", "*")
-        keyed.server.echo("the end")
-        seen = []
-        for command in monitor.listen():
-            if "the end" in command["command"]:
-                break
-            seen.append(command["command"])
-    writes = [text for text in seen if "format" in text and text.startswith("HSET")]
-    assert any(text.startswith("HMGET ql:meta") for text in seen)
-    assert writes == []
-
-
 @pytest.mark.parametrize("number", ["2", "17", "1.5", "new", ""])
 def test_a_newer_format_is_refused(keyed: Keyed, number: str) -> None:
     keyed.put("waiting", "*")

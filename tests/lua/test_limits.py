@@ -319,7 +319,7 @@ def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> N
 
 
 def test_fifty_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> None:
-    """Eight workers in turn; the whole form is in benchmarks.limits."""
+    """Eight workers in turn."""
     for part in range(3):
         keyed.put_many(
             [{"jid": f"big-{part}{n:03}", "fair_by": "big"} for n in range(1000)], START
@@ -339,38 +339,6 @@ def test_fifty_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> No
     for turn in range(0, 500, 50):
         assert Counter(started[turn : turn + 50]) == Counter([*small, "big"])
     sound(keyed, START + 3)
-
-
-def test_what_a_take_costs_does_not_grow_with_what_is_held_back(keyed: Keyed) -> None:
-    def commands(call: Any) -> int:
-        keyed.server.config_resetstat()
-        call()
-        stats: Any = keyed.server.info("commandstats")
-        return sum(each["calls"] for each in stats.values())
-
-    def take() -> None:
-        assert keyed.take(1, now=now) == []
-
-    limit(keyed, "klass-max-concurrency-of-type", 1)
-    costs: dict[str, list[int]] = defaultdict(list)
-    for part in range(2):
-        now = START + part
-        for more in range(4 if part else 1):
-            keyed.put_many([{"jid": f"j{part}{more}{n:03}"} for n in range(1000)], now)
-        if not part:
-            assert len(keyed.take(1, now=now)) == 1
-        before = held_back(keyed, now=now)
-        costs["sets aside"].append(commands(take))
-        assert held_back(keyed, now=now) == before + 100
-        while (
-            held_back(keyed, now=now)
-            < keyed.json("queues", "queue", now=now)["waiting"]
-        ):
-            take()
-        costs["finds nothing"].append(commands(take))
-    assert max(costs["finds nothing"]) < 40
-    assert max(costs["sets aside"]) < 100 * 30
-    assert all(abs(few - many) < 20 for few, many in costs.values())
 
 
 def test_the_priority_counts_within_a_tenant(keyed: Keyed) -> None:

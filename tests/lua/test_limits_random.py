@@ -12,7 +12,7 @@ from tests.lua.caller import Core
 from tests.lua.operations import WEIGHTS, Generator, Operation
 from tests.lua.random_run import RandomRun
 
-USUAL = "4000" if drawing.THOROUGH else "2000"
+USUAL = "4000" if drawing.ALL else "2000"
 TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", USUAL))
 EACH = 500
 

@@ -15,7 +15,7 @@ from tests import drawing
 from tests.lua.caller import Core
 from tests.lua.random_run import RandomRun
 
-USUAL = "4000" if drawing.THOROUGH else "2000"
+USUAL = "4000" if drawing.ALL else "2000"
 TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", USUAL))
 FIRST_SEED = int(os.environ.get("QLESS_RANDOM_SEED", "1"))
 EACH = 500

@@ -286,29 +286,6 @@ def test_the_options(keyed: Keyed, option: str) -> None:
     assert option not in json.loads(keyed.core.old("config.get", 0))
 
 
-def commands(keyed: Keyed, *result: object) -> int:
-    """Return how many commands the core makes to complete a job."""
-    keyed.put("jid", 0)
-    token = keyed.token("jid", 0)
-    keyed.server.hset("ql:meta", "clock", 0)  # no call is the first of its second
-    before = keyed.server.info("commandstats")
-    keyed.settle([settlement("jid", token, "complete", *result)], now=0)
-    after = keyed.server.info("commandstats")
-    return sum(
-        stats["calls"] - before.get(name, {"calls": 0})["calls"]
-        for name, stats in after.items()
-        if name not in ("cmdstat_fcall", "cmdstat_evalsha", "cmdstat_info")
-    )
-
-
-def test_a_job_that_returns_nothing_costs_nothing_more(keyed: Keyed) -> None:
-    complete(keyed, "first", now=0)  # what is made once
-    nothing = commands(keyed)
-    # SET, the two sets, the bytes.
-    assert commands(keyed, "[1]", 60) == nothing + 4
-    assert commands(keyed) == nothing
-
-
 def test_the_audit_sees_books_that_are_wrong(keyed: Keyed) -> None:
     complete(keyed, "jid", "other", now=0)
     server = keyed.server

@@ -609,23 +609,3 @@ def test_a_worker_with_globs_that_got_a_job_is_idle_no_longer(keyed: Keyed) -> N
     assert keyed.settle([], 1, ["*"], worker="w", now=1, wait=60).jids == ["first"]
     keyed.put("second", 2, queue="new")
     assert all_tokens(keyed) == 0
-
-
-def test_what_a_busy_worker_of_a_glob_costs_does_not_grow_with_the_queues(
-    keyed: Keyed,
-) -> None:
-    def commands_of_a_take() -> int:
-        def count() -> int:
-            stats = keyed.server.info("commandstats")
-            return sum(each["calls"] for each in stats.values())
-
-        before = count()
-        assert len(keyed.settle([], 1, ["*"], worker="w", wait=60).jids) == 1
-        return count() - before
-
-    for n in range(200):
-        keyed.put(f"j{n}", queue=f"q-{n:03}")
-    few = commands_of_a_take()
-    for n in range(200, 400):
-        keyed.put(f"j{n}", queue=f"q-{n:03}")
-    assert commands_of_a_take() <= few + 5

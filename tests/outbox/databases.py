@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from tests import mariadb, postgres
-from tests.mariadb import MariaDB
-from tests.postgres import Postgres
+from tests.postgres import Postgres, is_available
 
-DatabaseServer = Postgres | MariaDB
-
-SERVERS: dict[str, type[DatabaseServer]] = {}
-if postgres.is_available():
-    SERVERS["postgres"] = Postgres
-if mariadb.is_available():
-    SERVERS["mariadb"] = MariaDB
+SERVERS = {"postgres": Postgres} if is_available() else {}

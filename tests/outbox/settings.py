@@ -8,7 +8,7 @@ import os
 from tests.settings import *  # noqa: F403
 from tests.settings import INSTALLED_APPS
 
-# Without the models of other tests, of which MariaDB takes only some.
+# Without the models of other tests.
 INSTALLED_APPS = [
     *(app for app in INSTALLED_APPS if not app.startswith("tests.")),
     "tests.outbox.shop",

@@ -1,4 +1,4 @@
-"""The outbox in PostgreSQL and MariaDB, whose locks keep two sweeps apart."""
+"""The outbox in PostgreSQL, whose locks keep two sweeps apart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from django_qless.outbox.models import Entry
 from django_qless.outbox.sweep import sweep
 from django_qless.runtime.outboxes import sweep_all
 from tests.jobs_app import jobs
-from tests.outbox.databases import SERVERS, DatabaseServer
+from tests.outbox.databases import SERVERS
+from tests.postgres import Postgres
 
 NAME = "real"
 
@@ -30,7 +31,7 @@ kept = jobs.add.using(on_commit=f"outbox:{NAME}")
 
 
 @pytest.fixture(scope="module", params=sorted(SERVERS))
-def database_server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+def database_server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
     server = SERVERS[request.param]()
     try:
         yield server.start()
@@ -39,7 +40,7 @@ def database_server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
 
 
 @pytest.fixture(autouse=True)
-def database(database_server: DatabaseServer, django_db_blocker: Any) -> Iterator[None]:
+def database(database_server: Postgres, django_db_blocker: Any) -> Iterator[None]:
     """A database alias "real", with the table and nothing in it."""
     known = {"default": databases.settings["default"], NAME: database_server.database}
     databases.configure_settings(known)
@@ -161,7 +162,7 @@ def after(call: Any, then: Any) -> Any:
 
 
 def test_the_database_closes_the_connection_of_a_sweep(
-    qless: Any, left: list[str], database_server: DatabaseServer
+    qless: Any, left: list[str], database_server: Postgres
 ) -> None:
     assert sweep(NAME, "default", most=1).entries == 1
     database_server.end_connections()
@@ -189,7 +190,7 @@ def test_the_patience_of_a_sweep_is_short(
 
 
 def test_much_is_written_with_one_insert_for_each_7_mib(qless: Any, away: Any) -> None:
-    # Nothing takes more room in a statement of MariaDB than quotes.
+    # Nothing takes more room than quotes.
     text = '"' * 120_000
     own = jobs.echo.using(on_commit=f"outbox:{NAME}")
     made = CaptureQueriesContext(databases[NAME])
@@ -204,7 +205,7 @@ def test_much_is_written_with_one_insert_for_each_7_mib(qless: Any, away: Any) -
 
 
 def test_the_time_of_an_entry_is_in_utc(
-    qless: Any, away: Any, database_server: DatabaseServer
+    qless: Any, away: Any, database_server: Postgres
 ) -> None:
     databases[NAME].close()
     database_server.set_time_zone("-05:00")

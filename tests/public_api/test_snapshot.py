@@ -1,4 +1,4 @@
-"""The public API is unchanged: names, commands, JSON output, stored keys.
+"""The public API is unchanged: names, commands, JSON output.
 
     python -m tests.public_api.test_snapshot          updates the snapshot
 
@@ -32,14 +32,6 @@ def project(server: Server) -> Iterator[str]:
     return project.lines()
 
 
-def storage(server: Server) -> Iterator[str]:
-    from tests.lua.caller import Library
-    from tests.lua.test_recorded import core_on
-    from tests.public_api import storage
-
-    return storage.lines(core_on(server, Library()))
-
-
 def json_output(server: Server) -> Iterator[str]:
     from tests.public_api import json_output
 
@@ -48,7 +40,7 @@ def json_output(server: Server) -> Iterator[str]:
 
 
 PARTS: dict[str, Part] = {
-    part.__name__: part for part in (python, project, storage, json_output)
+    part.__name__: part for part in (python, project, json_output)
 }
 
 

@@ -1,7 +1,4 @@
-"""Eight workers under a rate, from the core's own start times.
-
-The whole form, with how much of the rate is used, is `python -m benchmarks.limits`.
-"""
+"""Eight workers under a rate, from the core's own start times."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from django_qless.worker.reservers import (
     LEFT_OUT,
     RESERVERS,
     HighestPriorityLottery,
-    Lag,
     Lottery,
     Random,
     ReducedLottery,
@@ -147,13 +146,6 @@ class TestOrdered:
         taken = taker(client, "ordered", ["C", "B", "A"]).take_all(batch)
         assert taken == "C C C B B A A A A A".split()
 
-    def test_it_looks_nothing_up(self, client: Client) -> None:
-        fill(client, a=1)
-        ordered = taker(client, "ordered", ["b", "*"])
-        before = reads(client)
-        ordered.take_all()
-        assert reads(client) == before
-
 
 class TestRoundRobin:
     @pytest.mark.parametrize("batch", BATCHES)
@@ -169,13 +161,6 @@ class TestRoundRobin:
         fill(client, A=4, B=1, C=2, D=3)
         taken = taker(client, "round-robin", ["A", "B", "C", "D"]).take_all(batch)
         assert taken == "A B C D A C D A D A".split()
-
-    def test_without_names_nothing_is_looked_up(self, client: Client) -> None:
-        fill(client, a=1)
-        round_robin = taker(client, "round-robin", ["a", "b"])
-        before = reads(client)
-        round_robin.take_all()
-        assert reads(client) == before
 
     def test_it_goes_on_with_what_went_back(self, client: Client) -> None:
         """A batch that is slow is handed back but for the jobs that have run."""
@@ -366,17 +351,6 @@ class TestLag:
         lag = taker(client, "lag", ["c", "a", "b"])
         assert lag.reserver.order() == ("c", "a", "b")
 
-    def test_it_looks_again_only_when_it_has_taken_something(
-        self, client: Client
-    ) -> None:
-        fill(client, a=1)
-        lag = Lag(["a", "b"], (), KnownQueues(client))
-        lag.order()
-        before = reads(client)
-        for _ in range(50):
-            lag.taken(lag.order(), [])
-        assert reads(client) == before
-
 
 class TestAllReservers:
     @pytest.mark.parametrize("name", EVERY)
@@ -426,20 +400,6 @@ class TestAllReservers:
         asking = taker(client, name, ["*"])
         assert len(asking.take_all(250)) == 700
 
-    @pytest.mark.parametrize("name", EVERY)
-    def test_a_job_costs_no_more_calls_than_in_order(
-        self, client: Client, name: str
-    ) -> None:
-        """But for what is looked up once a second, however many jobs there are."""
-        fill(client, a=40, b=30, c=20)
-        asking = taker(client, name, ["a", "b", "c"])
-        asking.reserver.order()
-        if (known := asking.reserver.known) is not None:
-            known.refresh = lambda max_age=0.0: False  # type: ignore[method-assign]
-        before = calls(client)
-        assert len(asking.take_all()) == 90
-        assert calls(client) - before <= 92
-
     def test_each_says_what_it_does(self) -> None:
         assert all(len(known.summary.split()) > 3 for known in RESERVERS.values())
 
@@ -488,19 +448,3 @@ class TestInAWorker:
         assert client.length("q3") == 20
         worker.signal("TERM")
         assert worker.wait() == 0
-
-
-def calls(client: Client) -> int:
-    """Return how many calls of the core the server has had."""
-    stats = client.redis.info("commandstats")
-    names = ("fcall", "fcall_ro", "evalsha", "evalsha_ro")
-    return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in names)
-
-
-def reads(client: Client) -> int:
-    """Return how many calls the server has had for anything but settling."""
-    stats = client.redis.info("commandstats")
-    return sum(
-        stats.get(f"cmdstat_{name}", {}).get("calls", 0)
-        for name in ("fcall_ro", "evalsha_ro", "evalsha")
-    )
