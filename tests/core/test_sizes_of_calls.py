@@ -160,7 +160,6 @@ REFUSED: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("recurring_of", jids(n)), 200),
     (lambda n: build("cancel_each", jids(n)), 250),
     (lambda n: build("move_each", jids(n), "q"), 250),
-    (lambda n: build("send_each", "there", jids(n), "q"), 250),
     (lambda n: build("untrack_each", jids(n)), 250),
     (lambda n: build("deliver", "d", Command("put", (), "write"), jids(n)), 100),
     (lambda n: build("forget_deliveries", jids(n)), 100),
