@@ -99,7 +99,6 @@ SPLIT: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("results_text", jids(n)), 1_000),
     (lambda n: build("results_cut", jids(n)), 1_000),
     (lambda n: build("revive", jids(n)), 1_000),
-    (lambda n: build("moved", jids(n)), 1_000),
     (lambda n: build("lag", jids(n)), 500),
     (lambda n: build("due", jids(n)), 1_000),
     (lambda n: build("stats_counters", 0, jids(n)), 1_000),
