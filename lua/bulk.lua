@@ -66,10 +66,7 @@ end
 
 Bulk.revive = each('revive.each', 0, function(jid)
   local state = state_of('revive.each', jid)
-  local elsewhere, bound = Hash.values(key.job(jid), 'elsewhere', 'bound')
-  if elsewhere and not bound then
-    StandIns.refuse('revive.each', jid, elsewhere)
-  elseif state ~= 'failed' then
+  if state ~= 'failed' then
     Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. Errors.state(state))
   end
   Revive.revive({ jid }, 1)
@@ -89,23 +86,6 @@ end, function(args, i)
   Arguments.queue('move.each', args[i])
   Arguments.number('move.each', 'delay', args[i + 1])
 end)
-
-local send = each('send.each', 3, function(jid, args)
-  Moving.send_one(jid, args.batch)
-end)
-
--- send.each target queue delay jid...: moves them into another namespace. (A delay of '' leaves them what they are.)
-function Bulk.send(args, i)
-  local target = Arguments.name('send.each', 'target', args[i])
-  Arguments.queue('send.each', args[i + 1])
-  if args[i + 2] ~= '' then
-    Arguments.number('send.each', 'delay', args[i + 2])
-  end
-  args.batch = Moving.batch(target, args[i + 1], args[i + 2])
-  local reply = send(args, i)
-  Moving.close(args.batch)
-  return reply
-end
 
 Bulk.priority = each('priority.each', 1, function(jid, args, i)
   Job.priority({ jid, args[i] }, 1)

@@ -79,7 +79,7 @@ end
 -- who takes it back has it as not put.)
 function Canceled.keep(jid, record, why, by)
   local age = Config.whole('canceled-history')
-  local is_part = record.open == '1' and not record.bound
+  local is_part = record.open == '1'
   if not scope.live or is_part or age < 1 or Config.whole('canceled-history-count') < 1 then
     return
   end

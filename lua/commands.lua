@@ -95,9 +95,6 @@ entities.list EntityView.list
 entities.counts EntityView.counts
 workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
-moved Moving.moved
-crossing.waiting Crossing.waiting
-crossing.read Crossing.read
 ]]
 
 -- (stacks without its second argument only reads: see Serve.)
@@ -150,19 +147,8 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 detached.keep Detached.keep
 forget Detached.forget
-claim Claims.claim
-claim.release Claims.release
-claim.regain Claims.regain
-claim.check ClaimHolder.answer
 deliver Deliveries.deliver
 deliver.forget Deliveries.forget
-send.each Bulk.send
-receive Moving.receive
-watch Watchers.watch
-ended StandIns.ended
-withdraw StandIns.withdraw
-crossing.due Crossing.due
-crossing.delivered Crossing.delivered
 ]]
 
 local function line_of(command, lines)

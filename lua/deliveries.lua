@@ -1,4 +1,4 @@
--- Deliveries: calls that an outbox hands over, of a database or of another namespace, each of which is carried out once.
+-- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
 --
 -- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
 -- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
@@ -22,15 +22,8 @@ local CARRIED = {
   ['workflow.stage'] = true,
   ['workflow.release'] = true,
   ['workflow.carry'] = true,
-  ['claim.release'] = true,
-  ['claim.regain'] = true,
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
-  receive = true,
-  watch = true,
-  ended = true,
-  revive = true,
-  withdraw = true,
 }
 
 local function mark_id(command, id)

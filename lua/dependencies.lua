@@ -140,17 +140,12 @@ end
 
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
-  local beyond, workflow, on_failure, bound =
-    Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure', 'bound')
+  local beyond, workflow, on_failure = Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
   if Record.is_bad('beyond', beyond) then
     CorruptJobs.fail(jid, 'beyond', beyond)
     return false
   end
   if beyond and Spawned.holds_back(jid, beyond, on_failure) then
-    return false
-  end
-  if bound then
-    StandIns.send(jid, bound)
     return false
   end
   return true, workflow

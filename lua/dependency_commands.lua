@@ -52,11 +52,8 @@ end
 -- seal jid: a job that was put open gains no more dependencies and may become ready.
 function DependencyCommands.seal(args, i)
   local jid = Arguments.name('seal', 'jid', args[i])
-  local state, elsewhere = Hash.values(key.job(jid), 'state', 'elsewhere')
-  if not state then
+  if call('HEXISTS', key.job(jid), 'state') == 0 then
     Errors.no_job('seal', jid)
-  elseif elsewhere then
-    StandIns.refuse('seal', jid, elsewhere)
   end
   if call('HDEL', key.job(jid), 'open') == 1 then
     Dependencies.free_if_last(jid)

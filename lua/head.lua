@@ -110,25 +110,8 @@ local function more_patterns()
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
     ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
 
-    -- Unique keys that hold in all namespaces of an alias: see claims.lua. `claim` is kept where the key names, the
-    -- other one where the job is, or was to be.
-    -- The job that has claimed the key (`jid`, and the namespace `home` where it is put), since when, and when the
-    -- claim lapses if that does not know the job; expires if it was made for a period
-    claim = 'claim:<>', --                hash
-    -- Since when a job had the claim to its key that another may have by now; expires by itself
-    claim_lost = 'claim_lost:<>', --      string
-
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
-
-    -- The outbox for other namespaces: see crossing.lua. (meta has `namespace`, the id of this one, and `crossed`, the
-    -- number of its last entry, which is when it was written in microseconds, or more.)
-    crossing = 'crossing', --             zset   name of a namespace for which entries wait -> since when the oldest does
-    crossing_to = 'crossing:<>', --       list   these entries, packed: number, command, arguments; the oldest first
-    crossing_wake = 'crossing_wake', --   list   an element if entries were written since the last look
-    watchers = 'watchers:<>', --          set    names of the namespaces that hear how the job ends: see watchers.lua
-    moved = 'moved', --                   zset   jid of a job that was moved into another namespace -> when
-    moved_to = 'moved:<>', --             string the name of that; expires by itself
 
     -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
     -- queue:<queue>, which has a rate only.)
@@ -239,9 +222,7 @@ end
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
 --                              it has a position), `holds` (limits under which it runs, and how many each
 --                              allowed when it took them, JSON), `aside` (the limit that holds it back),
---                              `called` (limits that have room for it, JSON);
---                              `elsewhere` is the namespace of the job for which this one stands, `watched` says that
---                              others have jobs that stand for this one, `bound` says where it is put when its turn has come, JSON
+--                              `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

@@ -248,17 +248,6 @@ function History.some(jid, most, bytes)
   return shown(texts), total
 end
 
--- These entries come before those of a job that was just put.
-function History.restore(jid, texts)
-  if #texts > 0 then
-    History.write_late(jid)
-    for n = #texts, 1, -1 do
-      call('LPUSH', key.history(jid), texts[n])
-    end
-    shorten(key.history(jid), call('LLEN', key.history(jid)))
-  end
-end
-
 -- Records of the earliest versions carry their history in a field of the hash.
 function History.modernise(jid, text)
   local entries = Record.read('history', text)

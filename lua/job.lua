@@ -34,7 +34,6 @@ local FIELDS = {
   'put',
   'failed_from',
   'limit_key',
-  'ordered',
   'fair_by',
   'aside',
   'called',
@@ -43,9 +42,6 @@ local FIELDS = {
   'entity',
   'home',
   'batch',
-  'elsewhere',
-  'watched',
-  'bound',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -122,7 +118,6 @@ function Job.with_ours(shown, record)
     shown.unique = Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
     shown.deadline = Record.read('deadline', record.deadline)
-    shown.elsewhere = record.elsewhere
     shown.limits = LimitView.of_job(record)
   end
   local context = Record.text('context', record.context, 'null')
@@ -228,13 +223,11 @@ local function no_dependents_left(jids)
 end
 
 -- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
--- those of Canceled.keep; nil: it was not canceled, it goes on elsewhere.
+-- those of Canceled.keep.
 function Job.remove(jid, record, why, by)
   local queue, worker = record.queue, record.worker or ''
-  if why then
-    Canceled.keep(jid, record, why, by)
-    Events.canceled(jid, queue, worker)
-  end
+  Canceled.keep(jid, record, why, by)
+  Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
   Places.leave(jid, queue)
   Dependencies.unlink_all(jid)
@@ -244,7 +237,7 @@ function Job.remove(jid, record, why, by)
     Failures.remove(jid, queue, record.failure)
     call('ZREM', key.completed(), jid)
   end
-  if why and Tracking.is_tracked(jid) then
+  if Tracking.is_tracked(jid) then
     Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)

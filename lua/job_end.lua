@@ -14,7 +14,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, grace, progress = Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -23,8 +23,7 @@ function JobEnd.completed(jids, rare)
       'turn',
       'entity',
       'grace',
-      'progress',
-      'watched'
+      'progress'
     )
     Unique.free(jid, unique)
     if grace or progress then
@@ -37,9 +36,6 @@ function JobEnd.completed(jids, rare)
       Limits.leave(jid, { holds = holds, turn = turn })
     end
     Spawned.done(jid, spawners)
-    if watched then
-      Watchers.tell(jid, 'complete')
-    end
     if entity then
       entities[#entities + 1] = jid
     end
@@ -63,7 +59,6 @@ local FAILED = {
   'called',
   'queue',
   'klass',
-  'watched',
 }
 
 -- The job, which was in this state, has failed.
@@ -79,9 +74,6 @@ function JobEnd.failed(jid, was, rare)
   end
   Limits.leave(jid, job)
   Spawned.failed(jid, job.spawners)
-  if job.watched then
-    Watchers.tell(jid, 'failed')
-  end
   if job.followed then
     Cascade.follow(jid, 'failed')
   end
@@ -132,16 +124,10 @@ function JobEnd.canceled(jid, record)
     ResultWaiters.ended(jid)
     Unique.free(jid, record.unique)
     if record.workflow then
-      Workflow.moved(record.workflow, StandIns.counted(record), false)
+      Workflow.moved(record.workflow, record.state, false)
     end
     Spawned.done(jid, record.spawners)
     Limits.leave(jid, record)
-    if record.watched then
-      Watchers.tell(jid, 'canceled')
-    end
-    if record.bound and record.elsewhere then
-      Crossing.write(record.elsewhere, 'withdraw', { jid })
-    end
     if record.entity then
       Entity.gone(jid, record.home)
     end

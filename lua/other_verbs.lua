@@ -91,58 +91,27 @@ RARE.crash = {
   end,
 }
 
-local function ends_well(job, to, tracked)
-  History.ended(job.jid, 'done', job)
-  Lock.release(job)
-  Samples.add('run', job.queue, scope.now - job.start)
-  if tracked[job.jid] then
-    Events.tracked('completed', job.jid)
-  end
-  Events.advanced(job.jid, job.queue, to)
-end
-
--- Why a job cannot move on: it has to do with others here. -> code, text; it is still held then
-local function refuse_move(job, given)
-  if job.entity then
-    return Entity.no_move('settle', job.jid)
-  elseif given.target then
-    local why
-    given.batch = Moving.batch(given.target, given.queue, string.format('%.17g', given.delay))
-    given.record, why = Moving.after_run(job.jid, given.batch)
-    if why then
-      local words = 'settle(): Job %s %s. It could end here, and enqueue what comes next with .delay()'
-      return 'BADARG', string.format(words, Errors.name(job.jid), why)
-    end
-  end
-end
-
 RARE.move = {
-  takes = { 'queue', 'delay', 'depends', 'target' },
+  takes = { 'queue', 'delay', 'depends' },
   runs = true,
   check = function(given, jid, planned)
     Arguments.queue('settle', given.queue)
     given.delay = Arguments.number('settle', 'delay', given.delay or '0')
     given.needs = given.depends and Arguments.names('settle', 'depends', given.depends) or {}
     Arguments.bounded('settle', #given.needs)
-    if given.target then
-      Arguments.name('settle', 'target', given.target)
-      if #given.needs > 0 then
-        Errors.argument('settle', 'depends can only be used without a target')
-      end
-      return
-    end
     given.depends, given.beyond = Dependencies.open_for('settle', jid, given.needs)
     planned[jid] = given.depends -- the moves of one call must not wait for each other
     CycleDetection.intend(planned)
     CycleDetection.refuse('settle', jid, given.depends, planned)
   end,
-  refuse = refuse_move,
   act = function(job, given, tracked)
-    ends_well(job, given.queue, tracked)
-    if given.target then
-      Moving.go_on(job.jid, given.record, given.batch)
-      return
+    History.ended(job.jid, 'done', job)
+    Lock.release(job)
+    Samples.add('run', job.queue, scope.now - job.start)
+    if tracked[job.jid] then
+      Events.tracked('completed', job.jid)
     end
+    Events.advanced(job.jid, job.queue, given.queue)
     Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
   end,
 }
@@ -166,16 +135,11 @@ for name, verb in pairs(RARE) do
       elseif job.bad and name ~= 'fail' then
         CorruptJobs.fail(jid, job.bad, job.bad_text)
         return
-      end
-      local given = args['given' .. a]
-      if verb.refuse then
-        code, text = verb.refuse(job, given)
-        if code then
-          return code, text
-        end
+      elseif job.entity and name == 'move' then
+        return Entity.no_move('settle', jid)
       end
       Lock.count_start(job, held, verb.runs)
-      verb.act(job, given, tracked)
+      verb.act(job, args['given' .. a], tracked)
     end,
   }
 end

@@ -15,8 +15,6 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     Entity.refuse_put(job.jid)
-  elseif job.old and job.old.more.elsewhere and not job.left_alone and not StandIns.gives_way(job) then
-    StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end
 
@@ -28,7 +26,6 @@ function Put.prepare(command, job, coming, planned, how)
   end
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
-    coming = job.stand_ins and StandIns.coming(job, coming) or coming
     job.depends, job.beyond =
       Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
     job.rare = job.rare or job.beyond

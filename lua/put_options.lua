@@ -20,7 +20,6 @@ for _, name in ipairs({
   'conflict',
   'debounce',
   'debounce_max',
-  'claim',
   'expires',
   'at',
   'expires_at',
@@ -28,8 +27,6 @@ for _, name in ipairs({
   'limit_key',
   'ordered',
   'fair_by',
-  'stand_ins',
-  'bound',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -66,10 +63,6 @@ local function check_rare(command, job)
     end
     local at = Arguments.number(command, 'at', job.at)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
-  end
-  job.stand_ins = job.stand_ins and StandIns.check(command, job.stand_ins)
-  if job.bound then
-    StandIns.check_bound(command, job.bound)
   end
   Unique.check(command, job)
   check_keys(command, job)

@@ -39,8 +39,6 @@ local RARE = {
   'called',
   'holds',
   'entity',
-  'elsewhere',
-  'bound',
 }
 
 local function named(fields, values)
@@ -129,9 +127,7 @@ local function clear_rare(job, old)
     'cascade',
     'limit_key',
     'ordered',
-    'fair_by',
-    'bound',
-    'elsewhere'
+    'fair_by'
   )
 end
 
@@ -160,7 +156,7 @@ local OF_ONE_RUN = {
   'failed_from',
 }
 
--- Undoes what the old record did elsewhere.
+-- Undoes what the old record did outside of it.
 local function clear_old(job, old, asking)
   local jid, queue, worker = job.jid, old.queue, old.worker
   Tags.unindex_all(jid, old.tags)
@@ -222,8 +218,6 @@ local function write_rare(job, state)
   if job.turn then
     Turns.join(jid, job.turn)
   end
-  add('elsewhere', job.elsewhere)
-  add('bound', job.bound)
   add('entity', job.entity)
   add('home', job.entity and job.queue)
   add('batch', job.batch and text_of(tonumber(job.batch)))
@@ -367,7 +361,7 @@ function PutStore.store(job, asking, tracked, batch)
     job.put = History.begin(jid, queue)
   end
   complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1' or job.bound
+  local held_back = job.open == '1'
   if old then
     inherit(job, old)
     clear_old(job, old, asking)
@@ -375,9 +369,6 @@ function PutStore.store(job, asking, tracked, batch)
   end
   if job.tags then
     Tags.index(jid, job.tags)
-  end
-  if job.stand_ins then
-    StandIns.make(job)
   end
   if job.replacing then
     Dependencies.link(jid, job.depends, job.behind or job.on_failure)
@@ -394,9 +385,6 @@ function PutStore.store(job, asking, tracked, batch)
   if held_back then
     write(job, 'depends')
     Places.depends(jid, queue)
-    if job.bound then
-      Dependencies.free_if_last(jid)
-    end
   elseif job.delay > 0 then
     write(job, 'scheduled')
     Places.scheduled(jid, queue, due(job))

@@ -95,7 +95,7 @@ local function entries(text)
 end
 
 local function unique(text)
-  return find(text, '^[se].') and text or find(text, '^[SE][^\n]+\n[^\n]+\n.') and text
+  return find(text, '^[se].') and text
 end
 
 local names = list_of(NAMES)

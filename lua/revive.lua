@@ -5,10 +5,6 @@ local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
   CorruptJobs.mend(record)
-  if record.bound then
-    StandIns.revive(record)
-    return
-  end
   History.put(jid, queue)
   call(
     'HSET',
@@ -40,19 +36,16 @@ function Revive.unfail(args, i)
   if count <= 0 then
     return 0
   end
-  local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
+  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
   for n = #jids, 1, -1 do
     local record = Job.read(jids[n])
-    if record and record.state == 'failed' and (record.elsewhere or record.bound) then
-      left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
-    elseif record and record.state == 'failed' then
+    if record and record.state == 'failed' then
       Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
       revive(record, queue)
       revived = revived + 1
     end
   end
   call('LTRIM', key.group(group), 0, -#jids - 1)
-  SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
   end
@@ -69,12 +62,7 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = Job.read(Arguments.given('revive', 'jid', args[n]))
-    if
-      record
-      and record.state == 'failed'
-      and record.queue ~= ''
-      and (record.bound or not record.elsewhere)
-    then
+    if record and record.state == 'failed' and record.queue ~= '' then
       Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       Places.register(record.queue)

@@ -1,29 +1,17 @@
 -- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
 
-local sub, floor, match = string.sub, math.floor, string.match
+local sub, floor = string.sub, math.floor
 
 local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
 
 local PENDING = { waiting = true, scheduled = true, depends = true }
 
-local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
-
 -- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
--- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
-local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
-
--- The key in a field; if it is claimed, the namespace where it is, and that of the job.
-function Unique.parts(field)
-  local letter = sub(field, 1, 1)
-  if letter == 'S' or letter == 'E' then
-    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
-    return text or '', where, home
-  end
-  return sub(field, 2)
-end
-
-local key_of = Unique.parts
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+local COUNTS = {
+  s = PENDING,
+  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
+}
 
 local function counts(field, state)
   local states = COUNTS[sub(field, 1, 1)]
@@ -37,9 +25,6 @@ local function check_until(command, job)
   local until_when = job.unique_until or 'end'
   if LETTERS[until_when] then
     job.unique_field = LETTERS[until_when] .. job.unique
-    if job.claimed then
-      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
-    end
     return
   end
   local seconds = tonumber(until_when) and Arguments.number(command, 'unique_until', until_when)
@@ -73,7 +58,7 @@ end
 -- Checks the options of a put that have to do with its key, as the call gave them.
 function Unique.check(command, job)
   if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
       if job[name] then
         Errors.argument(command, name .. ' can only be used with unique')
       end
@@ -90,9 +75,6 @@ function Unique.check(command, job)
       'conflict must be keep, replace, refuse or take, not %s',
       Errors.value(job.conflict)
     )
-  end
-  if job.claim then
-    ClaimHolder.check(command, job)
   end
   check_until(command, job)
   if job.debounce then
@@ -113,7 +95,7 @@ function Unique.holder(text)
   local state, field = Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
     return jid, state
-  elseif field and key_of(field) == text and counts(field, state) then
+  elseif field and sub(field, 2) == text and counts(field, state) then
     return jid, state
   end
   return nil
@@ -132,59 +114,30 @@ end
 -- another has taken it meanwhile.
 function Unique.regain(jid, field, state)
   if field and counts(field, state) then
-    local text, where, home = key_of(field)
-    if call('SET', key.unique(text), jid, 'NX') and where then
-      Crossing.write(where, 'claim.regain', { text, jid, home })
-    end
+    call('SET', key.unique(sub(field, 2)), jid, 'NX')
   end
 end
 
 -- The job does not count any longer. What another has taken is left to it.
 function Unique.free(jid, field)
   if field and field ~= '' then
-    local text, where, home = key_of(field)
-    local name = key.unique(text)
+    local name = key.unique(sub(field, 2))
     if call('GET', name) == jid then
       call('DEL', name)
-      if where then
-        Crossing.write(where, 'claim.release', { text, jid, home })
-      end
     end
-  end
-end
-
--- The job goes to another namespace, and its claim with it.
-function Unique.leave(jid, field)
-  local text, where = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    call('DEL', key.unique(text))
-  end
-end
-
--- The field of the same job in another namespace.
-function Unique.at(field, target)
-  local text, where = key_of(field)
-  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
-end
-
--- The job has come from another namespace: that of its claim will hear where it is.
-function Unique.arrived(jid, field)
-  local text, where, home = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    Crossing.write(where, 'claim.regain', { text, jid, home })
   end
 end
 
 -- A job starts: some count no longer.
 function Unique.started(jid, field)
-  if field and string.lower(sub(field, 1, 1)) == 's' then
+  if field and sub(field, 1, 1) == 's' then
     Unique.free(jid, field)
   end
 end
 
 -- The key in a record's field, or nil.
 function Unique.shown(field)
-  return field and (key_of(field)) or nil
+  return field and sub(field, 2) or nil
 end
 
 -- Is a job in this state still to start?

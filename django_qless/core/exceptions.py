@@ -123,8 +123,6 @@ class DuplicateJob(QlessError):
     def __init__(self, detail: str = "", *, done: int = 0) -> None:
         #: The id of the job that holds the key.
         self.jid = ""
-        #: The namespace of that job, "" for the one that was called.
-        self.namespace = ""
         if detail.startswith('"'):
             self.jid, end = json.JSONDecoder().raw_decode(detail)
             detail = detail[end:].lstrip()

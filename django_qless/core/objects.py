@@ -123,8 +123,6 @@ class BaseJob(Generic[J]):
     canceled: Canceled | None
     #: The queue in which it had failed for good before it came into this one, or None.
     failed_from: str | None
-    #: The namespace of the job of this id for which this one stands, or None.
-    elsewhere: str | None
 
     @classmethod
     def read(cls, client: Any, members: dict[str, Any]) -> Self:
@@ -151,7 +149,6 @@ class BaseJob(Generic[J]):
             returned=members.get("returned"),
             canceled=Canceled(**canceled) if canceled else None,
             failed_from=members.get("failed_from"),
-            elsewhere=members.get("elsewhere"),
         )
 
     cancel = of_jid(Commands.cancel)

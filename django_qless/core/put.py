@@ -148,14 +148,6 @@ class Put(NamedTuple):
     ordered: bool = False
     #: The tenant for which it counts where tenants of a queue take turns.
     fair_by: str | None = None
-    #: The claim to the unique key in another namespace: `ClaimReply.of_put`.
-    claim: str | None = None
-    #: Which of the dependencies are in other namespaces, as the JSON text of an object: `home`
-    #: is the name of the job's own, `jobs` has [namespace, queue, klass] by jid.
-    stand_ins: str | None = None
-    #: Where it is put when its turn has come, as the JSON text of an object: `home` is the
-    #: name of the namespace in which its record is, `namespace` of that in which it runs.
-    bound: str | None = None
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
     #: The next job of the batch is put by the same command.
     optional: bool = False
@@ -212,9 +204,6 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "limit_key": partial(arguments.name, "limit_key"),
     "ordered": _flag,
     "fair_by": partial(arguments.name, "fair_by"),
-    "claim": partial(arguments.name, "claim"),
-    "stand_ins": partial(arguments.json_object, "stand_ins"),
-    "bound": partial(arguments.json_object, "bound"),
     "optional": _flag,
 }
 # How an option is called on the wire, where that is another name.

@@ -113,25 +113,8 @@ local function more_patterns()
     schedule_marks = 'schedule_marks', -- hash   who declares -> what it has applied
     ticker = 'ticker', --                 string the worker that looks after cron schedules; expires by itself
 
-    -- Unique keys that hold in all namespaces of an alias: see claims.lua. `claim` is kept where the key names, the
-    -- other one where the job is, or was to be.
-    -- The job that has claimed the key (`jid`, and the namespace `home` where it is put), since when, and when the
-    -- claim lapses if that does not know the job; expires if it was made for a period
-    claim = 'claim:<>', --                hash
-    -- Since when a job had the claim to its key that another may have by now; expires by itself
-    claim_lost = 'claim_lost:<>', --      string
-
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
-
-    -- The outbox for other namespaces: see crossing.lua. (meta has `namespace`, the id of this one, and `crossed`, the
-    -- number of its last entry, which is when it was written in microseconds, or more.)
-    crossing = 'crossing', --             zset   name of a namespace for which entries wait -> since when the oldest does
-    crossing_to = 'crossing:<>', --       list   these entries, packed: number, command, arguments; the oldest first
-    crossing_wake = 'crossing_wake', --   list   an element if entries were written since the last look
-    watchers = 'watchers:<>', --          set    names of the namespaces that hear how the job ends: see watchers.lua
-    moved = 'moved', --                   zset   jid of a job that was moved into another namespace -> when
-    moved_to = 'moved:<>', --             string the name of that; expires by itself
 
     -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
     -- queue:<queue>, which has a rate only.)
@@ -242,9 +225,7 @@ end
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
 --                              it has a position), `holds` (limits under which it runs, and how many each
 --                              allowed when it took them, JSON), `aside` (the limit that holds it back),
---                              `called` (limits that have room for it, JSON);
---                              `elsewhere` is the namespace of the job for which this one stands, `watched` says that
---                              others have jobs that stand for this one, `bound` says where it is put when its turn has come, JSON
+--                              `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -1108,78 +1089,6 @@ function Places.register(queue)
   end
 end
 end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {
-remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
-}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
--- The first members of a set, as many as one call may name; or with their scores.
-function SortedSet.head(name, ...)
-  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
-end
-
--- The member with the lowest score, and the score; nil if there is none.
-function SortedSet.first(name)
-  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
--- The member with the highest score, and the score; nil if there is none.
-function SortedSet.last(name)
-  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
-end
-end
 elseif module_name == 'Config' then
 return function()
 local Config = {
@@ -1411,12 +1320,84 @@ function Config.unset(args, i)
   modules.Events.config_unset(option)
 end
 end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {
+remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
+}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+-- The first members of a set, as many as one call may name; or with their scores.
+function SortedSet.head(name, ...)
+  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
+end
+
+-- The member with the lowest score, and the score; nil if there is none.
+function SortedSet.first(name)
+  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+-- The member with the highest score, and the score; nil if there is none.
+function SortedSet.last(name)
+  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
 elseif module_name == 'History' then
 return function()
 local History = {
 time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
 0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
-some = 0, restore = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+some = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
 }
 modules.History = History
 -- history.lua
@@ -1670,17 +1651,6 @@ function History.some(jid, most, bytes)
   return shown(texts), total
 end
 
--- These entries come before those of a job that was just put.
-function History.restore(jid, texts)
-  if #texts > 0 then
-    History.write_late(jid)
-    for n = #texts, 1, -1 do
-      call('LPUSH', key.history(jid), texts[n])
-    end
-    shorten(key.history(jid), call('LLEN', key.history(jid)))
-  end
-end
-
 -- Records of the earliest versions carry their history in a field of the hash.
 function History.modernise(jid, text)
   local entries = modules.Record.read('history', text)
@@ -1790,7 +1760,6 @@ local FIELDS = {
   'put',
   'failed_from',
   'limit_key',
-  'ordered',
   'fair_by',
   'aside',
   'called',
@@ -1799,9 +1768,6 @@ local FIELDS = {
   'entity',
   'home',
   'batch',
-  'elsewhere',
-  'watched',
-  'bound',
 }
 
 -- The whole record as a table, or nil. One of the earliest versions is made a record of today, if
@@ -1878,7 +1844,6 @@ function Job.with_ours(shown, record)
     shown.unique = modules.Unique.shown(record.unique)
     shown.workflow, shown.on_failure = record.workflow, record.on_failure
     shown.deadline = modules.Record.read('deadline', record.deadline)
-    shown.elsewhere = record.elsewhere
     shown.limits = modules.LimitView.of_job(record)
   end
   local context = modules.Record.text('context', record.context, 'null')
@@ -1984,13 +1949,11 @@ local function no_dependents_left(jids)
 end
 
 -- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
--- those of Canceled.keep; nil: it was not canceled, it goes on elsewhere.
+-- those of Canceled.keep.
 function Job.remove(jid, record, why, by)
   local queue, worker = record.queue, record.worker or ''
-  if why then
-    modules.Canceled.keep(jid, record, why, by)
-    modules.Events.canceled(jid, queue, worker)
-  end
+  modules.Canceled.keep(jid, record, why, by)
+  modules.Events.canceled(jid, queue, worker)
   Job.unhold(jid, worker)
   modules.Places.leave(jid, queue)
   modules.Dependencies.unlink_all(jid)
@@ -2000,7 +1963,7 @@ function Job.remove(jid, record, why, by)
     modules.Failures.remove(jid, queue, record.failure)
     call('ZREM', key.completed(), jid)
   end
-  if why and modules.Tracking.is_tracked(jid) then
+  if modules.Tracking.is_tracked(jid) then
     modules.Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)
@@ -2245,17 +2208,12 @@ end
 
 -- Is there nothing that holds the job back but what it does not know of yet?
 local function free_rare(jid)
-  local beyond, workflow, on_failure, bound =
-    modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure', 'bound')
+  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
   if modules.Record.is_bad('beyond', beyond) then
     modules.CorruptJobs.fail(jid, 'beyond', beyond)
     return false
   end
   if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
-    return false
-  end
-  if bound then
-    modules.StandIns.send(jid, bound)
     return false
   end
   return true, workflow
@@ -2990,310 +2948,6 @@ function Json.list(texts)
   return '[' .. table.concat(texts, ',') .. ']'
 end
 end
-elseif module_name == 'Tracking' then
-return function()
-local Tracking = {
-is_tracked = 0, among = 0, track = 0
-}
-modules.Tracking = Tracking
--- tracking.lua
--- Tracked jobs: those whose every change is published under their ids.
-
--- Is the job tracked?
-function Tracking.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Tracking.among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Tracking.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- track [track|untrack jid]
-function Tracking.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
-      local shown = modules.Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-end
-elseif module_name == 'Unique' then
-return function()
-local Unique = {
-parts = 0, check = 0, holder = 0, take = 0, regain = 0, free = 0, leave = 0, at = 0, arrived = 0,
-started = 0, shown = 0, is_pending = 0, answer = 0, push_back = 0
-}
-modules.Unique = Unique
--- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-
-local sub, floor, match = string.sub, math.floor, string.match
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
-local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
--- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
-local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
-
--- The key in a field; if it is claimed, the namespace where it is, and that of the job.
-function Unique.parts(field)
-  local letter = sub(field, 1, 1)
-  if letter == 'S' or letter == 'E' then
-    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
-    return text or '', where, home
-  end
-  return sub(field, 2)
-end
-
-local key_of = Unique.parts
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    if job.claimed then
-      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
-    end
-    return
-  end
-  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    modules.Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.value(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST)
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
-      if job[name] then
-        modules.Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.value(job.conflict)
-    )
-  end
-  if job.claim then
-    modules.ClaimHolder.check(command, job)
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and key_of(field) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    local text, where, home = key_of(field)
-    if call('SET', key.unique(text), jid, 'NX') and where then
-      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
-    end
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local text, where, home = key_of(field)
-    local name = key.unique(text)
-    if call('GET', name) == jid then
-      call('DEL', name)
-      if where then
-        modules.Crossing.write(where, 'claim.release', { text, jid, home })
-      end
-    end
-  end
-end
-
--- The job goes to another namespace, and its claim with it.
-function Unique.leave(jid, field)
-  local text, where = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    call('DEL', key.unique(text))
-  end
-end
-
--- The field of the same job in another namespace.
-function Unique.at(field, target)
-  local text, where = key_of(field)
-  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
-end
-
--- The job has come from another namespace: that of its claim will hear where it is.
-function Unique.arrived(jid, field)
-  local text, where, home = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    modules.Crossing.write(where, 'claim.regain', { text, jid, home })
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and string.lower(sub(field, 1, 1)) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and (key_of(field)) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
-    command,
-    modules.Errors.name(job.unique),
-    modules.Errors.name(job.jid),
-    modules.Errors.name(jid),
-    state and ', which is ' .. state or ''
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
-end
-end
 elseif module_name == 'Canceled' then
 return function()
 local Canceled = {
@@ -3383,7 +3037,7 @@ end
 -- who takes it back has it as not put.)
 function Canceled.keep(jid, record, why, by)
   local age = modules.Config.whole('canceled-history')
-  local is_part = record.open == '1' and not record.bound
+  local is_part = record.open == '1'
   if not scope.live or is_part or age < 1 or modules.Config.whole('canceled-history-count') < 1 then
     return
   end
@@ -3632,6 +3286,61 @@ function Minutes.show(args, i)
   return cjson.encode(shown)
 end
 end
+elseif module_name == 'Tracking' then
+return function()
+local Tracking = {
+is_tracked = 0, among = 0, track = 0
+}
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
+
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
+  end
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
+end
+end
 elseif module_name == 'LimitSettings' then
 return function()
 local LimitSettings = {
@@ -3795,398 +3504,6 @@ function LimitSettings.named(name, klass)
   elseif find(name, '^key:') then
     return { name = name, most = of.key_most, rate = of.key_rate }
   end
-end
-end
-elseif module_name == 'Limits' then
-return function()
-local Limits = {
-set_aside = 0, note_called = 0, uncall = 0, bring = 0, call_up = 0, admit = 0, release = 0,
-call_again = 0, leave = 0, look = 0, look_again = 0, room_of_queue = 0, count_of_queue = 0, next_due
-= 0
-}
-modules.Limits = Limits
--- limits/limits.lua
--- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
---
--- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
--- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
--- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
--- that was called for is not given to those who come later, until the called are late.
-
--- Jobs called by one call of a client; limits looked at by one.
-local CALLED, LOOKED = 250, 50
-
--- How many of those that are next have their queues look whether the called are late.
-local NEXT = 5
-
--- Seconds: after which a called job that is not taken counts no longer (its queue may be paused), and between
--- two looks at a limit that holds something back, whatever happens.
-local LATE, EVERY = 5, 60
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
--- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
-local function room_of(limit, holds)
-  local room = math.huge
-  if limit.most then
-    room = limit.most - modules.Holders.count(limit.name) + (holds and 1 or 0)
-  end
-  if room > 0 and limit.rate then
-    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
-  end
-  return room
-end
-
--- The same without those that are called already. -> room, whether there is none, whatever is called
-local function uncalled_room(limit, holds)
-  local room = room_of(limit, holds)
-  if room < 1 then
-    return 0, true
-  end
-  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
-end
-
--- When a limit that holds something back, and has no room, is to be looked at again.
-local function next_look(limit)
-  local look = scope.now + EVERY
-  local _, called = modules.SortedSet.first(key.limit_called(limit.name))
-  look = called and math.min(look, called + LATE) or look
-  if limit.rate then
-    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
-  end
-  if limit.most then
-    look = math.min(look, modules.Holders.next_look(limit.name) or look)
-  end
-  return math.max(look, scope.now)
-end
-
--- Notes when a limit, by name, is to be looked at by those who serve the queue.
-local function look_at(name, queue, time)
-  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
-  modules.Wake.due(queue, time)
-end
-
--- Those that are next have their queues look after so many seconds: whether the called are late, or for further ones.
-local function look_after(name, seconds)
-  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
-    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + seconds)
-  end
-end
-
--- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
-function Limits.set_aside(jid, queue, name, score, look, job)
-  scope.set_aside = (scope.set_aside or 0) + 1
-  modules.LimitSettings.mark()
-  call('ZADD', key.place(queue, 'aside'), score, jid)
-  call('ZADD', key.limit_aside(name), score, jid)
-  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
-  if job.state == 'running' then -- its lock was lost
-    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
-    call('HDEL', key.job(jid), 'token')
-    call('ZREM', key.place(queue, 'locks'), jid)
-    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
-  end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
-end
-
-local function note_called(jid, names)
-  if names[1] then
-    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
-  else
-    call('HDEL', key.job(jid), 'called')
-  end
-end
-
--- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
-function Limits.note_called(jid, called, name, time)
-  call('ZADD', key.limit_called(name), time, jid)
-  for _, other in ipairs(called) do
-    if other == name then
-      return
-    end
-  end
-  called[#called + 1] = name
-  note_called(jid, called)
-end
-
--- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
-function Limits.uncall(jid, called, klass, name)
-  local rest, freed = {}, {}
-  for _, other in ipairs(called) do
-    if not name or other == name or modules.Turns.is_tenant(other) then
-      call('ZREM', key.limit_called(other), jid)
-      freed[#freed + 1] = other
-    else
-      rest[#rest + 1] = other
-    end
-  end
-  if freed[1] then
-    note_called(jid, rest)
-  end
-  for _, other in ipairs(freed) do
-    if other ~= name then
-      Limits.call_up(other, klass)
-    end
-  end
-end
-
--- Takes a job out of where it was set aside.
-local function leave_aside(jid, queue, name)
-  call('ZREM', key.place(queue or '', 'aside'), jid)
-  call('ZREM', key.limit_aside(name), jid)
-  call('HDEL', key.job(jid), 'aside')
-end
-
--- Brings a job back into the work that the limit has set aside. -> whether it was not there for nothing
-function Limits.bring(jid, name, score, afresh)
-  local queue, state, priority, aside, its_called =
-    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
-  if not queue or aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
-    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
-    call('ZREM', key.place(queue or '', 'aside'), jid)
-    return false
-  end
-  leave_aside(jid, queue, name)
-  if afresh and score ~= 'inf' then
-    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
-  end
-  call('ZADD', key.place(queue, 'work'), score, jid)
-  modules.Wake.ready(queue, 1)
-  local called = modules.Record.read('called', its_called, {})
-  for _, other in ipairs(called) do
-    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
-    look_after(other, LATE)
-  end
-  Limits.note_called(jid, called, name, modules.NumberFormat.now())
-  return true
-end
-
--- The limit of that name: how much room it has is known by the job types of those it holds back.
-local function limit_of(name, klass)
-  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
-    return nil
-  end
-  if not klass then
-    local jid = modules.SortedSet.last(key.limit_aside(name))
-    klass = jid and call('HGET', key.job(jid), 'klass') or ''
-  end
-  return modules.LimitSettings.named(name, klass) or { name = name }
-end
-
--- Calls as many jobs as the limit has room for, a bounded number at a time.
-local function call_some(limit)
-  local room, full = uncalled_room(limit)
-  if room < 1 then
-    -- A called one has started, perhaps the last: until then it was not known when the window opens. (Of a long one
-    -- that is after the called are late, when it is looked at anyway.)
-    if limit.rate and (full or limit.rate.per < LATE) then
-      look_after(limit.name, next_look(limit) - scope.now)
-    end
-    return
-  end
-  local most = math.min(room, CALLED - (scope.called or 0))
-  local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
-  scope.called = (scope.called or 0) + #list / 2
-  for n = 1, #list, 2 do
-    Limits.bring(list[n], limit.name, list[n + 1])
-  end
-  look_after(limit.name, most < room and 0 or LATE)
-end
-
--- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
--- is called by who leaves it.)
-function Limits.call_up(name, klass)
-  if modules.Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
-    return
-  elseif modules.Turns.is_tenant(name) then
-    modules.Turns.next_of_tenant(name)
-  else
-    call_some(limit_of(name, klass))
-  end
-end
-
--- Does the limit keep a job back that it has not called? -> when it is to be looked at again
-local function full(limit, called, holds)
-  local is_called = false
-  for _, name in ipairs(called) do
-    is_called = is_called or name == limit.name
-  end
-  local held = holds[limit.name]
-  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
-  return room < 1 and next_look(limit)
-end
-
--- The limits of a job that have numbers: of its key, then of its type.
-local function limits_of(klass, text)
-  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
-  if of and text and (of.key_most or of.key_rate) then
-    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
-  end
-  if of and (of.most or of.rate) then
-    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
-  end
-  return limits
-end
-
--- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
-local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
-  end
-  for n, limit in ipairs(limits) do
-    local look = full(limit, called, holds)
-    if look then
-      -- Those before have room for it: it is their next, whatever this one takes.
-      for before = 1, n - 1 do
-        Limits.note_called(jid, called, limits[before].name, '+inf')
-      end
-      return limit.name, look
-    end
-  end
-end
-
--- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, holds, state, rare, and a
--- priority that can be read.
-function Limits.admit(jid, queue, klass, job, score, expires)
-  local limits = limits_of(klass, job.limit_key or nil)
-  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
-    return true
-  end
-  local called = modules.Record.read('called', job.called or nil, {})
-  local holds = modules.Record.read('holds', job.holds or nil, {})
-  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
-  if name then
-    score = score or exact(modules.Places.score(modules.Record.number(job.priority), scope.now))
-    Limits.set_aside(jid, queue, name, score, look, job)
-    Limits.uncall(jid, called, klass, name)
-    return false
-  end
-  modules.Holders.take(jid, limits, expires, holds)
-  Limits.uncall(jid, called, klass)
-  return true
-end
-
--- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
-function Limits.release(jid, holds)
-  for name in pairs(modules.Holders.drop(jid, holds)) do
-    Limits.call_up(name)
-  end
-end
-
--- A job was taken from its worker and is the next to be handed out: there is room for it first.
-function Limits.call_again(jid, holds)
-  local called = {}
-  for name in pairs(modules.Holders.drop(jid, holds)) do
-    Limits.note_called(jid, called, name, modules.NumberFormat.now())
-    look_after(name, LATE)
-  end
-end
-
--- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
--- aside, called, queue.
-function Limits.leave(jid, record, keeps_turn)
-  if record.aside then
-    leave_aside(jid, record.queue, record.aside)
-  end
-  if record.holds then
-    Limits.release(jid, record.holds)
-  end
-  if record.called then
-    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
-  end
-  if record.turn and not keeps_turn then
-    modules.Turns.leave(jid, record.turn)
-  end
-end
-
--- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
--- called at a time that is yet to come, before the clock was set back, is called now.
-local function heal(limit)
-  modules.Holders.heal(limit.name)
-  local called, now = key.limit_called(limit.name), modules.NumberFormat.now()
-  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
-  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
-    call('ZADD', called, now, jid)
-  end
-  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
-    if not call('HGET', key.job(jid), 'aside') then
-      call('ZADD', called, now, jid)
-    end
-  end
-end
-
--- A limit has to be looked at: whether there is room, and when to look again.
-local function look(name, queue)
-  local openings = key.place(queue, 'openings')
-  call('ZREM', openings, name)
-  local limit = limit_of(name)
-  if not limit then
-    modules.Turns.look(name)
-  else
-    heal(limit)
-    call_some(limit)
-  end
-  if call('EXISTS', key.limit_aside(name)) == 1 then
-    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
-  end
-end
-
--- Looks at the limits of the queue for which it is time.
-function Limits.look(queue)
-  local name = key.place(queue, 'openings')
-  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
-    look(limit, queue)
-  end
-end
-
--- The limits of a job type have changed: what they hold back is looked at by the next calls.
-function Limits.look_again(klass)
-  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
-  local left = modules.Arguments.most
-  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
-    local openings = key.place(queue, 'openings')
-    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
-      left = left - 1
-      if name == type or string.sub(name, 1, #of_keys) == of_keys then
-        look_at(name, queue, scope.now)
-      end
-    end
-  end
-end
-
--- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
-function Limits.room_of_queue(queue)
-  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if not rate then
-    return math.huge
-  end
-  return modules.Rates.room('queue:' .. queue, rate)
-end
-
--- So many jobs of the queue were handed out.
-function Limits.count_of_queue(queue, n)
-  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
-  if rate then
-    modules.Rates.count('queue:' .. queue, rate, n)
-  end
-end
-
--- When limits have something to do for the queue next, or nil.
-function Limits.next_due(queue)
-  if not modules.LimitSettings.exist() then
-    return nil
-  end
-  local _, first = modules.SortedSet.first(key.place(queue, 'openings'))
-  local rate = modules.LimitSettings.of_queue(queue)
-  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
-    local room, opens = modules.Rates.room('queue:' .. queue, rate)
-    first = room < 1 and math.min(first or opens, opens) or first
-  end
-  return first
 end
 end
 elseif module_name == 'Samples' then
@@ -4589,319 +3906,6 @@ function Stats.counters(args, i)
   return found
 end
 end
-elseif module_name == 'Tags' then
-return function()
-local Tags = {
-index = 0, unindex = 0, unindex_all = 0, text = 0, with = 0, without = 0, rest = 0, counts = 0,
-command = 0
-}
-modules.Tags = Tags
--- tags.lua
--- Tags: which jobs carry one, and how many do.
-
--- Counted only when the job did not carry it, so that counts stay equal to members.
-function Tags.index(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
-      call('ZINCRBY', key.tags(), 1, tag)
-    end
-  end
-end
-
-function Tags.unindex(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZREM', key.tag(tag), jid) == 1 then
-      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
-        call('ZREM', key.tags(), tag)
-      end
-    end
-  end
-end
-
--- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
-function Tags.unindex_all(jid, text)
-  if modules.Record.is_bad('tags', text) then
-    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
-  elseif text then
-    Tags.unindex(jid, modules.Record.read('tags', text, {}))
-  end
-end
-
--- The stored text of a list; an empty one is {} as cjson writes it.
-function Tags.text(tags)
-  return cjson.encode(tags)
-end
-
--- The tags after adding or removing some, in order of application.
-function Tags.with(tags, more)
-  local all, seen = {}, {}
-  for _, list in ipairs({ tags, more }) do
-    for _, tag in ipairs(list) do
-      if not seen[tag] then
-        seen[tag] = true
-        all[#all + 1] = tag
-      end
-    end
-  end
-  return all
-end
-
-function Tags.without(tags, less)
-  local gone, left = {}, {}
-  for _, tag in ipairs(less) do
-    gone[tag] = true
-  end
-  for _, tag in ipairs(tags) do
-    if not gone[tag] then
-      left[#left + 1] = tag
-    end
-  end
-  return left
-end
-
-function Tags.rest(args, i)
-  local tags = {}
-  for n = i, #args do
-    tags[#tags + 1] = args[n]
-  end
-  return tags
-end
-
-local function load(jid)
-  jid = modules.Arguments.name('tag', 'jid', jid)
-  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
-  if not its_jid then
-    modules.Errors.no_job('tag', jid)
-  end
-  if modules.Record.is_bad('tags', tags) then
-    Tags.unindex_all(jid, tags)
-  end
-  return modules.Record.read('tags', tags, {})
-end
-
-local function store(jid, tags)
-  local text = Tags.text(tags)
-  call('HSET', key.job(jid), 'tags', text)
-  return text
-end
-
-local function page(args, i)
-  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
-  return offset, count
-end
-
-local commands = {
-  add = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local more = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #more)
-    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
-    Tags.index(jid, more)
-    return store(jid, all)
-  end,
-  remove = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local less = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #less)
-    Tags.unindex(jid, less)
-    return store(jid, Tags.without(tags, less))
-  end,
-  get = function(args, i)
-    local tag = modules.Arguments.given('tag', 'tag', args[i])
-    local offset, count = page(args, i + 1)
-    local total = call('ZCARD', key.tag(tag))
-    return cjson.encode({
-      total = total,
-      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
-    })
-  end,
-  top = function(args, i)
-    local offset, count = page(args, i)
-    count = count < 0 and modules.Arguments.most or count
-    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
-  end,
-}
-
--- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
-function Tags.counts(args, i)
-  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
-  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
-  local shown = {}
-  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
-  for n = 1, #found, 2 do
-    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
-  end
-  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
-end
-
--- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
-function Tags.command(args, i)
-  local command = commands[args[i]]
-  if not command then
-    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
-  end
-  return command(args, i + 1)
-end
-end
-elseif module_name == 'Workflow' then
-return function()
-local Workflow = {
-count = 0, moved = 0, joined = 0, must_go_on = 0, check = 0, will_take = 0, judged = 0, read = 0,
-finish = 0
-}
-modules.Workflow = Workflow
--- workflows/workflow.lua
--- Workflows: jobs that were put together, how many of them have ended, and how.
-
--- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
--- The workflows that are known to take jobs are in scope.open_workflows.
-local function change(id)
-  local changes = scope.workflows or {}
-  scope.workflows = changes
-  local mine = changes[id]
-  if not mine then
-    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
-    changes[id] = mine
-  end
-  return mine
-end
-
--- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
-function Workflow.count(id, what, by)
-  if id and id ~= '' then
-    local mine = change(id)
-    mine[what] = mine[what] + by
-  end
-end
-
-local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
-
--- A job of the workflow went from a state into another; false: its record is gone. (What is
--- forgotten after its completion stays counted: no call for that.)
-function Workflow.moved(id, was, is)
-  local from, to = COUNTER[was], COUNTER[is] or not is and 'canceled'
-  if from then
-    Workflow.count(id, from, -1)
-  end
-  if to then
-    Workflow.count(id, to, 1)
-  end
-end
-
--- A new job of the workflow, in the state in which it was put.
-function Workflow.joined(id, jid, state)
-  local mine = change(id)
-  mine.jids[#mine.jids + 1] = jid
-  mine.total = mine.total + 1
-  if state == 'depends' then
-    mine.held = mine.held + 1
-  end
-end
-
--- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
--- -> its state, nil if there is none
-function Workflow.must_go_on(command, id)
-  local state = call('HGET', key.workflow(id), 'state')
-  if state == 'canceling' then
-    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
-  end
-  return state
-end
-
--- Refuses what names a workflow that takes no jobs.
-function Workflow.check(command, id)
-  if scope.open_workflows and scope.open_workflows[id] then
-    return
-  elseif not Workflow.must_go_on(command, id) then
-    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
-  end
-  Workflow.will_take(id)
-end
-
--- The call is about to make this workflow.
-function Workflow.will_take(id)
-  scope.open_workflows = scope.open_workflows or {}
-  scope.open_workflows[id] = true
-end
-
--- What the counters say of the whole.
-function Workflow.judged(record)
-  if record.chore then
-    return record.chore
-  end
-  local left = record.total - record.complete - record.failed - record.canceled
-  if left == 0 then
-    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
-  elseif record.failed > 0 and left == record.held then
-    return 'failed' -- What is left waits for what has failed.
-  end
-  return 'running'
-end
-
--- A workflow of which nothing is left but its record is forgotten as completed jobs are.
-local function forget_later(id)
-  local seconds = math.floor(modules.Config.number('jobs-history'))
-  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
-    call('EXPIRE', name, math.max(seconds, 0))
-  end
-end
-
-local function keep(id)
-  call('PERSIST', key.workflow(id))
-  call('PERSIST', key.workflow_jobs(id))
-end
-
-local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
-
--- Its counters, its state, and what is being done with it.
-function Workflow.read(id)
-  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
-  local record = { state = values[1], chore = values[2] or nil }
-  for n, field in ipairs(NUMBERS) do
-    record[field] = modules.Record.read('count', values[n + 2], 0)
-    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
-  end
-  return record
-end
-
--- Writes down the state that follows from the counters, and tells who waits for the end.
-local function judge(id)
-  local name, record = key.workflow(id), Workflow.read(id)
-  local was, is = record.state, Workflow.judged(record)
-  if is == was then
-    return
-  end
-  call('HSET', name, 'state', is)
-  if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', modules.NumberFormat.now())
-    modules.ResultWaiters.ended_workflow(id)
-  else
-    call('HDEL', name, 'finished')
-  end
-  if is == 'complete' or is == 'canceled' then
-    forget_later(id)
-  elseif was == 'complete' or was == 'canceled' then
-    keep(id)
-  end
-end
-
-function Workflow.finish()
-  for id, mine in pairs(scope.workflows) do
-    local name = key.workflow(id)
-    if call('EXISTS', name) == 1 then
-      for _, field in ipairs(NUMBERS) do
-        if mine[field] ~= 0 then
-          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
-        end
-      end
-      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
-      judge(id)
-    end
-  end
-end
-end
 elseif module_name == 'Clock' then
 return function()
 local Clock = {
@@ -5154,6 +4158,913 @@ function ExistenceCache.is_bare(queue)
   local work, locks, scheduled =
     key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
   return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
+end
+end
+elseif module_name == 'Limits' then
+return function()
+local Limits = {
+set_aside = 0, note_called = 0, uncall = 0, bring = 0, call_up = 0, admit = 0, release = 0,
+call_again = 0, leave = 0, look = 0, look_again = 0, room_of_queue = 0, count_of_queue = 0, next_due
+= 0
+}
+modules.Limits = Limits
+-- limits/limits.lua
+-- Limits: what a job needs before it is handed out; who lacks it is set aside, and called when there is room.
+--
+-- A job that is set aside stands in the place `aside` of its queue and in the list of the limit that holds it back,
+-- with its score in the work; its state stays waiting. When a limit has room it calls as many of its jobs as
+-- there is room for: these are back in the work, and what they need is looked at again when they are taken. Room
+-- that was called for is not given to those who come later, until the called are late.
+
+-- Jobs called by one call of a client; limits looked at by one.
+local CALLED, LOOKED = 250, 50
+
+-- How many of those that are next have their queues look whether the called are late.
+local NEXT = 5
+
+-- Seconds: after which a called job that is not taken counts no longer (its queue may be paused), and between
+-- two looks at a limit that holds something back, whatever happens.
+local LATE, EVERY = 5, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- How many more jobs may run under the limit, of which one `holds` it already (as one whose lock was lost).
+local function room_of(limit, holds)
+  local room = math.huge
+  if limit.most then
+    room = limit.most - modules.Holders.count(limit.name) + (holds and 1 or 0)
+  end
+  if room > 0 and limit.rate then
+    room = math.min(room, (modules.Rates.room(limit.name, limit.rate)))
+  end
+  return room
+end
+
+-- The same without those that are called already. -> room, whether there is none, whatever is called
+local function uncalled_room(limit, holds)
+  local room = room_of(limit, holds)
+  if room < 1 then
+    return 0, true
+  end
+  return room - call('ZCOUNT', key.limit_called(limit.name), exact(scope.now - LATE), '+inf')
+end
+
+-- When a limit that holds something back, and has no room, is to be looked at again.
+local function next_look(limit)
+  local look = scope.now + EVERY
+  local _, called = modules.SortedSet.first(key.limit_called(limit.name))
+  look = called and math.min(look, called + LATE) or look
+  if limit.rate then
+    look = math.min(look, modules.Rates.opens(limit.name, limit.rate) or look)
+  end
+  if limit.most then
+    look = math.min(look, modules.Holders.next_look(limit.name) or look)
+  end
+  return math.max(look, scope.now)
+end
+
+-- Notes when a limit, by name, is to be looked at by those who serve the queue.
+local function look_at(name, queue, time)
+  call('ZADD', key.place(queue, 'openings'), 'LT', exact(time), name)
+  modules.Wake.due(queue, time)
+end
+
+-- Those that are next have their queues look after so many seconds: whether the called are late, or for further ones.
+local function look_after(name, seconds)
+  for _, jid in ipairs(call('ZREVRANGE', key.limit_aside(name), 0, NEXT - 1)) do
+    look_at(name, call('HGET', key.job(jid), 'queue') or '', scope.now + seconds)
+  end
+end
+
+-- Sets a job aside, which is in no place. `job` has state, rare, called. `look` is when the limit is looked at again.
+function Limits.set_aside(jid, queue, name, score, look, job)
+  scope.set_aside = (scope.set_aside or 0) + 1
+  modules.LimitSettings.mark()
+  call('ZADD', key.place(queue, 'aside'), score, jid)
+  call('ZADD', key.limit_aside(name), score, jid)
+  call('HSET', key.job(jid), 'aside', name, 'rare', '1')
+  if job.state == 'running' then -- its lock was lost
+    call('HSET', key.job(jid), 'state', 'waiting', 'worker', '', 'expires', 0)
+    call('HDEL', key.job(jid), 'token')
+    call('ZREM', key.place(queue, 'locks'), jid)
+    modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
+  end
+  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+end
+
+local function note_called(jid, names)
+  if names[1] then
+    call('HSET', key.job(jid), 'called', cjson.encode(names), 'rare', '1')
+  else
+    call('HDEL', key.job(jid), 'called')
+  end
+end
+
+-- The job counts among those that the limit has called: from now on, or for as long as it waits for another one.
+function Limits.note_called(jid, called, name, time)
+  call('ZADD', key.limit_called(name), time, jid)
+  for _, other in ipairs(called) do
+    if other == name then
+      return
+    end
+  end
+  called[#called + 1] = name
+  note_called(jid, called)
+end
+
+-- It is handed out, held back by this limit (`name`), or gone: it is not called any longer. Others may be.
+function Limits.uncall(jid, called, klass, name)
+  local rest, freed = {}, {}
+  for _, other in ipairs(called) do
+    if not name or other == name or modules.Turns.is_tenant(other) then
+      call('ZREM', key.limit_called(other), jid)
+      freed[#freed + 1] = other
+    else
+      rest[#rest + 1] = other
+    end
+  end
+  if freed[1] then
+    note_called(jid, rest)
+  end
+  for _, other in ipairs(freed) do
+    if other ~= name then
+      Limits.call_up(other, klass)
+    end
+  end
+end
+
+-- Takes a job out of where it was set aside.
+local function leave_aside(jid, queue, name)
+  call('ZREM', key.place(queue or '', 'aside'), jid)
+  call('ZREM', key.limit_aside(name), jid)
+  call('HDEL', key.job(jid), 'aside')
+end
+
+-- Brings a job back into the work that the limit has set aside. -> whether it was not there for nothing
+function Limits.bring(jid, name, score, afresh)
+  local queue, state, priority, aside, its_called =
+    modules.Hash.values(key.job(jid), 'queue', 'state', 'priority', 'aside', 'called')
+  if not queue or aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
+    call('ZREM', key.limit_aside(name), jid) -- another core has moved it
+    call('ZREM', key.place(queue or '', 'aside'), jid)
+    return false
+  end
+  leave_aside(jid, queue, name)
+  if afresh and score ~= 'inf' then
+    score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
+  end
+  call('ZADD', key.place(queue, 'work'), score, jid)
+  modules.Wake.ready(queue, 1)
+  local called = modules.Record.read('called', its_called, {})
+  for _, other in ipairs(called) do
+    call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
+    look_after(other, LATE)
+  end
+  Limits.note_called(jid, called, name, modules.NumberFormat.now())
+  return true
+end
+
+-- The limit of that name: how much room it has is known by the job types of those it holds back.
+local function limit_of(name, klass)
+  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
+    return nil
+  end
+  if not klass then
+    local jid = modules.SortedSet.last(key.limit_aside(name))
+    klass = jid and call('HGET', key.job(jid), 'klass') or ''
+  end
+  return modules.LimitSettings.named(name, klass) or { name = name }
+end
+
+-- Calls as many jobs as the limit has room for, a bounded number at a time.
+local function call_some(limit)
+  local room, full = uncalled_room(limit)
+  if room < 1 then
+    -- A called one has started, perhaps the last: until then it was not known when the window opens. (Of a long one
+    -- that is after the called are late, when it is looked at anyway.)
+    if limit.rate and (full or limit.rate.per < LATE) then
+      look_after(limit.name, next_look(limit) - scope.now)
+    end
+    return
+  end
+  local most = math.min(room, CALLED - (scope.called or 0))
+  local list = most > 0 and call('ZREVRANGE', key.limit_aside(limit.name), 0, most - 1, 'WITHSCORES') or {}
+  scope.called = (scope.called or 0) + #list / 2
+  for n = 1, #list, 2 do
+    Limits.bring(list[n], limit.name, list[n + 1])
+  end
+  look_after(limit.name, most < room and 0 or LATE)
+end
+
+-- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
+-- is called by who leaves it.)
+function Limits.call_up(name, klass)
+  if modules.Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
+    return
+  elseif modules.Turns.is_tenant(name) then
+    modules.Turns.next_of_tenant(name)
+  else
+    call_some(limit_of(name, klass))
+  end
+end
+
+-- Does the limit keep a job back that it has not called? -> when it is to be looked at again
+local function full(limit, called, holds)
+  local is_called = false
+  for _, name in ipairs(called) do
+    is_called = is_called or name == limit.name
+  end
+  local held = holds[limit.name]
+  local room = is_called and room_of(limit, held) or uncalled_room(limit, held)
+  return room < 1 and next_look(limit)
+end
+
+-- The limits of a job that have numbers: of its key, then of its type.
+local function limits_of(klass, text)
+  local of, limits = modules.LimitSettings.exist() and modules.LimitSettings.of(klass), {}
+  if of and text and (of.key_most or of.key_rate) then
+    limits[1] = { name = modules.LimitSettings.of_key(klass, text), most = of.key_most, rate = of.key_rate }
+  end
+  if of and (of.most or of.rate) then
+    limits[#limits + 1] = { name = modules.LimitSettings.of_type(klass), most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
+local function obstacle(jid, queue, klass, job, limits, called, holds)
+  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if name then
+    return name
+  end
+  for n, limit in ipairs(limits) do
+    local look = full(limit, called, holds)
+    if look then
+      -- Those before have room for it: it is their next, whatever this one takes.
+      for before = 1, n - 1 do
+        Limits.note_called(jid, called, limits[before].name, '+inf')
+      end
+      return limit.name, look
+    end
+  end
+end
+
+-- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
+-- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, holds, state, rare, and a
+-- priority that can be read.
+function Limits.admit(jid, queue, klass, job, score, expires)
+  local limits = limits_of(klass, job.limit_key or nil)
+  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+    return true
+  end
+  local called = modules.Record.read('called', job.called or nil, {})
+  local holds = modules.Record.read('holds', job.holds or nil, {})
+  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  if name then
+    score = score or exact(modules.Places.score(modules.Record.number(job.priority), scope.now))
+    Limits.set_aside(jid, queue, name, score, look, job)
+    Limits.uncall(jid, called, klass, name)
+    return false
+  end
+  modules.Holders.take(jid, limits, expires, holds)
+  Limits.uncall(jid, called, klass)
+  return true
+end
+
+-- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
+function Limits.release(jid, holds)
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.call_up(name)
+  end
+end
+
+-- A job was taken from its worker and is the next to be handed out: there is room for it first.
+function Limits.call_again(jid, holds)
+  local called = {}
+  for name in pairs(modules.Holders.drop(jid, holds)) do
+    Limits.note_called(jid, called, name, modules.NumberFormat.now())
+    look_after(name, LATE)
+  end
+end
+
+-- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
+-- aside, called, queue.
+function Limits.leave(jid, record, keeps_turn)
+  if record.aside then
+    leave_aside(jid, record.queue, record.aside)
+  end
+  if record.holds then
+    Limits.release(jid, record.holds)
+  end
+  if record.called then
+    Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
+  end
+  if record.turn and not keeps_turn then
+    modules.Turns.leave(jid, record.turn)
+  end
+end
+
+-- Drops those from the lists of the limit that are there for nothing: another core may have ended them. Who was
+-- called at a time that is yet to come, before the clock was set back, is called now.
+local function heal(limit)
+  modules.Holders.heal(limit.name)
+  local called, now = key.limit_called(limit.name), modules.NumberFormat.now()
+  call('ZREMRANGEBYSCORE', called, '-inf', '(' .. exact(scope.now - EVERY))
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '(' .. now, '(+inf', 'LIMIT', 0, CALLED)) do
+    call('ZADD', called, now, jid)
+  end
+  for _, jid in ipairs(call('ZRANGEBYSCORE', called, '+inf', '+inf', 'LIMIT', 0, CALLED)) do
+    if not call('HGET', key.job(jid), 'aside') then
+      call('ZADD', called, now, jid)
+    end
+  end
+end
+
+-- A limit has to be looked at: whether there is room, and when to look again.
+local function look(name, queue)
+  local openings = key.place(queue, 'openings')
+  call('ZREM', openings, name)
+  local limit = limit_of(name)
+  if not limit then
+    modules.Turns.look(name)
+  else
+    heal(limit)
+    call_some(limit)
+  end
+  if call('EXISTS', key.limit_aside(name)) == 1 then
+    look_at(name, queue, limit and next_look(limit) or scope.now + EVERY)
+  end
+end
+
+-- Looks at the limits of the queue for which it is time.
+function Limits.look(queue)
+  local name = key.place(queue, 'openings')
+  for _, limit in ipairs(call('ZRANGEBYSCORE', name, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED)) do
+    look(limit, queue)
+  end
+end
+
+-- The limits of a job type have changed: what they hold back is looked at by the next calls.
+function Limits.look_again(klass)
+  local type, of_keys = modules.LimitSettings.of_type(klass), modules.LimitSettings.of_key(klass, '')
+  local left = modules.Arguments.most
+  for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+    local openings = key.place(queue, 'openings')
+    for _, name in ipairs(left > 0 and call('ZRANGE', openings, 0, left - 1) or {}) do
+      left = left - 1
+      if name == type or string.sub(name, 1, #of_keys) == of_keys then
+        look_at(name, queue, scope.now)
+      end
+    end
+  end
+end
+
+-- How many more jobs of a queue may start by its rate. If none, it is looked at again when one may.
+function Limits.room_of_queue(queue)
+  local rate = modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if not rate then
+    return math.huge
+  end
+  return modules.Rates.room('queue:' .. queue, rate)
+end
+
+-- So many jobs of the queue were handed out.
+function Limits.count_of_queue(queue, n)
+  local rate = n > 0 and modules.LimitSettings.exist() and modules.LimitSettings.of_queue(queue)
+  if rate then
+    modules.Rates.count('queue:' .. queue, rate, n)
+  end
+end
+
+-- When limits have something to do for the queue next, or nil.
+function Limits.next_due(queue)
+  if not modules.LimitSettings.exist() then
+    return nil
+  end
+  local _, first = modules.SortedSet.first(key.place(queue, 'openings'))
+  local rate = modules.LimitSettings.of_queue(queue)
+  if rate and call('EXISTS', key.place(queue, 'work')) == 1 then
+    local room, opens = modules.Rates.room('queue:' .. queue, rate)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
+end
+end
+elseif module_name == 'Tags' then
+return function()
+local Tags = {
+index = 0, unindex = 0, unindex_all = 0, text = 0, with = 0, without = 0, rest = 0, counts = 0,
+command = 0
+}
+modules.Tags = Tags
+-- tags.lua
+-- Tags: which jobs carry one, and how many do.
+
+-- Counted only when the job did not carry it, so that counts stay equal to members.
+function Tags.index(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
+      call('ZINCRBY', key.tags(), 1, tag)
+    end
+  end
+end
+
+function Tags.unindex(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZREM', key.tag(tag), jid) == 1 then
+      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
+        call('ZREM', key.tags(), tag)
+      end
+    end
+  end
+end
+
+-- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
+function Tags.unindex_all(jid, text)
+  if modules.Record.is_bad('tags', text) then
+    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
+  elseif text then
+    Tags.unindex(jid, modules.Record.read('tags', text, {}))
+  end
+end
+
+-- The stored text of a list; an empty one is {} as cjson writes it.
+function Tags.text(tags)
+  return cjson.encode(tags)
+end
+
+-- The tags after adding or removing some, in order of application.
+function Tags.with(tags, more)
+  local all, seen = {}, {}
+  for _, list in ipairs({ tags, more }) do
+    for _, tag in ipairs(list) do
+      if not seen[tag] then
+        seen[tag] = true
+        all[#all + 1] = tag
+      end
+    end
+  end
+  return all
+end
+
+function Tags.without(tags, less)
+  local gone, left = {}, {}
+  for _, tag in ipairs(less) do
+    gone[tag] = true
+  end
+  for _, tag in ipairs(tags) do
+    if not gone[tag] then
+      left[#left + 1] = tag
+    end
+  end
+  return left
+end
+
+function Tags.rest(args, i)
+  local tags = {}
+  for n = i, #args do
+    tags[#tags + 1] = args[n]
+  end
+  return tags
+end
+
+local function load(jid)
+  jid = modules.Arguments.name('tag', 'jid', jid)
+  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
+  if not its_jid then
+    modules.Errors.no_job('tag', jid)
+  end
+  if modules.Record.is_bad('tags', tags) then
+    Tags.unindex_all(jid, tags)
+  end
+  return modules.Record.read('tags', tags, {})
+end
+
+local function store(jid, tags)
+  local text = Tags.text(tags)
+  call('HSET', key.job(jid), 'tags', text)
+  return text
+end
+
+local function page(args, i)
+  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
+  return offset, count
+end
+
+local commands = {
+  add = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local more = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #more)
+    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
+    Tags.index(jid, more)
+    return store(jid, all)
+  end,
+  remove = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local less = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #less)
+    Tags.unindex(jid, less)
+    return store(jid, Tags.without(tags, less))
+  end,
+  get = function(args, i)
+    local tag = modules.Arguments.given('tag', 'tag', args[i])
+    local offset, count = page(args, i + 1)
+    local total = call('ZCARD', key.tag(tag))
+    return cjson.encode({
+      total = total,
+      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
+    })
+  end,
+  top = function(args, i)
+    local offset, count = page(args, i)
+    count = count < 0 and modules.Arguments.most or count
+    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
+  end,
+}
+
+-- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
+function Tags.counts(args, i)
+  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
+  local shown = {}
+  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
+  for n = 1, #found, 2 do
+    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
+  end
+  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
+end
+
+-- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
+function Tags.command(args, i)
+  local command = commands[args[i]]
+  if not command then
+    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
+  end
+  return command(args, i + 1)
+end
+end
+elseif module_name == 'Unique' then
+return function()
+local Unique = {
+check = 0, holder = 0, take = 0, regain = 0, free = 0, started = 0, shown = 0, is_pending = 0,
+answer = 0, push_back = 0
+}
+modules.Unique = Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+
+local sub, floor = string.sub, math.floor
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+local COUNTS = {
+  s = PENDING,
+  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
+}
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    return
+  end
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    modules.Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.value(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+      if job[name] then
+        modules.Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    modules.Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.value(job.conflict)
+    )
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
+  if call('PTTL', name) > 0 then
+    return jid, state
+  elseif field and sub(field, 2) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another has taken it meanwhile.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    call('SET', key.unique(sub(field, 2)), jid, 'NX')
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local name = key.unique(sub(field, 2))
+    if call('GET', name) == jid then
+      call('DEL', name)
+    end
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and sub(field, 1, 1) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and sub(field, 2) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+local function refuse(command, job, jid, state)
+  modules.Errors.raise(
+    'DUPLICATE',
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
+elseif module_name == 'Workflow' then
+return function()
+local Workflow = {
+count = 0, moved = 0, joined = 0, must_go_on = 0, check = 0, will_take = 0, judged = 0, read = 0,
+finish = 0
+}
+modules.Workflow = Workflow
+-- workflows/workflow.lua
+-- Workflows: jobs that were put together, how many of them have ended, and how.
+
+-- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
+-- The workflows that are known to take jobs are in scope.open_workflows.
+local function change(id)
+  local changes = scope.workflows or {}
+  scope.workflows = changes
+  local mine = changes[id]
+  if not mine then
+    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
+    changes[id] = mine
+  end
+  return mine
+end
+
+-- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
+function Workflow.count(id, what, by)
+  if id and id ~= '' then
+    local mine = change(id)
+    mine[what] = mine[what] + by
+  end
+end
+
+local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
+
+-- A job of the workflow went from a state into another; false: its record is gone. (What is
+-- forgotten after its completion stays counted: no call for that.)
+function Workflow.moved(id, was, is)
+  local from, to = COUNTER[was], COUNTER[is] or not is and 'canceled'
+  if from then
+    Workflow.count(id, from, -1)
+  end
+  if to then
+    Workflow.count(id, to, 1)
+  end
+end
+
+-- A new job of the workflow, in the state in which it was put.
+function Workflow.joined(id, jid, state)
+  local mine = change(id)
+  mine.jids[#mine.jids + 1] = jid
+  mine.total = mine.total + 1
+  if state == 'depends' then
+    mine.held = mine.held + 1
+  end
+end
+
+-- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
+-- -> its state, nil if there is none
+function Workflow.must_go_on(command, id)
+  local state = call('HGET', key.workflow(id), 'state')
+  if state == 'canceling' then
+    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
+  end
+  return state
+end
+
+-- Refuses what names a workflow that takes no jobs.
+function Workflow.check(command, id)
+  if scope.open_workflows and scope.open_workflows[id] then
+    return
+  elseif not Workflow.must_go_on(command, id) then
+    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
+  end
+  Workflow.will_take(id)
+end
+
+-- The call is about to make this workflow.
+function Workflow.will_take(id)
+  scope.open_workflows = scope.open_workflows or {}
+  scope.open_workflows[id] = true
+end
+
+-- What the counters say of the whole.
+function Workflow.judged(record)
+  if record.chore then
+    return record.chore
+  end
+  local left = record.total - record.complete - record.failed - record.canceled
+  if left == 0 then
+    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
+  elseif record.failed > 0 and left == record.held then
+    return 'failed' -- What is left waits for what has failed.
+  end
+  return 'running'
+end
+
+-- A workflow of which nothing is left but its record is forgotten as completed jobs are.
+local function forget_later(id)
+  local seconds = math.floor(modules.Config.number('jobs-history'))
+  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
+    call('EXPIRE', name, math.max(seconds, 0))
+  end
+end
+
+local function keep(id)
+  call('PERSIST', key.workflow(id))
+  call('PERSIST', key.workflow_jobs(id))
+end
+
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+
+-- Its counters, its state, and what is being done with it.
+function Workflow.read(id)
+  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
+  local record = { state = values[1], chore = values[2] or nil }
+  for n, field in ipairs(NUMBERS) do
+    record[field] = modules.Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
+  end
+  return record
+end
+
+-- Writes down the state that follows from the counters, and tells who waits for the end.
+local function judge(id)
+  local name, record = key.workflow(id), Workflow.read(id)
+  local was, is = record.state, Workflow.judged(record)
+  if is == was then
+    return
+  end
+  call('HSET', name, 'state', is)
+  if is == 'complete' or is == 'failed' or is == 'canceled' then
+    call('HSET', name, 'finished', modules.NumberFormat.now())
+    modules.ResultWaiters.ended_workflow(id)
+  else
+    call('HDEL', name, 'finished')
+  end
+  if is == 'complete' or is == 'canceled' then
+    forget_later(id)
+  elseif was == 'complete' or was == 'canceled' then
+    keep(id)
+  end
+end
+
+function Workflow.finish()
+  for id, mine in pairs(scope.workflows) do
+    local name = key.workflow(id)
+    if call('EXISTS', name) == 1 then
+      for _, field in ipairs(NUMBERS) do
+        if mine[field] ~= 0 then
+          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
+        end
+      end
+      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
+      judge(id)
+    end
+  end
 end
 end
 elseif module_name == 'Outcome' then
@@ -5550,632 +5461,6 @@ function Outcome.release(args, i)
   modules.Lock.release(job)
   Outcome.back(job, job.queue, delay, nil, true)
   return 1
-end
-end
-elseif module_name == 'StandIns' then
-return function()
-local StandIns = {
-check = 0, coming = 0, make = 0, gives_way = 0, refuse = 0, check_bound = 0, take_results = 0, send
-= 0, counted = 0, revive = 0, withdraw = 0, ended = 0
-}
-modules.StandIns = StandIns
--- crossing/stand_ins.lua
--- Stand-ins: a job of another namespace has a record here, under the same jid, so that jobs here can depend on it. It
--- is in the state depends and open, so nothing hands it out; it ends when the namespace of the real job says how that
--- has ended. Its field `elsewhere` is the name of that namespace.
---
--- A job of a workflow, or one that a run spawns, may be bound to another namespace, by its field `bound`: when its turn
--- has come it is put there, with the results that it needs, and its record here stands for it from then on.
-
-local floor = math.floor
-
--- Bytes of the results that go with a job; what comes after them is left out.
-local RESULTS = 256 * 1024
-
--- The option stand_ins of a put, {"home": its namespace, "jobs": {jid: [namespace, queue, klass]}}: which of its
--- dependencies are elsewhere.
-function StandIns.check(command, text)
-  local value = modules.Arguments.object(command, 'stand_ins', text)
-  local fine = type(value.home) == 'string' and type(value.jobs) == 'table'
-  for _, place in pairs(fine and value.jobs or {}) do
-    fine = fine and type(place) == 'table' and #place == 3
-    for n = 1, 3 do
-      fine = fine and type(place[n]) == 'string' and place[n] ~= ''
-    end
-  end
-  if not fine then
-    modules.Errors.argument(command, 'stand_ins must be {"home": name, "jobs": {jid: [name, queue, klass]}}')
-  end
-  return value
-end
-
--- What the call is about to put, with the stand-ins that this job needs and that are not there.
-function StandIns.coming(job, coming)
-  return setmetatable({}, {
-    __index = function(_, jid)
-      return coming and coming[jid] or job.stand_ins.jobs[jid] ~= nil and call('EXISTS', key.job(jid)) == 0
-    end,
-  })
-end
-
--- Makes those on which the job depends. Each is watched from now on by its namespace; of a job that was moved from here
--- this one knows better where it is than a handle.
-function StandIns.make(job)
-  for _, jid in ipairs(job.depends or {}) do
-    local place = job.stand_ins.jobs[jid]
-    if place and call('EXISTS', key.job(jid)) == 0 then
-      local stand_in = { jid = jid, queue = place[2], klass = place[3], data = 'null', delay = 0, open = '1' }
-      stand_in.rare, stand_in.elsewhere, stand_in.old =
-        true, call('GET', key.moved_to(jid)) or place[1], false
-      modules.PutStore.store(stand_in, '', false)
-      modules.Places.register(place[2])
-      modules.Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home })
-    end
-  end
-end
-
--- A job is put over what stands for it: the real one has been moved here; or it is put again for the same namespace, by
--- a run that spawns it again.
-function StandIns.gives_way(job)
-  local bound = job.old.more.bound
-  if not job.bound then
-    return scope.arriving and not bound
-  end
-  return bound and cjson.decode(bound).namespace == cjson.decode(job.bound).namespace
-end
-
--- It stands for another job: what would make it a job of its own is refused.
-function StandIns.refuse(command, jid, elsewhere)
-  modules.Errors.raise(
-    'STATE',
-    '%s(): Job %s stands for one in namespace %s: act on that',
-    command,
-    modules.Errors.name(jid),
-    modules.Errors.name(elsewhere)
-  )
-end
-
--- The option bound of a put, {"home": its namespace, "namespace": where it will run}.
-function StandIns.check_bound(command, text)
-  local value = modules.Arguments.object(command, 'bound', text)
-  for _, name in ipairs({ 'home', 'namespace' }) do
-    if type(value[name]) ~= 'string' or value[name] == '' then
-      modules.Errors.argument(command, 'bound must be {"home": name, "namespace": name}')
-    end
-  end
-end
-
--- What the job depended on, and what that has returned: a list of [jid, result, seconds that it is kept].
-local function results_of(jid)
-  local needs, found, bytes = call('LRANGE', key.needs(jid), 0, modules.Arguments.most - 1), {}, 0
-  for _, other in ipairs(needs) do
-    local result = call('GET', key.result(other))
-    bytes = bytes + #(result or '')
-    if result and bytes <= RESULTS then
-      found[#found + 1] = { other, result, math.max(call('TTL', key.result(other)), 1) }
-    end
-  end
-  return needs, found
-end
-
--- The same, where the job has arrived.
-function StandIns.take_results(jid, needs, results)
-  modules.DependencyResults.add(jid, needs)
-  for _, each in ipairs(results) do
-    modules.Outcome.keep_result(each[1], '', each[2], each[3])
-  end
-end
-
--- The turn of a job has come that is bound to another namespace.
-function StandIns.send(jid, text)
-  local record, bound = modules.Job.read(jid), cjson.decode(text)
-  local needs, results = results_of(jid)
-  local batch = modules.Moving.batch(bound.namespace, record.queue, '0')
-  modules.Moving.add(batch, jid, record, { home = bound.home, needs = needs, results = results })
-  call('HSET', key.job(jid), 'elsewhere', bound.namespace, 'open', '1')
-  call('HDEL', key.job(jid), 'scheduled')
-  modules.Workflow.moved(record.workflow, 'depends', 'waiting')
-  modules.Moving.close(batch)
-end
-
--- The state in which its workflow counts it: what was sent does not wait for others.
-function StandIns.counted(record)
-  return record.elsewhere and record.state == 'depends' and 'waiting' or record.state
-end
-
--- It has failed, there or because of what it depended on, and is to go on.
-function StandIns.revive(record)
-  local jid, name = record.jid, record.elsewhere
-  call('HSET', key.job(jid), 'state', 'depends')
-  modules.Places.depends(jid, record.queue)
-  modules.JobEnd.revived(jid, record)
-  if not name then
-    modules.Workflow.moved(record.workflow, 'waiting', 'depends')
-    modules.Dependencies.free_if_last(jid)
-    return
-  end
-  call('HSET', key.job(jid), 'open', '1')
-  modules.Crossing.write(name, 'revive', { jid })
-  modules.Crossing.write(name, 'watch', { jid, cjson.decode(record.bound).home })
-end
-
--- withdraw jid: the job was put here for another namespace, where it was canceled. Called by a delivery.
-function StandIns.withdraw(args, i)
-  local jid = modules.Arguments.name('withdraw', 'jid', args[i])
-  local state = call('HGET', key.job(jid), 'state')
-  if state and state ~= 'complete' then
-    modules.Cascade.cancel(jid, 'workflow')
-  end
-  return 1
-end
-
-local function leave(jid, record)
-  modules.Places.leave(jid, record.queue)
-  if record.state == 'failed' then
-    modules.Failures.remove(jid, record.queue, record.failure)
-  end
-  call('HDEL', key.job(jid), 'open')
-end
-
-local ENDS = {}
-
--- complete result result_ttl; without a result '' 1
-function ENDS.complete(jid, record, result, ttl)
-  leave(jid, record)
-  local token = record.token or ''
-  local returned = modules.Outcome.keep_result(jid, token, result, modules.Arguments.whole('ended', 'result_ttl', ttl, 1))
-  modules.History.done(jid)
-  modules.Outcome.write_complete(key.job(jid), record.retries or '0', nil, returned)
-  call('ZADD', key.completed(), modules.NumberFormat.now(), jid)
-  modules.Workflow.moved(record.workflow, StandIns.counted(record), 'complete')
-  modules.ResultWaiters.ended(jid)
-  modules.Spawned.done(jid, record.spawners)
-  if record.watched then
-    modules.Watchers.tell(jid, 'complete')
-  end
-  modules.Dependencies.release({ jid }, { [jid] = true })
-  modules.Expiry.after(1)
-end
-
--- failed group message: its dependents do what they do about jobs here
-function ENDS.failed(jid, record, group, message)
-  if record.state ~= 'failed' then
-    local counted = StandIns.counted(record)
-    leave(jid, record)
-    modules.History.failed(jid, group, nil, message)
-    modules.Outcome.write_failed(
-      { jid = jid, queue = record.queue, rare = true, state = counted },
-      group,
-      message,
-      floor(scope.now)
-    )
-  end
-end
-
--- canceled: or never seen
-function ENDS.canceled(jid, record)
-  modules.Job.remove(jid, record, 'dependency', record.elsewhere)
-  modules.Cascade.follow(jid, 'gone')
-end
-
--- ended jid complete|failed|canceled [more]... -> whether there was a stand-in; called by a delivery
-function StandIns.ended(args, i)
-  local jid, act = modules.Arguments.name('ended', 'jid', args[i]), ENDS[args[i + 1] or '']
-  if not act then
-    modules.Errors.argument('ended', 'complete, failed or canceled wanted, not ' .. modules.Errors.name(args[i + 1]))
-  end
-  local record = modules.Job.read(jid)
-  if not record or not record.elsewhere or record.state == 'complete' then
-    return 0
-  end
-  act(jid, record, args[i + 2] or '', args[i + 3] or '1')
-  return 1
-end
-end
-elseif module_name == 'Cascade' then
-return function()
-local Cascade = {
-policy = 0, cancel = 0, follow = 0, carry_on = 0
-}
-modules.Cascade = Cascade
--- cascade.lua
--- The on_failure policy of jobs whose dependency has failed or was canceled.
---   block   waits on for what has failed; fails itself when it was canceled
---   cancel  is canceled
---   run     waits for it no longer, as if it had been completed
-
-local GROUP = 'dependency-canceled'
-
--- Dependents looked at together: how much work they are shows only then.
-local PART = 50
-
--- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
--- which it was put, if any, whose end is enough.
-function Cascade.policy(jid)
-  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
-  return on_failure or 'block', behind
-end
-
-local function policy_of(jid, other)
-  local policy, behind = Cascade.policy(jid)
-  return behind == other and 'run' or policy
-end
-
--- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
--- `dependency` or the `workflow` of this jid or id.
-function Cascade.cancel(jid, why, by)
-  local record = modules.Job.read(jid)
-  if record then
-    modules.Job.remove(jid, record, why, by)
-    Cascade.follow(jid, 'gone')
-  end
-end
-
--- (A foreign client may have written the name of what is no job, or taken the queue out of its record.)
-local function fail(jid, other)
-  local its_state, its_queue, its_rare = modules.Hash.values(key.job(jid), 'state', 'queue', 'rare')
-  local queue = its_queue or ''
-  if not its_state then
-    return
-  end
-  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
-  modules.Dependencies.unlink_all(jid)
-  modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  modules.History.failed(jid, GROUP, nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = 'depends' },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, '')
-end
-
--- The job's record is gone: all its dependents have to do without it.
-local function visit_gone(jid)
-  local dependents
-  repeat
-    dependents = modules.Dependencies.take_some(jid, key.cascading(), PART)
-    for _, dependent in ipairs(dependents) do
-      local policy = policy_of(dependent, jid)
-      if policy == 'run' then
-        modules.Dependencies.free_if_last(dependent)
-      elseif policy == 'cancel' then
-        Cascade.cancel(dependent, 'dependency', jid)
-      else
-        fail(dependent, jid)
-      end
-    end
-  until #dependents < PART or modules.Dependencies.left() <= 0
-end
-
--- -> whether the call could deal with all of these dependents of a failed job
-local function follow_some(jid, dependents)
-  for _, dependent in ipairs(dependents) do
-    if modules.Dependencies.left() <= 0 then
-      return false
-    end
-    modules.Dependencies.spend(1)
-    local policy = policy_of(dependent, jid)
-    if policy == 'run' then
-      modules.Dependencies.unlink(dependent, { jid })
-      modules.Dependencies.free_if_last(dependent)
-    elseif policy == 'cancel' then
-      Cascade.cancel(dependent, 'dependency', jid)
-    end
-  end
-  return true
-end
-
--- The job has failed: those that block stay where they are, so the rest is found by a cursor.
-local function visit_failed(jid)
-  local name = key.job(jid)
-  local cursor = modules.Record.text('cascade', call('HGET', name, 'cascade'), '0')
-  local done
-  repeat
-    local part = math.min(PART, modules.Dependencies.left())
-    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
-    if not follow_some(jid, reply[2]) then
-      break -- the same part again: those that were dealt with are no members any more
-    end
-    cursor = reply[1]
-    done = cursor == '0'
-  until done or modules.Dependencies.left() <= 0
-  if done then
-    call('HDEL', name, 'cascade')
-    call('ZREM', key.cascading(), jid)
-  else
-    call('HSET', name, 'cascade', cursor)
-    call('ZADD', key.cascading(), scope.now, jid)
-  end
-end
-
-local VISIT = { gone = visit_gone, failed = visit_failed }
-
--- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
--- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
--- is at work: scope.following.)
-function Cascade.follow(jid, kind)
-  local line = scope.following
-  if line then
-    line[#line + 1] = { jid, kind }
-    return
-  end
-  line = { { jid, kind } }
-  scope.following = line
-  local n = 1
-  while line[n] do
-    local name = line[n][1]
-    if modules.Dependencies.left() > 0 then
-      VISIT[line[n][2]](name)
-    elseif call('EXISTS', key.dependents(name)) == 1 then
-      call('ZADD', key.cascading(), scope.now, name)
-    end
-    n = n + 1
-  end
-  scope.following = nil
-end
-
--- Takes up what an earlier call had to leave of this job.
-function Cascade.carry_on(jid)
-  local state = call('HGET', key.job(jid), 'state')
-  if not state then
-    Cascade.follow(jid, 'gone')
-  elseif state == 'failed' then
-    Cascade.follow(jid, 'failed')
-  else
-    -- It was put again, or goes on: the rest waits for its new run.
-    call('ZREM', key.cascading(), jid)
-    call('HDEL', key.job(jid), 'cascade')
-    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
-  end
-end
-end
-elseif module_name == 'DependencyResults' then
-return function()
-local DependencyResults = {
-exist = 0, add = 0, add_offspring = 0, forget = 0, show = 0, offspring = 0, results = 0
-}
-modules.DependencyResults = DependencyResults
--- dependency_results.lua
--- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
-
--- The namespace has such lists: what deletes records looks for them from now on.
-local function say()
-  if not scope.has_lists then
-    call('HSET', key.meta(), 'lists', '1')
-    scope.has_lists = true
-  end
-end
-
-function DependencyResults.exist()
-  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
-end
-
-function DependencyResults.add(jid, jids)
-  if jids and #jids > 0 then
-    say()
-    modules.SortedSet.append(key.needs(jid), jids)
-  end
-end
-
--- Kept as long as results are, at least: who depends on the job may start long after its end.
-local KEPT = 7 * 86400 -- seconds
-
-function DependencyResults.add_offspring(jid, jids)
-  if #jids > 0 then
-    say()
-    local entry, bytes = 'offspring:' .. jid, 0
-    for n = 1, #jids do
-      bytes = bytes + #jids[n]
-    end
-    if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + modules.Retention.bytes(entry)
-    end
-    modules.SortedSet.append(key.offspring(jid), jids)
-    call('EXPIRE', key.offspring(jid), KEPT)
-    modules.Retention.note(entry, bytes, KEPT)
-  end
-end
-
-function DependencyResults.forget(jid)
-  if scope.live then
-    call('DEL', key.needs(jid))
-  end
-end
-
-local function page(command, name, args, i)
-  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
-  local flat = {}
-  if count > 0 then
-    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
-      flat[#flat + 1] = jid
-      flat[#flat + 1] = call('LLEN', key.offspring(jid))
-    end
-  end
-  return flat
-end
-
--- needs jid [offset count] -> jid, how many jobs that one has spawned …
-function DependencyResults.show(args, i)
-  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
-end
-
--- offspring jid [offset count] -> the same of the jobs that this one has spawned
-function DependencyResults.offspring(args, i)
-  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
-end
-
--- results jid... -> what each returned, JSON, or nil
-function DependencyResults.results(args, i)
-  modules.Arguments.given('results', 'jid', args[i])
-  modules.Arguments.bounded('results', #args - i + 1)
-  local names = {}
-  for n = i, #args do
-    names[#names + 1] = key.result(args[n])
-  end
-  return call('MGET', unpack(names))
-end
-end
-elseif module_name == 'JobEnd' then
-return function()
-local JobEnd = {
-mark = 0, completed = 0, failed = 0, revived = 0, goes_on = 0, canceled = 0
-}
-modules.JobEnd = JobEnd
--- job_end.lua
--- Cleaning up when a job ends, moves on or is deleted: its unique key, its workflow, those that
--- wait for its end, those that depend on it.
-
--- The record has something to do with what is done here: `rare`. It is never taken away, so it may
--- be there for nothing.
-function JobEnd.mark(jid)
-  call('HSET', key.job(jid), 'rare', '1')
-end
-
--- These jobs are complete. `rare` lists those of them whose records have the field of this name.
-function JobEnd.completed(jids, rare)
-  local is_rare
-  local entities = {}
-  for n = 1, #rare do
-    local jid = rare[n]
-    modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = modules.Hash.values(
-      key.job(jid),
-      'unique',
-      'workflow',
-      'spawners',
-      'holds',
-      'turn',
-      'entity',
-      'grace',
-      'progress',
-      'watched'
-    )
-    modules.Unique.free(jid, unique)
-    if grace or progress then
-      modules.Outcome.forget_marks(key.job(jid))
-    end
-    if workflow then
-      modules.Workflow.moved(workflow, 'running', 'complete')
-    end
-    if holds or turn then
-      modules.Limits.leave(jid, { holds = holds, turn = turn })
-    end
-    modules.Spawned.done(jid, spawners)
-    if watched then
-      modules.Watchers.tell(jid, 'complete')
-    end
-    if entity then
-      entities[#entities + 1] = jid
-    end
-    is_rare = is_rare or {}
-    is_rare[jid] = true
-  end
-  if #entities > 0 then
-    modules.Entity.completed(entities)
-  end
-  modules.Dependencies.release(jids, is_rare)
-end
-
-local FAILED = {
-  'unique',
-  'workflow',
-  'spawners',
-  'followed',
-  'holds',
-  'turn',
-  'aside',
-  'called',
-  'queue',
-  'klass',
-  'watched',
-}
-
--- The job, which was in this state, has failed.
-function JobEnd.failed(jid, was, rare)
-  if not rare then
-    return
-  end
-  modules.ResultWaiters.ended(jid)
-  local job = modules.Hash.read(key.job(jid), FAILED)
-  modules.Unique.free(jid, job.unique)
-  if job.workflow then
-    modules.Workflow.moved(job.workflow, was, 'failed')
-  end
-  modules.Limits.leave(jid, job)
-  modules.Spawned.failed(jid, job.spawners)
-  if job.watched then
-    modules.Watchers.tell(jid, 'failed')
-  end
-  if job.followed then
-    modules.Cascade.follow(jid, 'failed')
-  end
-end
-
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
--- to its key, unless another has taken that.
-function JobEnd.revived(jid, record)
-  if not record.rare then
-    return
-  end
-  modules.Unique.regain(jid, record.unique, 'waiting')
-  if record.workflow then
-    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
-  end
-  modules.Spawned.goes_on(jid, record.spawners)
-  if record.entity then
-    modules.Entity.returned(jid, record.home)
-  end
-  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
-end
-
--- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
-function JobEnd.goes_on(job, state, moved)
-  if not job.rare then
-    return
-  end
-  local unique, workflow, holds, turn, entity =
-    modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
-  modules.Unique.regain(job.jid, unique, state)
-  if entity then
-    modules.Entity.returned(job.jid, job.queue)
-  end
-  if workflow then
-    modules.Workflow.moved(workflow, 'running', state)
-  end
-  if holds or turn then
-    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
-  end
-  if moved then
-    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
-  end
-end
-
--- The job with this record was canceled.
-function JobEnd.canceled(jid, record)
-  if record.rare then
-    modules.ResultWaiters.ended(jid)
-    modules.Unique.free(jid, record.unique)
-    if record.workflow then
-      modules.Workflow.moved(record.workflow, modules.StandIns.counted(record), false)
-    end
-    modules.Spawned.done(jid, record.spawners)
-    modules.Limits.leave(jid, record)
-    if record.watched then
-      modules.Watchers.tell(jid, 'canceled')
-    end
-    if record.bound and record.elsewhere then
-      modules.Crossing.write(record.elsewhere, 'withdraw', { jid })
-    end
-    if record.entity then
-      modules.Entity.gone(jid, record.home)
-    end
-  end
 end
 end
 elseif module_name == 'Queue' then
@@ -6729,230 +6014,167 @@ function Retention.cut(args, i)
   return jids
 end
 end
-elseif module_name == 'Spawned' then
+elseif module_name == 'Cascade' then
 return function()
-local Spawned = {
-is_one = 0, is_awaited = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0,
-holds_back = 0, adopt = 0, done = 0, failed = 0, goes_on = 0
+local Cascade = {
+policy = 0, cancel = 0, follow = 0, carry_on = 0
 }
-modules.Spawned = Spawned
--- workflows/spawned.lua
--- Jobs that a job has spawned: its dependents wait for them as well.
---
--- The links are made late. A dependent waits for the spawner; when that is complete, for those of
--- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
+modules.Cascade = Cascade
+-- cascade.lua
+-- The on_failure policy of jobs whose dependency has failed or was canceled.
+--   block   waits on for what has failed; fails itself when it was canceled
+--   cancel  is canceled
+--   run     waits for it no longer, as if it had been completed
 
--- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
-local ON_ITS_WAY, FAILED = '0', '1'
+local GROUP = 'dependency-canceled'
 
-local FEW = 10 -- spawned jobs that are looked at one by one
+-- Dependents looked at together: how much work they are shows only then.
+local PART = 50
 
-local function list_of(text)
-  return modules.Record.read('spawners', text, {})
+-- What a dependent does when a dependency ends otherwise than complete; and the jid of the one behind
+-- which it was put, if any, whose end is enough.
+function Cascade.policy(jid)
+  local on_failure, behind = modules.Hash.values(key.job(jid), 'on_failure', 'behind')
+  return on_failure or 'block', behind
 end
 
-local function has(list, jid)
-  for _, one in ipairs(list) do
-    if one == jid then
-      return true
-    end
-  end
-  return false
+local function policy_of(jid, other)
+  local policy, behind = Cascade.policy(jid)
+  return behind == other and 'run' or policy
 end
 
--- Has the spawner spawned this job, which is not complete?
-function Spawned.is_one(spawner, jid)
-  return call('ZSCORE', key.spawned(spawner), jid) and true or false
-end
-
--- Has one of the spawners in this field `spawners` not seen the end of the job?
-function Spawned.is_awaited(jid, text)
-  for _, spawner in ipairs(list_of(text)) do
-    if Spawned.is_one(spawner, jid) then
-      return true
-    end
-  end
-  return false
-end
-
-function Spawned.has_unfinished(spawner)
-  return call('EXISTS', key.spawned(spawner)) == 1
-end
-
--- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
-local function harmless(dependent, name, jids, most)
-  local good, tired = modules.CycleDetection.harmless(dependent, jids)
-  if #good == 0 and #jids == most and most < modules.Arguments.most then
-    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
-    good, tired = modules.CycleDetection.harmless(dependent, jids)
-    good = { good[1] }
-  end
-  return good, tired
-end
-
--- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
--- said that it has ended.
-local function without_ended(name, jids)
-  local left = {}
-  for _, jid in ipairs(jids) do
-    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
-      left[#left + 1] = jid
-    elseif not scope.reading then
-      call('ZREM', name, jid)
-    end
-  end
-  return left
-end
-
--- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
--- another look when they are done). And one that has failed, if any. With `dependent` only what does not
--- wait for that; and whether there is more than this call can see.
-function Spawned.unfinished(spawner, policy, most, dependent)
-  local name, tired = key.spawned(spawner), false
-  most = math.max(1, math.min(most, modules.Arguments.most))
-  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
-  if #jids <= FEW then
-    jids = without_ended(name, jids)
-  end
-  if dependent and #jids > 0 then
-    jids, tired = harmless(dependent, name, jids, most)
-  end
-  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
-  if failed and #jids == 0 and policy ~= 'run' then
-    jids[1] = failed
-  end
-  return jids, failed, tired
-end
-
--- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
-function Spawned.look_beyond(jid, spawner)
-  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(its_beyond)
-  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
-    beyond[#beyond + 1] = spawner
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
+-- Cancels a job with all that belongs to it, and what hangs on it by its policy: because of the
+-- `dependency` or the `workflow` of this jid or id.
+function Cascade.cancel(jid, why, by)
+  local record = modules.Job.read(jid)
+  if record then
+    modules.Job.remove(jid, record, why, by)
+    Cascade.follow(jid, 'gone')
   end
 end
 
-local function write_beyond(jid, beyond)
-  if #beyond > 0 then
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
-  else
-    call('HDEL', key.job(jid), 'beyond')
+-- (A foreign client may have written the name of what is no job, or taken the queue out of its record.)
+local function fail(jid, other)
+  local its_state, its_queue, its_rare = modules.Hash.values(key.job(jid), 'state', 'queue', 'rare')
+  local queue = its_queue or ''
+  if not its_state then
+    return
   end
+  local message = 'Job ' .. other .. ', on which this one depended, was canceled'
+  modules.Dependencies.unlink_all(jid)
+  modules.Places.leave(jid, queue)
+  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  modules.History.failed(jid, GROUP, nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = 'depends' },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, '')
 end
 
--- A job waits for these spawners' jobs no longer; nil: for none.
-function Spawned.forget_beyond(jid, spawners)
-  local text = call('HGET', key.job(jid), 'beyond')
-  if text then
-    local rest = {}
-    for _, spawner in ipairs(list_of(text)) do
-      if spawners and not has(spawners, spawner) then
-        rest[#rest + 1] = spawner
+-- The job's record is gone: all its dependents have to do without it.
+local function visit_gone(jid)
+  local dependents
+  repeat
+    dependents = modules.Dependencies.take_some(jid, key.cascading(), PART)
+    for _, dependent in ipairs(dependents) do
+      local policy = policy_of(dependent, jid)
+      if policy == 'run' then
+        modules.Dependencies.free_if_last(dependent)
+      elseif policy == 'cancel' then
+        Cascade.cancel(dependent, 'dependency', jid)
+      else
+        fail(dependent, jid)
       end
     end
-    write_beyond(jid, rest)
-  end
+  until #dependents < PART or modules.Dependencies.left() <= 0
 end
 
--- This call has looked so far for others that it cannot say what the job has to wait for: a later one
--- does, as if the spawner were complete only then. -> whether that can be
-local function put_off(jid, spawner)
-  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
-    return false
+-- -> whether the call could deal with all of these dependents of a failed job
+local function follow_some(jid, dependents)
+  for _, dependent in ipairs(dependents) do
+    if modules.Dependencies.left() <= 0 then
+      return false
+    end
+    modules.Dependencies.spend(1)
+    local policy = policy_of(dependent, jid)
+    if policy == 'run' then
+      modules.Dependencies.unlink(dependent, { jid })
+      modules.Dependencies.free_if_last(dependent)
+    elseif policy == 'cancel' then
+      Cascade.cancel(dependent, 'dependency', jid)
+    end
   end
-  modules.Dependencies.link(jid, { spawner })
-  modules.Dependencies.spend(modules.Dependencies.left())
-  call('ZADD', key.releasing(), scope.now, spawner)
   return true
 end
 
--- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
--- canceled with what has failed of it. -> whether it must not start
-function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
-  for _, spawner in ipairs(list_of(text)) do
-    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
-    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
-      return true
-    elseif failed and policy == 'cancel' then
-      modules.Cascade.cancel(jid, 'dependency', failed)
-      return true
-    elseif #jids > 0 then
-      beyond[#beyond + 1] = spawner
-      modules.Dependencies.spend(#jids)
-      for n = 1, #jids do
-        open[#open + 1] = jids[n]
-      end
+-- The job has failed: those that block stay where they are, so the rest is found by a cursor.
+local function visit_failed(jid)
+  local name = key.job(jid)
+  local cursor = modules.Record.text('cascade', call('HGET', name, 'cascade'), '0')
+  local done
+  repeat
+    local part = math.min(PART, modules.Dependencies.left())
+    local reply = call('SSCAN', key.dependents(jid), cursor, 'COUNT', part)
+    if not follow_some(jid, reply[2]) then
+      break -- the same part again: those that were dealt with are no members any more
     end
+    cursor = reply[1]
+    done = cursor == '0'
+  until done or modules.Dependencies.left() <= 0
+  if done then
+    call('HDEL', name, 'cascade')
+    call('ZREM', key.cascading(), jid)
+  else
+    call('HSET', name, 'cascade', cursor)
+    call('ZADD', key.cascading(), scope.now, jid)
   end
-  write_beyond(jid, beyond)
-  modules.Dependencies.link(jid, open, policy)
-  return #open > 0
 end
 
--- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
--- again would collect them for ever.
-local function without_former(spawners, jid)
-  local first, rest = 1, {}
-  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
-    first = first + 1
-  end
-  for n = first, #spawners do
-    rest[#rest + 1] = spawners[n]
-  end
-  return rest
-end
+local VISIT = { gone = visit_gone, failed = visit_failed }
 
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
-  local name, scores, new = key.spawned(spawner), {}, {}
-  for _, job in ipairs(jobs) do
-    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
-    if not has(spawners, spawner) then
-      spawners = without_former(spawners, job.jid)
-      spawners[#spawners + 1] = spawner
-      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
-      new[#new + 1] = job.jid
+-- A job has failed, or is gone: its dependents follow by their policies, and theirs in turn, as many
+-- as the call may deal with; the others are noted. (What a visit finds is followed after it, by the loop that
+-- is at work: scope.following.)
+function Cascade.follow(jid, kind)
+  local line = scope.following
+  if line then
+    line[#line + 1] = { jid, kind }
+    return
+  end
+  line = { { jid, kind } }
+  scope.following = line
+  local n = 1
+  while line[n] do
+    local name = line[n][1]
+    if modules.Dependencies.left() > 0 then
+      VISIT[line[n][2]](name)
+    elseif call('EXISTS', key.dependents(name)) == 1 then
+      call('ZADD', key.cascading(), scope.now, name)
     end
-    if job.state ~= 'complete' then
-      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
-      scores[#scores + 1] = job.jid
-    end
+    n = n + 1
   end
-  if #scores > 0 then
-    call('ZADD', name, unpack(scores))
+  scope.following = nil
+end
+
+-- Takes up what an earlier call had to leave of this job.
+function Cascade.carry_on(jid)
+  local state = call('HGET', key.job(jid), 'state')
+  if not state then
+    Cascade.follow(jid, 'gone')
+  elseif state == 'failed' then
+    Cascade.follow(jid, 'failed')
+  else
+    -- It was put again, or goes on: the rest waits for its new run.
+    call('ZREM', key.cascading(), jid)
+    call('HDEL', key.job(jid), 'cascade')
+    call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
   end
-  call('HSET', key.job(spawner), 'rare', '1')
-  modules.DependencyResults.add_offspring(spawner, new)
-end
-
-local function each(text, act)
-  for _, spawner in ipairs(list_of(text)) do
-    act(key.spawned(spawner))
-  end
-end
-
--- A job with this field `spawners` is complete, or gone.
-function Spawned.done(jid, text)
-  each(text, function(name)
-    call('ZREM', name, jid)
-  end)
-end
-
-function Spawned.failed(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', FAILED, jid)
-  end)
-end
-
--- It had failed, and goes on.
-function Spawned.goes_on(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
-  end)
 end
 end
 elseif module_name == 'CycleDetection' then
@@ -7115,6 +6337,235 @@ function CycleDetection.harmless(jid, jids)
     end
   end
   return harmless, tired
+end
+end
+elseif module_name == 'DependencyResults' then
+return function()
+local DependencyResults = {
+exist = 0, add = 0, add_offspring = 0, forget = 0, show = 0, offspring = 0, results = 0
+}
+modules.DependencyResults = DependencyResults
+-- dependency_results.lua
+-- What a job was made to depend on, in order, kept beyond the links: its results are wanted later.
+
+-- The namespace has such lists: what deletes records looks for them from now on.
+local function say()
+  if not scope.has_lists then
+    call('HSET', key.meta(), 'lists', '1')
+    scope.has_lists = true
+  end
+end
+
+function DependencyResults.exist()
+  return scope.has_lists or call('HGET', key.meta(), 'lists') == '1'
+end
+
+function DependencyResults.add(jid, jids)
+  if jids and #jids > 0 then
+    say()
+    modules.SortedSet.append(key.needs(jid), jids)
+  end
+end
+
+-- Kept as long as results are, at least: who depends on the job may start long after its end.
+local KEPT = 7 * 86400 -- seconds
+
+function DependencyResults.add_offspring(jid, jids)
+  if #jids > 0 then
+    say()
+    local entry, bytes = 'offspring:' .. jid, 0
+    for n = 1, #jids do
+      bytes = bytes + #jids[n]
+    end
+    if call('EXISTS', key.offspring(jid)) == 1 then
+      bytes = bytes + modules.Retention.bytes(entry)
+    end
+    modules.SortedSet.append(key.offspring(jid), jids)
+    call('EXPIRE', key.offspring(jid), KEPT)
+    modules.Retention.note(entry, bytes, KEPT)
+  end
+end
+
+function DependencyResults.forget(jid)
+  if scope.live then
+    call('DEL', key.needs(jid))
+  end
+end
+
+local function page(command, name, args, i)
+  local offset, count = modules.Arguments.offset(command, args[i]), modules.Arguments.count(command, args[i + 1], 25)
+  local flat = {}
+  if count > 0 then
+    for _, jid in ipairs(call('LRANGE', name, offset, offset + count - 1)) do
+      flat[#flat + 1] = jid
+      flat[#flat + 1] = call('LLEN', key.offspring(jid))
+    end
+  end
+  return flat
+end
+
+-- needs jid [offset count] -> jid, how many jobs that one has spawned …
+function DependencyResults.show(args, i)
+  return page('needs', key.needs(modules.Arguments.name('needs', 'jid', args[i])), args, i + 1)
+end
+
+-- offspring jid [offset count] -> the same of the jobs that this one has spawned
+function DependencyResults.offspring(args, i)
+  return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function DependencyResults.results(args, i)
+  modules.Arguments.given('results', 'jid', args[i])
+  modules.Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end
+end
+elseif module_name == 'JobEnd' then
+return function()
+local JobEnd = {
+mark = 0, completed = 0, failed = 0, revived = 0, goes_on = 0, canceled = 0
+}
+modules.JobEnd = JobEnd
+-- job_end.lua
+-- Cleaning up when a job ends, moves on or is deleted: its unique key, its workflow, those that
+-- wait for its end, those that depend on it.
+
+-- The record has something to do with what is done here: `rare`. It is never taken away, so it may
+-- be there for nothing.
+function JobEnd.mark(jid)
+  call('HSET', key.job(jid), 'rare', '1')
+end
+
+-- These jobs are complete. `rare` lists those of them whose records have the field of this name.
+function JobEnd.completed(jids, rare)
+  local is_rare
+  local entities = {}
+  for n = 1, #rare do
+    local jid = rare[n]
+    modules.ResultWaiters.ended(jid)
+    local unique, workflow, spawners, holds, turn, entity, grace, progress = modules.Hash.values(
+      key.job(jid),
+      'unique',
+      'workflow',
+      'spawners',
+      'holds',
+      'turn',
+      'entity',
+      'grace',
+      'progress'
+    )
+    modules.Unique.free(jid, unique)
+    if grace or progress then
+      modules.Outcome.forget_marks(key.job(jid))
+    end
+    if workflow then
+      modules.Workflow.moved(workflow, 'running', 'complete')
+    end
+    if holds or turn then
+      modules.Limits.leave(jid, { holds = holds, turn = turn })
+    end
+    modules.Spawned.done(jid, spawners)
+    if entity then
+      entities[#entities + 1] = jid
+    end
+    is_rare = is_rare or {}
+    is_rare[jid] = true
+  end
+  if #entities > 0 then
+    modules.Entity.completed(entities)
+  end
+  modules.Dependencies.release(jids, is_rare)
+end
+
+local FAILED = {
+  'unique',
+  'workflow',
+  'spawners',
+  'followed',
+  'holds',
+  'turn',
+  'aside',
+  'called',
+  'queue',
+  'klass',
+}
+
+-- The job, which was in this state, has failed.
+function JobEnd.failed(jid, was, rare)
+  if not rare then
+    return
+  end
+  modules.ResultWaiters.ended(jid)
+  local job = modules.Hash.read(key.job(jid), FAILED)
+  modules.Unique.free(jid, job.unique)
+  if job.workflow then
+    modules.Workflow.moved(job.workflow, was, 'failed')
+  end
+  modules.Limits.leave(jid, job)
+  modules.Spawned.failed(jid, job.spawners)
+  if job.followed then
+    modules.Cascade.follow(jid, 'failed')
+  end
+end
+
+-- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- to its key, unless another has taken that.
+function JobEnd.revived(jid, record)
+  if not record.rare then
+    return
+  end
+  modules.Unique.regain(jid, record.unique, 'waiting')
+  if record.workflow then
+    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
+  end
+  modules.Spawned.goes_on(jid, record.spawners)
+  if record.entity then
+    modules.Entity.returned(jid, record.home)
+  end
+  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
+end
+
+-- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
+function JobEnd.goes_on(job, state, moved)
+  if not job.rare then
+    return
+  end
+  local unique, workflow, holds, turn, entity =
+    modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
+  modules.Unique.regain(job.jid, unique, state)
+  if entity then
+    modules.Entity.returned(job.jid, job.queue)
+  end
+  if workflow then
+    modules.Workflow.moved(workflow, 'running', state)
+  end
+  if holds or turn then
+    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  end
+  if moved then
+    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
+  end
+end
+
+-- The job with this record was canceled.
+function JobEnd.canceled(jid, record)
+  if record.rare then
+    modules.ResultWaiters.ended(jid)
+    modules.Unique.free(jid, record.unique)
+    if record.workflow then
+      modules.Workflow.moved(record.workflow, record.state, false)
+    end
+    modules.Spawned.done(jid, record.spawners)
+    modules.Limits.leave(jid, record)
+    if record.entity then
+      modules.Entity.gone(jid, record.home)
+    end
+  end
 end
 end
 elseif module_name == 'Lock' then
@@ -7539,6 +6990,414 @@ function Nonempty.look_at(queues)
   return #found > 0
 end
 end
+elseif module_name == 'CorruptJobs' then
+return function()
+local CorruptJobs = {
+fail = 0, look_at_state = 0, mend = 0
+}
+modules.CorruptJobs = CorruptJobs
+-- corrupt_jobs.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and can be enqueued again, with defaults.
+
+local GROUP = 'corrupt-record'
+
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function CorruptJobs.fail(jid, field, text, place)
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Places.leave(jid, queue)
+  if place and place ~= queue then
+    modules.Places.leave(jid, place)
+  end
+  modules.Job.unhold(jid, worker)
+  if was == 'running' then
+    modules.Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails.
+function CorruptJobs.look_at_state(jid, state, queue)
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    CorruptJobs.fail(jid, 'state', state, queue)
+  end
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function CorruptJobs.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        modules.Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end
+elseif module_name == 'Payloads' then
+return function()
+local Payloads = {
+most = 0, bytes = 0, each = 0, join = 0, lowest = 0, move = 0, move_all = 0, take = 0, give_back = 0
+}
+modules.Payloads = Payloads
+-- entities/payloads.lua
+-- The payloads of an entity: those that wait, in order, and those that a run has taken.
+--
+-- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
+-- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
+
+local floor, min, max = math.floor, math.min, math.max
+
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+-- Payloads read at first; then four times as many as before, as far as they are likely to fit.
+local FIRST = 16
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
+  end
+  return new
+end
+
+-- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
+local function turn(flat, part)
+  for n = 1, #part, 2 do
+    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+  end
+  return flat
+end
+
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
+-- -> score, text …, as `join` takes them; their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used, step = {}, 0, FIRST
+  while #flat < 2 * most do
+    local at = #flat / 2
+    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      local size = #part[n]
+      if flat[1] and used + size > bytes then
+        return flat, used
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+      used = used + size
+    end
+    if #part < 2 * step then
+      break
+    end
+    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
+  end
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read.
+function Payloads.move(from, to, flat)
+  if flat[1] then
+    Payloads.join(to, flat)
+    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+end
+
+-- The same. -> whether none is left
+function Payloads.move_all(from, to, flat)
+  Payloads.move(from, to, flat)
+  return call('EXISTS', from) == 0
+end
+
+-- Takes the payloads of a run, those with the lowest scores. -> their texts, their bytes
+function Payloads.take(jid)
+  local waiting, taken = key.payloads(jid), key.taken(jid)
+  local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
+  -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
+  if texts[1] and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
+    for n = 1, #texts do
+      used = used + #texts[n]
+    end
+    return texts, used
+  end
+  Payloads.give_back(jid)
+  local flat
+  flat, used = Payloads.lowest(waiting, Payloads.most, Payloads.bytes)
+  Payloads.move(waiting, taken, flat)
+  texts = {}
+  for n = 2, #flat, 2 do
+    texts[n / 2] = flat[n]
+  end
+  return texts, used
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(jid)
+  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
+  if taken[1] then
+    Payloads.join(key.payloads(jid), turn({}, taken))
+    call('DEL', key.taken(jid))
+  end
+end
+end
+elseif module_name == 'Spawned' then
+return function()
+local Spawned = {
+is_one = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0, holds_back = 0,
+adopt = 0, done = 0, failed = 0, goes_on = 0
+}
+modules.Spawned = Spawned
+-- workflows/spawned.lua
+-- Jobs that a job has spawned: its dependents wait for them as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
+
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
+
+local FEW = 10 -- spawned jobs that are looked at one by one
+
+local function list_of(text)
+  return modules.Record.read('spawners', text, {})
+end
+
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
+    end
+  end
+  return false
+end
+
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = modules.CycleDetection.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < modules.Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
+    good, tired = modules.CycleDetection.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, modules.Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
+  end
+end
+
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
+  else
+    call('HDEL', key.job(jid), 'beyond')
+  end
+end
+
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
+      end
+    end
+    write_beyond(jid, rest)
+  end
+end
+
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
+  end
+  modules.Dependencies.link(jid, { spawner })
+  modules.Dependencies.spend(modules.Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
+  return true
+end
+
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      modules.Cascade.cancel(jid, 'dependency', failed)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      modules.Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
+    end
+  end
+  write_beyond(jid, beyond)
+  modules.Dependencies.link(jid, open, policy)
+  return #open > 0
+end
+
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
+end
+
+-- The job takes these under its wings: jid and state of each.
+function Spawned.adopt(spawner, jobs)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1')
+  modules.DependencyResults.add_offspring(spawner, new)
+end
+
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
+  end
+end
+
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
+end
+
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
+end
+end
 elseif module_name == 'AuditJobs' then
 return function()
 local AuditJobs = {
@@ -7599,9 +7458,6 @@ local RARE = {
   'called',
   'holds',
   'entity',
-  'elsewhere',
-  'watched',
-  'bound',
 }
 
 local function check_rare(report, jid, record)
@@ -7737,7 +7593,6 @@ local FIELDS = {
   'rare',
   'aside',
   'entity',
-  'elsewhere',
 }
 
 local function check_numbers(report, jid, record)
@@ -7803,9 +7658,6 @@ function AuditJobs.check(report, jid)
       AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
     end
   end
-  if record.elsewhere then
-    modules.AuditCrossing.check_stand_in(report, jid, record)
-  end
   if record.state == 'running' then
     check_running(report, jid, record)
   elseif record.state == 'depends' then
@@ -7815,192 +7667,69 @@ function AuditJobs.check(report, jid)
   end
 end
 end
-elseif module_name == 'CorruptJobs' then
+elseif module_name == 'StatsBuffer' then
 return function()
-local CorruptJobs = {
-fail = 0, look_at_state = 0, mend = 0
+local StatsBuffer = {
+entry = 0, append = 0, read = 0, take = 0
 }
-modules.CorruptJobs = CorruptJobs
--- corrupt_jobs.lua
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and can be enqueued again, with defaults.
+modules.StatsBuffer = StatsBuffer
+-- stats_buffer.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
 
-local GROUP = 'corrupt-record'
+local match, format, floor = string.match, string.format, math.floor
+local text_of = modules.Arguments.text_of
 
--- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare, its_entity =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
-  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  was = modules.Record.read('state', was, 'waiting')
-  local message = modules.Record.words(field, text or '')
-  modules.Places.leave(jid, queue)
-  if place and place ~= queue then
-    modules.Places.leave(jid, place)
-  end
-  modules.Job.unhold(jid, worker)
-  if was == 'running' then
-    modules.Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, worker)
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function StatsBuffer.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return modules.NumberFormat.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
 end
 
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails.
-function CorruptJobs.look_at_state(jid, state, queue)
-  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    CorruptJobs.fail(jid, 'state', state, queue)
-  end
+-- -> how many entries there are now
+function StatsBuffer.append(...)
+  return call('RPUSH', key.journal(), ...)
 end
 
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
-
--- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function CorruptJobs.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
   end
-  for _, field in ipairs(modules.Record.fields()) do
-    if modules.Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        modules.Tags.unindex_all(jid, record.tags)
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
+      if fraction ~= '' then
+        seconds = tonumber(seconds .. fraction)
       end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
+      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
     end
   end
-  if #mended > 0 then
-    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+end
+
+function StatsBuffer.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
+end
+
+-- The same, and forgets them.
+function StatsBuffer.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
   end
-end
-end
-elseif module_name == 'Crossing' then
-return function()
-local Crossing = {
-write = 0, waiting = 0, due = 0, read = 0, sequence_of = 0, delivered = 0
-}
-modules.Crossing = Crossing
--- crossing/crossing.lua
--- The outbox for other namespaces: calls that have to be made there because of what happened here. An entry is written
--- in the call of its cause; a worker of this namespace makes the call there, in order for each target, until it hears
--- that it was made. (That it has one effect is the target's business: see deliveries.lua.)
-
-local format, max = string.format, math.max
-
--- Entries that one call reads, and bytes of them after which it stops.
-local MOST, BYTES = 100, 512 * 1024
-
--- Gives this namespace an id, if it has none: what tells it apart from all others that deliver to a target, whatever
--- they are called.
-local function give_id(text)
-  if call('HEXISTS', key.meta(), 'namespace') == 0 then
-    local time = call('TIME')
-    local id = redis.sha1hex(table.concat({ scope.prefix, time[1], time[2], text }, ' '))
-    call('HSET', key.meta(), 'namespace', string.sub(id, 1, 20))
-  end
-end
-
--- Rises for ever. A time in microseconds, so that a server that has forgotten the last ones does not use them again.
-local function next_sequence()
-  local last = tonumber(call('HGET', key.meta(), 'crossed') or nil) or 0
-  local text = format('%.0f', max(last + 1, scope.now * 1e6))
-  call('HSET', key.meta(), 'crossed', text)
-  return text
-end
-
--- Writes an entry: the command and its arguments, all of them texts, for the namespace of this name.
-function Crossing.write(target, command, args)
-  local entry = cmsgpack.pack({ next_sequence(), command, args })
-  give_id(entry)
-  call('RPUSH', key.crossing_to(target), entry)
-  call('ZADD', key.crossing(), 'NX', modules.NumberFormat.now(), target)
-  if call('LLEN', key.crossing_wake()) == 0 then
-    call('RPUSH', key.crossing_wake(), '1')
-  end
-end
-
--- Each target: its name, how many entries wait for it, since when the oldest does.
-local function waiting()
-  local flat, found = call('ZRANGE', key.crossing(), 0, -1, 'WITHSCORES'), {}
-  for n = 1, #flat, 2 do
-    found[#found + 1] = { flat[n], call('LLEN', key.crossing_to(flat[n])), flat[n + 1] }
-  end
-  return found
-end
-
--- crossing.waiting -> the time, and the targets
-function Crossing.waiting()
-  return { modules.NumberFormat.now(), waiting() }
-end
-
--- crossing.due -> the key on which to wait for further entries, and the targets of those that there are
-function Crossing.due()
-  call('DEL', key.crossing_wake())
-  return { key.crossing_wake(), waiting() }
-end
-
--- crossing.read target -> the id of this namespace, and the oldest entries: sequence, command, arguments
-function Crossing.read(args, i)
-  local name = key.crossing_to(modules.Arguments.name('crossing.read', 'target', args[i]))
-  local found, bytes, n = { call('HGET', key.meta(), 'namespace') or '' }, 0, 0
-  while n < MOST and bytes < BYTES do
-    local packed = call('LINDEX', name, n)
-    if not packed then
-      break
-    end
-    found[#found + 1] = cmsgpack.unpack(packed)
-    n, bytes = n + 1, bytes + #packed
-  end
-  return found
-end
-
-function Crossing.sequence_of(packed)
-  return tonumber(cmsgpack.unpack(packed)[1])
-end
-
--- crossing.delivered target sequence: the entries up to that one were -> how many of them were still there
-function Crossing.delivered(args, i)
-  local target = modules.Arguments.name('crossing.delivered', 'target', args[i])
-  local last = modules.Arguments.whole('crossing.delivered', 'sequence', args[i + 1], 0)
-  local name, gone = key.crossing_to(target), 0
-  local head = call('LINDEX', name, 0)
-  while head and gone < MOST and Crossing.sequence_of(head) <= last do
-    call('LPOP', name)
-    head, gone = call('LINDEX', name, 0), gone + 1
-  end
-  if head and gone > 0 then
-    call('ZADD', key.crossing(), format('%.6f', Crossing.sequence_of(head) / 1e6), target)
-  elseif not head then
-    call('ZREM', key.crossing(), target)
-  end
-  return gone
 end
 end
 elseif module_name == 'Failures' then
@@ -8082,656 +7811,6 @@ function Failures.show(args, i)
     total = total,
     jobs = call('LRANGE', key.group(group), modules.Arguments.range(start, limit, total)),
   })
-end
-end
-elseif module_name == 'Payloads' then
-return function()
-local Payloads = {
-most = 0, bytes = 0, each = 0, join = 0, lowest = 0, move = 0, move_all = 0, take = 0, give_back = 0
-}
-modules.Payloads = Payloads
--- entities/payloads.lua
--- The payloads of an entity: those that wait, in order, and those that a run has taken.
---
--- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
--- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
-
-local floor, min, max = math.floor, math.min, math.max
-
-Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
-Payloads.bytes = 1024 * 1024 -- of one entity in a run
-Payloads.each = 64 * 1024 -- bytes of one payload
-
--- Payloads read at first; then four times as many as before, as far as they are likely to fit.
-local FIRST = 16
-
--- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
-function Payloads.join(name, flat)
-  local new = 0
-  for first = 1, #flat, 1000 do
-    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
-  end
-  return new
-end
-
--- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
-local function turn(flat, part)
-  for n = 1, #part, 2 do
-    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-  end
-  return flat
-end
-
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
--- -> score, text …, as `join` takes them; their bytes
-function Payloads.lowest(name, most, bytes)
-  local flat, used, step = {}, 0, FIRST
-  while #flat < 2 * most do
-    local at = #flat / 2
-    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
-    for n = 1, #part, 2 do
-      local size = #part[n]
-      if flat[1] and used + size > bytes then
-        return flat, used
-      end
-      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-      used = used + size
-    end
-    if #part < 2 * step then
-      break
-    end
-    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
-  end
-  return flat, used
-end
-
--- Moves the payloads with the lowest scores, which `lowest` has read.
-function Payloads.move(from, to, flat)
-  if flat[1] then
-    Payloads.join(to, flat)
-    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
-  end
-end
-
--- The same. -> whether none is left
-function Payloads.move_all(from, to, flat)
-  Payloads.move(from, to, flat)
-  return call('EXISTS', from) == 0
-end
-
--- Takes the payloads of a run, those with the lowest scores. -> their texts, their bytes
-function Payloads.take(jid)
-  local waiting, taken = key.payloads(jid), key.taken(jid)
-  local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
-  -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
-  if texts[1] and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
-    for n = 1, #texts do
-      used = used + #texts[n]
-    end
-    return texts, used
-  end
-  Payloads.give_back(jid)
-  local flat
-  flat, used = Payloads.lowest(waiting, Payloads.most, Payloads.bytes)
-  Payloads.move(waiting, taken, flat)
-  texts = {}
-  for n = 2, #flat, 2 do
-    texts[n / 2] = flat[n]
-  end
-  return texts, used
-end
-
--- What a run had taken waits again.
-function Payloads.give_back(jid)
-  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if taken[1] then
-    Payloads.join(key.payloads(jid), turn({}, taken))
-    call('DEL', key.taken(jid))
-  end
-end
-end
-elseif module_name == 'PutStore' then
-return function()
-local PutStore = {
-read_old = 0, store = 0
-}
-modules.PutStore = PutStore
--- put_store.lua
--- Writing a put: the record, its places, its links; over an old record or as a new one.
-
-local format, text_of = string.format, modules.Arguments.text_of
-
-local OLD = {
-  'state',
-  'queue',
-  'worker',
-  'priority',
-  'tags',
-  'retries',
-  'failure',
-  'history',
-  'open',
-  'rare',
-  'time',
-  'waited',
-  'put',
-}
-
--- The fields that few records have. A record that has one of them has `rare` as well, which is never
--- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
--- than the marks of a run, `grace` and `progress`.)
-local RARE = {
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'fixed',
-  'first',
-  'behind',
-  'beyond',
-  'spawners',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'turn',
-  'aside',
-  'called',
-  'holds',
-  'entity',
-  'elsewhere',
-  'bound',
-}
-
-local function named(fields, values)
-  local record = {}
-  for n = 1, #fields do
-    record[fields[n]] = values[n] or nil
-  end
-  return record
-end
-
--- The fields of an old record that stay where a put says nothing of them.
-local KEPT = { 'priority', 'retries', 'history' }
-
--- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
-local function forget_bad(record, fields, old)
-  for _, field in ipairs(fields) do
-    if modules.Record.is_bad(field, record[field]) then
-      record[field] = nil
-      old.gone = old.gone or {}
-      old.gone[#old.gone + 1] = field
-    end
-  end
-end
-
--- What of an old record a put needs, or false.
-function PutStore.read_old(jid)
-  local values = call('HMGET', key.job(jid), unpack(OLD))
-  if not values[1] then
-    return false
-  end
-  local old = named(OLD, values)
-  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
-  forget_bad(old.more, RARE, old)
-  forget_bad(old, KEPT, old)
-  return old
-end
-
--- What the new run keeps of the old one because the put says nothing of it. A job that takes
--- another's place (`fresh`) keeps what others know it by.
-local function inherit(job, old)
-  local more = old.more
-  if job.fresh then
-    job.workflow = more.workflow or job.workflow
-    return
-  end
-  job.workflow = job.workflow or more.workflow
-  if not job.unique then
-    job.unique_field, job.first = more.unique, more.first
-  end
-  if not job.limit_key then
-    job.limit_key, job.ordered = more.limit_key, more.ordered
-  end
-  job.fair_by = job.fair_by or more.fair_by
-  if not job.replacing then
-    job.on_failure = job.on_failure or more.on_failure
-    job.behind, job.beyond = more.behind, more.beyond
-  end
-  if old.state ~= 'failed' and old.state ~= 'complete' then
-    if not job.deadline then
-      job.deadline, job.fixed = more.deadline, more.fixed
-    end
-  end
-end
-
-local function clear_rare(job, old)
-  local jid, more = job.jid, old.more
-  if more.unique and more.unique ~= job.unique_field then
-    modules.Unique.free(jid, more.unique)
-  end
-  if old.state == 'failed' then
-    modules.Spawned.goes_on(jid, more.spawners)
-  end
-  more.queue, more.klass = old.queue, job.klass
-  modules.Limits.leave(jid, more, true)
-  call(
-    'HDEL',
-    key.job(jid),
-    'unique',
-    'workflow',
-    'on_failure',
-    'deadline',
-    'fixed',
-    'first',
-    'behind',
-    'beyond',
-    'cascade',
-    'limit_key',
-    'ordered',
-    'fair_by',
-    'bound',
-    'elsewhere'
-  )
-end
-
-local function forget_result(jid)
-  if call('DEL', key.result(jid)) == 1 then
-    modules.Retention.forget('result:' .. jid)
-  end
-end
-
--- Fields that do not go on into a new run.
-local OF_ONE_RUN = {
-  'put',
-  'grace',
-  'scheduled',
-  'token',
-  'progress',
-  'waited',
-  'crashes',
-  'unknown',
-  'open',
-  'context',
-  'returned',
-  'cut',
-  'at',
-  'shifted',
-  'failed_from',
-}
-
--- Undoes what the old record did elsewhere.
-local function clear_old(job, old, asking)
-  local jid, queue, worker = job.jid, old.queue, old.worker
-  modules.Tags.unindex_all(jid, old.tags)
-  if queue and old.state ~= 'complete' then
-    modules.Places.leave(jid, queue)
-  end
-  modules.Job.unhold(jid, worker)
-  if worker ~= asking then
-    modules.Events.lock_lost(jid, worker)
-  end
-  local is_lost = not modules.Record.is_state(old.state)
-  if old.state == 'complete' or is_lost then
-    call('ZREM', key.completed(), jid)
-    call('ZREM', key.releasing(), jid)
-  end
-  if old.state == 'failed' or is_lost then
-    modules.Failures.remove(jid, queue, old.failure)
-  elseif old.state == 'running' then
-    modules.Samples.taken_away(queue, old.time, old.waited)
-  end
-  if modules.Record.is_bad('failure', old.failure) then
-    call('HSET', key.job(jid), 'failure', '{}')
-  end
-  if job.replacing then
-    modules.Dependencies.unlink_all(jid)
-    modules.DependencyResults.forget(jid)
-  end
-  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
-  if old.rare then
-    clear_rare(job, old)
-  end
-  if old.gone then
-    call('HDEL', key.job(jid), unpack(old.gone))
-  end
-  if scope.live then
-    forget_result(jid)
-  end
-end
-
-local function write_rare(job, state)
-  local fields, jid = { 'rare', '1' }, job.jid
-  local function add(name, value)
-    if value then
-      fields[#fields + 1] = name
-      fields[#fields + 1] = value
-    end
-  end
-  add('unique', job.unique_field)
-  add('workflow', job.workflow)
-  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
-  add('deadline', job.deadline and format('%.6f', job.deadline))
-  add('fixed', job.deadline and job.fixed)
-  add('first', job.first and format('%.6f', job.first))
-  add('behind', job.behind)
-  add('beyond', job.beyond)
-  add('limit_key', job.limit_key)
-  add('ordered', job.ordered)
-  add('fair_by', job.fair_by)
-  if job.turn then
-    modules.Turns.join(jid, job.turn)
-  end
-  add('elsewhere', job.elsewhere)
-  add('bound', job.bound)
-  add('entity', job.entity)
-  add('home', job.entity and job.queue)
-  add('batch', job.batch and text_of(tonumber(job.batch)))
-  if #fields > 2 then
-    call('HSET', key.job(jid), unpack(fields))
-  end
-  if job.unique then
-    modules.Unique.take(jid, job.unique, job.period)
-  else
-    modules.Unique.regain(jid, job.unique_field, state)
-  end
-end
-
--- A workflow counts its jobs by their states.
-local function join(job, state)
-  local was = job.old and job.old.more.workflow
-  if was and was == job.workflow then
-    modules.Workflow.moved(was, job.old.state, state)
-    return
-  elseif was then
-    modules.Workflow.moved(was, job.old.state, false)
-  end
-  if job.workflow then
-    modules.Workflow.joined(job.workflow, job.jid, state)
-  end
-end
-
-local function due(job)
-  return job.at or scope.now + job.delay
-end
-
--- Fields that change at every step come first; those that few have last.
-local function write_fields(job, state)
-  local jid, retries = job.jid, text_of(job.retries)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    job.put and 'put' or 'state', -- What is named twice is written once.
-    job.put or state,
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    modules.NumberFormat.time(),
-    'remaining',
-    retries,
-    'jid',
-    jid,
-    'klass',
-    job.klass,
-    'data',
-    job.data,
-    'priority',
-    text_of(job.priority),
-    'tags',
-    job.tags_text,
-    'queue',
-    job.queue,
-    'retries',
-    retries
-  )
-end
-
--- The record of a new job, mostly in one command.
-local function write(job, state)
-  local name = key.job(job.jid)
-  write_fields(job, state)
-  if job.context then
-    call('HSET', name, 'context', job.context)
-  end
-  if job.open == '1' then
-    call('HSET', name, 'open', '1')
-  end
-  if job.delay > 0 and job.at then
-    call('HSET', name, 'at', format('%.17g', job.at))
-  end
-  if state == 'depends' and job.delay > 0 then
-    call('HSET', name, 'scheduled', format('%.17g', due(job)))
-  end
-  if job.rare or (job.old and job.old.rare) then
-    write_rare(job, state)
-    join(job, state)
-  end
-end
-
--- What a put leaves open is as it was, or as it is with new jobs.
-local function complete_options(job, old)
-  job.priority = job.priority or (old and modules.Record.read('priority', old.priority)) or 0
-  job.retries = job.retries or (old and modules.Record.read('retries', old.retries)) or 5
-  if not job.tags and old then
-    job.tags = modules.Record.read('tags', old.tags, {})
-  end
-  job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
-end
-
--- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
-local function settle_turn(job, held_back)
-  local old = job.old and job.old.more.turn
-  if job.ordered and job.limit_key and not held_back then
-    job.turn = modules.LimitSettings.of_order(job.klass, job.limit_key)
-  end
-  if old and old ~= job.turn then
-    modules.Turns.leave(job.jid, old)
-  end
-end
-
--- The job may be handed out from now on, unless it waits for its turn.
-local function make_ready(job, batch)
-  local jid, queue = job.jid, job.queue
-  if (job.turn or job.fair_by) and modules.Turns.set_aside(jid, queue, job.klass, job) then
-    return
-  elseif job.overdue then
-    modules.Places.work(jid, queue, job.priority, job.overdue)
-    modules.Places.ready_since(jid, job.overdue)
-  elseif batch then
-    batch(job)
-  else
-    modules.Places.work(jid, queue, job.priority)
-  end
-end
-
--- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
-function PutStore.store(job, asking, tracked, batch)
-  local jid, queue, old = job.jid, job.queue, job.old
-  modules.Events.put(jid, queue)
-  if job.was_canceled then
-    modules.Canceled.forget(jid)
-  end
-  if old and old.history then
-    modules.History.modernise(jid, old.history)
-  end
-  if old then
-    modules.History.put(jid, queue)
-    if old.put and old.put ~= '' then
-      modules.History.write_late(jid)
-    end
-  else
-    job.put = modules.History.begin(jid, queue)
-  end
-  complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1' or job.bound
-  if old then
-    inherit(job, old)
-    clear_old(job, old, asking)
-    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
-  end
-  if job.tags then
-    modules.Tags.index(jid, job.tags)
-  end
-  if job.stand_ins then
-    modules.StandIns.make(job)
-  end
-  if job.replacing then
-    modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
-    modules.DependencyResults.add(jid, job.needs)
-    held_back = held_back or #job.depends > 0
-  end
-  if job.gate then -- It has no record, and cannot fail.
-    modules.Dependencies.link(jid, { job.gate })
-    held_back = true
-  end
-  if job.rare or (old and old.rare) then
-    settle_turn(job, held_back)
-  end
-  if held_back then
-    write(job, 'depends')
-    modules.Places.depends(jid, queue)
-    if job.bound then
-      modules.Dependencies.free_if_last(jid)
-    end
-  elseif job.delay > 0 then
-    write(job, 'scheduled')
-    modules.Places.scheduled(jid, queue, due(job))
-  else
-    write(job, 'waiting')
-    make_ready(job, batch)
-  end
-  if tracked then
-    modules.Events.tracked('put', jid)
-  end
-end
-end
-elseif module_name == 'StatsBuffer' then
-return function()
-local StatsBuffer = {
-entry = 0, append = 0, read = 0, take = 0
-}
-modules.StatsBuffer = StatsBuffer
--- stats_buffer.lua
--- Samples that the statistics do not have yet: few at a time are only appended here.
-
-local match, format, floor = string.match, string.format, math.floor
-local text_of = modules.Arguments.text_of
-
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function StatsBuffer.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return modules.NumberFormat.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
-end
-
--- -> how many entries there are now
-function StatsBuffer.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
-  end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
-      if fraction ~= '' then
-        seconds = tonumber(seconds .. fraction)
-      end
-      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
-    end
-  end
-end
-
-function StatsBuffer.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function StatsBuffer.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
-  end
-end
-end
-elseif module_name == 'Expiry' then
-return function()
-local Expiry = {
-can_wait = 0, after = 0
-}
-modules.Expiry = Expiry
--- expiry.lua
--- Completed jobs are forgotten when they are too old or too many.
-
--- Completed jobs expired by one call beyond twice those it completes.
-local EXPIRED = 200
-
--- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
-local MANY, LONG, FEW = 1000, 60, 8
-
-local function expire(jids)
-  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.DependencyResults.exist()
-  for _, jid in ipairs(jids) do
-    local tags = tagged and call('HGET', key.job(jid), 'tags')
-    if tags and tags ~= '{}' then
-      modules.Tags.unindex_all(jid, tags)
-    end
-    -- A job that was completed has no links any more.
-    local at = #names
-    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
-    if needing then
-      names[at + 3] = key.needs(jid)
-    end
-  end
-  if #names > 0 then
-    call('DEL', unpack(names))
-  end
-end
-
--- May it wait for a later call?
-function Expiry.can_wait(just_completed, age, count)
-  return just_completed <= FEW and count >= MANY and age >= LONG
-end
-
--- Forgets completed jobs that are too old or too many, a bounded number per call.
-function Expiry.after(just_completed)
-  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
-  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
-    return
-  end
-  local most = EXPIRED + 2 * just_completed
-  local completed = key.completed()
-  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', completed) - #old - count
-  if surplus > 0 and #old < most then
-    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
-    for _, jid in ipairs(rest) do
-      old[#old + 1] = jid
-    end
-  end
-  if #old > 0 then
-    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
-    expire(old)
-  end
 end
 end
 elseif module_name == 'JobSummary' then
@@ -8974,472 +8053,410 @@ function JobSummary.briefs(args, i)
   return cjson.encode(JobSummary.rows(jids))
 end
 end
-elseif module_name == 'Moving' then
+elseif module_name == 'PutStore' then
 return function()
-local Moving = {
-too_many = 0, add = 0, send_one = 0, after_run = 0, go_on = 0, batch = 0, close = 0, receive = 0,
-moved = 0
+local PutStore = {
+read_old = 0, store = 0
 }
-modules.Moving = Moving
--- crossing/moving.lua
--- Moving jobs into another namespace: here a job is taken out, and a note is left where it went; all that makes it is
--- an entry for there, where it is put.
+modules.PutStore = PutStore
+-- put_store.lua
+-- Writing a put: the record, its places, its links; over an old record or as a new one.
 
--- The note is kept so many seconds, and of so many jobs.
-local KEPT, MOST = 7 * 86400, 100000
-local AT_ONCE = 20 -- notes too many that one call takes away beyond those that it makes
+local format, text_of = string.format, modules.Arguments.text_of
 
--- Entries of a job's history that go with it, and their bytes.
-local ENTRIES, BYTES = 50, 32 * 1024
-
--- Bytes of jobs in one entry, beyond which another one is begun.
-local ENTRY_BYTES = 256 * 1024
-
-local function refuse(jid, why)
-  modules.Errors.raise('STATE', 'send.each(): Job %s %s', modules.Errors.name(jid), why)
-end
-
--- Why it has to stay, with the remedy.
-local STAYS = {
-  running = 'is running: move it when its run has ended',
-  depends = 'waits for other jobs: move it when it is ready, or cancel it and enqueue it there',
+local OLD = {
+  'state',
+  'queue',
+  'worker',
+  'priority',
+  'tags',
+  'retries',
+  'failure',
+  'history',
+  'open',
+  'rare',
+  'time',
+  'waited',
+  'put',
 }
 
--- Why a job with this record has to stay, with the remedy; nil: nothing here has to do with it.
-local function obstacle(jid, record)
-  if STAYS[record.state] then
-    return STAYS[record.state]
-  elseif not modules.Record.is_state(record.state) then
-    return 'has a damaged record: cancel it'
-  elseif call('EXISTS', key.dependents(jid)) == 1 then
-    return 'has dependents: move it when they are gone'
-  elseif record.elsewhere then
-    return 'stands for a job of another namespace: move that'
-  elseif record.watched then
-    return 'is awaited by jobs of other namespaces: let it end'
-  elseif record.entity then
-    return 'belongs to an entity, which stays: push its payloads there'
-  elseif record.workflow then
-    return 'belongs to a workflow, which stays: let it run, or cancel it'
-  elseif modules.Spawned.has_unfinished(jid) or modules.Spawned.is_awaited(jid, record.spawners) then
-    return 'has spawned jobs, or was spawned, and they have not ended: let them end'
-  elseif call('EXISTS', key.needs(jid)) == 1 then
-    return 'uses results of jobs that it depended on: let it run here'
-  end
-end
+-- The fields that few records have. A record that has one of them has `rare` as well, which is never
+-- taken away: where jobs end and start, the others are read only then. ('0': it has or had no more
+-- than the marks of a run, `grace` and `progress`.)
+local RARE = {
+  'unique',
+  'workflow',
+  'on_failure',
+  'deadline',
+  'fixed',
+  'first',
+  'behind',
+  'beyond',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'aside',
+  'called',
+  'holds',
+  'entity',
+}
 
--- A job that may leave. -> its record
-local function leaving(jid)
-  local record = modules.Job.read(jid, true)
-  if not record then
-    modules.Errors.no_job('send.each', jid)
-  end
-  local why = obstacle(jid, record)
-  if why then
-    refuse(jid, why)
+local function named(fields, values)
+  local record = {}
+  for n = 1, #fields do
+    record[fields[n]] = values[n] or nil
   end
   return record
 end
 
--- The unique key as options of the put there: who arrives takes it. (One for a period is in no field: it stays.)
-local function add_unique(add, field, target)
-  if field then
-    local text, where = modules.Unique.parts(field)
-    add('unique', text)
-    add('conflict', 'take')
-    add('unique_until', string.find(field, '^[sS]') and 'start' or 'end')
-    add('claim', where and 'moved ' .. where .. '\n' .. target)
-  end
-end
+-- The fields of an old record that stay where a put says nothing of them.
+local KEPT = { 'priority', 'retries', 'history' }
 
--- The options of the put there.
-local function options_of(jid, record, batch)
-  local options = {}
-  local function add(name, value)
-    if value then
-      options[#options + 1] = name
-      options[#options + 1] = value
+-- Takes out of a record what cannot be read; `old.gone` are the fields to be deleted.
+local function forget_bad(record, fields, old)
+  for _, field in ipairs(fields) do
+    if modules.Record.is_bad(field, record[field]) then
+      record[field] = nil
+      old.gone = old.gone or {}
+      old.gone[#old.gone + 1] = field
     end
   end
-  local place = key.place(record.queue, 'scheduled')
-  local due = tonumber(batch.delay) == 0
-    and (record.scheduled or record.state == 'scheduled' and call('ZSCORE', place, jid))
-  add('at', due)
-  add('priority', modules.Record.text('priority', record.priority))
-  add('retries', modules.Record.text('retries', record.retries))
-  local tags = modules.Record.read('tags', record.tags, {})
-  add('tags', #tags > 0 and cjson.encode(tags))
-  add('context', modules.Record.text('context', record.context))
-  if record.state ~= 'failed' and record.state ~= 'complete' then
-    add('expires_at', modules.Record.text('deadline', record.deadline))
-  end
-  if not (batch.as_it_is and record.state == 'failed') then
-    add_unique(add, record.unique, batch.target)
-  end
-  add('limit_key', record.limit_key)
-  add('ordered', record.ordered)
-  add('fair_by', record.fair_by)
-  return options
 end
 
--- What goes with it beyond that.
-local function more_of(jid, record, batch)
-  if record.history then
-    modules.History.modernise(jid, record.history)
+-- What of an old record a put needs, or false.
+function PutStore.read_old(jid)
+  local values = call('HMGET', key.job(jid), unpack(OLD))
+  if not values[1] then
+    return false
   end
-  local texts = modules.History.texts(jid, ENTRIES, BYTES)
-  local more = {
-    history = modules.Record.entry_texts(texts),
-    failure = modules.Record.text('failure', record.failure),
-    failed_from = record.failed_from,
-    tracked = modules.Tracking.is_tracked(jid),
-  }
-  if record.state ~= 'failed' and record.state ~= 'complete' then
-    more.remaining, more.crashes =
-      modules.Record.read('remaining', record.remaining), modules.Record.read('crashes', record.crashes)
-  end
-  if batch.as_it_is then
-    modules.Rerouted.add(more, jid, record, batch.target)
-  end
-  return more
+  local old = named(OLD, values)
+  old.more = old.rare and named(RARE, call('HMGET', key.job(jid), unpack(RARE))) or {}
+  forget_bad(old.more, RARE, old)
+  forget_bad(old, KEPT, old)
+  return old
 end
 
--- A complete job is in other books than one that is canceled.
-local function take_out(jid, record)
-  if record.state == 'complete' then
+-- What the new run keeps of the old one because the put says nothing of it. A job that takes
+-- another's place (`fresh`) keeps what others know it by.
+local function inherit(job, old)
+  local more = old.more
+  if job.fresh then
+    job.workflow = more.workflow or job.workflow
+    return
+  end
+  job.workflow = job.workflow or more.workflow
+  if not job.unique then
+    job.unique_field, job.first = more.unique, more.first
+  end
+  if not job.limit_key then
+    job.limit_key, job.ordered = more.limit_key, more.ordered
+  end
+  job.fair_by = job.fair_by or more.fair_by
+  if not job.replacing then
+    job.on_failure = job.on_failure or more.on_failure
+    job.behind, job.beyond = more.behind, more.beyond
+  end
+  if old.state ~= 'failed' and old.state ~= 'complete' then
+    if not job.deadline then
+      job.deadline, job.fixed = more.deadline, more.fixed
+    end
+  end
+end
+
+local function clear_rare(job, old)
+  local jid, more = job.jid, old.more
+  if more.unique and more.unique ~= job.unique_field then
+    modules.Unique.free(jid, more.unique)
+  end
+  if old.state == 'failed' then
+    modules.Spawned.goes_on(jid, more.spawners)
+  end
+  more.queue, more.klass = old.queue, job.klass
+  modules.Limits.leave(jid, more, true)
+  call(
+    'HDEL',
+    key.job(jid),
+    'unique',
+    'workflow',
+    'on_failure',
+    'deadline',
+    'fixed',
+    'first',
+    'behind',
+    'beyond',
+    'cascade',
+    'limit_key',
+    'ordered',
+    'fair_by'
+  )
+end
+
+local function forget_result(jid)
+  if call('DEL', key.result(jid)) == 1 then
+    modules.Retention.forget('result:' .. jid)
+  end
+end
+
+-- Fields that do not go on into a new run.
+local OF_ONE_RUN = {
+  'put',
+  'grace',
+  'scheduled',
+  'token',
+  'progress',
+  'waited',
+  'crashes',
+  'unknown',
+  'open',
+  'context',
+  'returned',
+  'cut',
+  'at',
+  'shifted',
+  'failed_from',
+}
+
+-- Undoes what the old record did outside of it.
+local function clear_old(job, old, asking)
+  local jid, queue, worker = job.jid, old.queue, old.worker
+  modules.Tags.unindex_all(jid, old.tags)
+  if queue and old.state ~= 'complete' then
+    modules.Places.leave(jid, queue)
+  end
+  modules.Job.unhold(jid, worker)
+  if worker ~= asking then
+    modules.Events.lock_lost(jid, worker)
+  end
+  local is_lost = not modules.Record.is_state(old.state)
+  if old.state == 'complete' or is_lost then
     call('ZREM', key.completed(), jid)
     call('ZREM', key.releasing(), jid)
   end
-  if record.unique then
-    modules.Unique.leave(jid, record.unique)
+  if old.state == 'failed' or is_lost then
+    modules.Failures.remove(jid, queue, old.failure)
+  elseif old.state == 'running' then
+    modules.Samples.taken_away(queue, old.time, old.waited)
   end
-  modules.Job.remove(jid, record)
-  call('ZREM', key.tracked(), jid)
-end
-
--- How many notes there are beyond those that are kept.
-function Moving.too_many()
-  return math.max(0, call('ZCARD', key.moved()) - MOST)
-end
-
-local function tidy(made)
-  local name = key.moved()
-  local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - KEPT, 'LIMIT', 0, made + AT_ONCE)
-  local surplus = math.min(Moving.too_many(), made + AT_ONCE)
-  if surplus > #old then
-    old = call('ZRANGE', name, 0, surplus - 1)
+  if modules.Record.is_bad('failure', old.failure) then
+    call('HSET', key.job(jid), 'failure', '{}')
   end
-  for _, jid in ipairs(old) do
-    call('DEL', key.moved_to(jid))
+  if job.replacing then
+    modules.Dependencies.unlink_all(jid)
+    modules.DependencyResults.forget(jid)
   end
-  modules.SortedSet.remove(name, old)
-end
-
--- The arguments of the put there.
-local function put_of(jid, record, batch)
-  local put = { batch.queue, jid, record.klass or '', record.data or '', batch.delay }
-  local options = options_of(jid, record, batch)
-  put[6] = modules.NumberFormat.whole(#options / 2)
-  for n = 1, #options do
-    put[#put + 1] = options[n]
+  call('HDEL', key.job(jid), unpack(OF_ONE_RUN))
+  if old.rare then
+    clear_rare(job, old)
   end
-  return put
-end
-
--- Raises what would be said there, if it would be refused.
-local function check(jid, record, batch)
-  local put = put_of(jid, record, batch)
-  modules.PutOptions.parse('send.each', put, 1, 7, #put)
-end
-
--- Adds to the batch for the entry what makes a job: the put there, and what is said beyond that.
-function Moving.add(batch, jid, record, more)
-  local put = put_of(jid, record, batch)
-  put[1], put[2] = jid, batch.queue
-  batch.more[#batch.more + 1] = cjson.encode(more)
-  batch.bytes = batch.bytes + #batch.more[#batch.more]
-  for n = 1, #put do
-    batch.puts[#batch.puts + 1] = put[n]
-    batch.bytes = batch.bytes + #put[n]
+  if old.gone then
+    call('HDEL', key.job(jid), unpack(old.gone))
+  end
+  if scope.live then
+    forget_result(jid)
   end
 end
 
--- Takes it out, for the batch.
-local function send(jid, record, batch)
-  Moving.add(batch, jid, record, more_of(jid, record, batch))
-  take_out(jid, record)
-  call('SET', key.moved_to(jid), batch.target, 'EX', KEPT)
-  call('ZADD', key.moved(), modules.NumberFormat.now(), jid)
-  if batch.bytes > ENTRY_BYTES then
-    Moving.close(batch)
-  end
-end
-
--- Takes a job out, for the batch.
-function Moving.send_one(jid, batch)
-  local record = leaving(jid)
-  check(jid, record, batch)
-  send(jid, record, batch)
-end
-
--- A job whose run ends well is to go on there, with all of its retries, as it would here. -> its record; or nil, and why
--- it cannot. Writes nothing.
-function Moving.after_run(jid, batch)
-  local record = modules.Job.read(jid, true)
-  record.state = 'waiting'
-  record.remaining, record.failure, record.deadline, record.scheduled = nil, nil, nil, nil
-  local why = obstacle(jid, record)
-  if why then
-    return nil, why
-  end
-  local fine, problem = pcall(check, jid, record, batch)
-  if fine then
-    return record
-  elseif modules.Errors.is_refusal(problem) then
-    return nil, 'cannot be put there: ' .. problem.text
-  end
-  error(problem, 0)
-end
-
--- Its run has ended, and no worker holds it: takes it out.
-function Moving.go_on(jid, record, batch)
-  send(jid, record, batch)
-  Moving.close(batch)
-end
-
--- With a delay of '' the jobs stay what they are: see Rerouted.
-function Moving.batch(target, queue, delay)
-  local batch = { target = target, queue = queue, delay = delay, more = {}, puts = {}, bytes = 0 }
-  if delay == '' then
-    batch.as_it_is, batch.delay = true, '0'
-  end
-  return batch
-end
-
--- Writes the entry.
-function Moving.close(batch)
-  local number = #batch.more
-  if number > 0 then
-    local args = { modules.NumberFormat.whole(number) }
-    for _, list in ipairs({ batch.more, batch.puts }) do
-      for n = 1, #list do
-        args[#args + 1] = list[n]
-      end
-    end
-    modules.Crossing.write(batch.target, 'receive', args)
-    if call('EXISTS', key.moved()) == 1 then
-      tidy(number)
-    end
-    batch.more, batch.puts, batch.bytes = {}, {}, 0
-  end
-end
-
--- A job is there as it was elsewhere.
-local function restore(jid, queue, more)
-  if more.remaining then
-    call('HSET', key.job(jid), 'remaining', more.remaining)
-  end
-  for _, name in ipairs({ 'failure', 'failed_from', 'crashes' }) do
-    if more[name] then
-      call('HSET', key.job(jid), name, more[name])
+local function write_rare(job, state)
+  local fields, jid = { 'rare', '1' }, job.jid
+  local function add(name, value)
+    if value then
+      fields[#fields + 1] = name
+      fields[#fields + 1] = value
     end
   end
-  if more.tracked then
-    call('ZADD', key.tracked(), modules.NumberFormat.now(), jid)
+  add('unique', job.unique_field)
+  add('workflow', job.workflow)
+  add('on_failure', job.on_failure ~= 'block' and job.on_failure)
+  add('deadline', job.deadline and format('%.6f', job.deadline))
+  add('fixed', job.deadline and job.fixed)
+  add('first', job.first and format('%.6f', job.first))
+  add('behind', job.behind)
+  add('beyond', job.beyond)
+  add('limit_key', job.limit_key)
+  add('ordered', job.ordered)
+  add('fair_by', job.fair_by)
+  if job.turn then
+    modules.Turns.join(jid, job.turn)
   end
-  modules.History.restore(jid, more.history or {})
-  local unique = call('HGET', key.job(jid), 'unique')
-  if unique then
-    modules.Unique.arrived(jid, unique)
+  add('entity', job.entity)
+  add('home', job.entity and job.queue)
+  add('batch', job.batch and text_of(tonumber(job.batch)))
+  if #fields > 2 then
+    call('HSET', key.job(jid), unpack(fields))
   end
-  modules.Rerouted.restore(jid, queue, more)
-  if more.home then
-    modules.Watchers.add(jid, more.home)
-    modules.StandIns.take_results(jid, more.needs, more.results)
-  end
-  if call('DEL', key.moved_to(jid)) == 1 then
-    call('ZREM', key.moved(), jid)
-  end
-end
-
--- receive number (more)*number (as put.many)... -> as put.many; called by a delivery
-function Moving.receive(args, i)
-  local number, mores = modules.Arguments.whole('receive', 'number', args[i], 1), {}
-  for n = 1, number do
-    mores[n] = modules.Arguments.json('receive', 'more', args[i + n])
-  end
-  scope.arriving = true
-  local plan = modules.PutMany.plan('receive', args, i + number + 1, { lenient = true })
-  if #plan.jobs ~= number then
-    modules.Errors.argument('receive', 'as many jobs are wanted as there is more of: ' .. number)
-  end
-  local reply = modules.PutMany.carry_out(plan, '')
-  for n, job in ipairs(plan.jobs) do
-    restore(job.jid, job.queue, mores[n])
-  end
-  return reply
-end
-
--- moved jid... -> the names of the namespaces to which they were moved from here, or of those of the jobs for which they
--- stand; '' for others
-function Moving.moved(args, i)
-  local jids, found = modules.Tags.rest(args, i), {}
-  modules.Arguments.bounded('moved', #jids)
-  for n, jid in ipairs(jids) do
-    found[n] = call('HGET', key.job(jid), 'elsewhere') or call('GET', key.moved_to(jid)) or ''
-  end
-  return found
-end
-end
-elseif module_name == 'PutOptions' then
-return function()
-local PutOptions = {
-known = 0, parse = 0
-}
-modules.PutOptions = PutOptions
--- put_options.lua
--- What a put may say of a job: each option checked, before anything is written.
-
-PutOptions.known = {
-  priority = true,
-  tags = true,
-  retries = true,
-  depends = true,
-  context = true,
-  absent = true,
-  open = true,
-  spare = true,
-}
-
--- Those that few jobs have.
-local RARE = {}
-for _, name in ipairs({
-  'on_failure',
-  'unique',
-  'unique_until',
-  'conflict',
-  'debounce',
-  'debounce_max',
-  'claim',
-  'expires',
-  'at',
-  'expires_at',
-  'workflow',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'stand_ins',
-  'bound',
-}) do
-  PutOptions.known[name], RARE[name] = true, true
-end
-
-local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
-
--- The keys of limits.
-local function check_keys(command, job)
-  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
-    local text = job[name]
-    if text and (text == '' or #text > 255) then
-      modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
-    end
-  end
-  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
-    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.value(job.ordered))
+  if job.unique then
+    modules.Unique.take(jid, job.unique, job.period)
+  else
+    modules.Unique.regain(jid, job.unique_field, state)
   end
 end
 
-local function check_rare(command, job)
-  if job.on_failure then
-    local policy = POLICIES[job.on_failure]
-    if not policy then
-      modules.Errors.argument(
-        command,
-        'on_failure must be block, cancel or run, not ' .. modules.Errors.value(job.on_failure)
-      )
-    end
-    job.on_failure = policy
-  end
-  if job.at then
-    if job.delay ~= 0 then
-      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
-    end
-    local at = modules.Arguments.number(command, 'at', job.at)
-    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
-  end
-  job.stand_ins = job.stand_ins and modules.StandIns.check(command, job.stand_ins)
-  if job.bound then
-    modules.StandIns.check_bound(command, job.bound)
-  end
-  modules.Unique.check(command, job)
-  check_keys(command, job)
-  if job.expires_at then
-    if job.expires then
-      modules.Errors.argument(command, 'expires and expires_at exclude each other')
-    end
-    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
-  elseif job.expires then
-    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
+-- A workflow counts its jobs by their states.
+local function join(job, state)
+  local was = job.old and job.old.more.workflow
+  if was and was == job.workflow then
+    modules.Workflow.moved(was, job.old.state, state)
+    return
+  elseif was then
+    modules.Workflow.moved(was, job.old.state, false)
   end
   if job.workflow then
-    if job.workflow == '' or #job.workflow > 255 then
-      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
-    end
-    modules.Workflow.check(command, job.workflow)
+    modules.Workflow.joined(job.workflow, job.jid, state)
   end
 end
 
-local function check_common(command, job)
-  if job.priority then
-    job.priority = modules.Arguments.number(command, 'priority', job.priority)
-  end
-  if job.retries then
-    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
-  end
-  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
-  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
-  if job.depends then
-    modules.Arguments.bounded(command, #job.depends)
-    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    modules.CycleDetection.refuse_self(command, job.jid, job.depends)
-  end
+local function due(job)
+  return job.at or scope.now + job.delay
+end
+
+-- Fields that change at every step come first; those that few have last.
+local function write_fields(job, state)
+  local jid, retries = job.jid, text_of(job.retries)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    job.put and 'put' or 'state', -- What is named twice is written once.
+    job.put or state,
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    modules.NumberFormat.time(),
+    'remaining',
+    retries,
+    'jid',
+    jid,
+    'klass',
+    job.klass,
+    'data',
+    job.data,
+    'priority',
+    text_of(job.priority),
+    'tags',
+    job.tags_text,
+    'queue',
+    job.queue,
+    'retries',
+    retries
+  )
+end
+
+-- The record of a new job, mostly in one command.
+local function write(job, state)
+  local name = key.job(job.jid)
+  write_fields(job, state)
   if job.context then
-    modules.Arguments.object(command, 'context', job.context)
+    call('HSET', name, 'context', job.context)
+  end
+  if job.open == '1' then
+    call('HSET', name, 'open', '1')
+  end
+  if job.delay > 0 and job.at then
+    call('HSET', name, 'at', format('%.17g', job.at))
+  end
+  if state == 'depends' and job.delay > 0 then
+    call('HSET', name, 'scheduled', format('%.17g', due(job)))
+  end
+  if job.rare or (job.old and job.old.rare) then
+    write_rare(job, state)
+    join(job, state)
   end
 end
 
--- Checks one job's arguments from args[i] on; options stand at args[from .. to].
-function PutOptions.parse(command, args, i, from, to)
-  local job = {
-    queue = modules.Arguments.queue(command, args[i]),
-    jid = modules.Arguments.jid(command, args[i + 1]),
-    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
-    data = args[i + 3],
-    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
-    priority = nil,
-    retries = nil,
-    tags_text = '{}',
-  }
-  modules.Arguments.json(command, 'data', job.data)
-  if from > to then
-    return job
+-- What a put leaves open is as it was, or as it is with new jobs.
+local function complete_options(job, old)
+  job.priority = job.priority or (old and modules.Record.read('priority', old.priority)) or 0
+  job.retries = job.retries or (old and modules.Record.read('retries', old.retries)) or 5
+  if not job.tags and old then
+    job.tags = modules.Record.read('tags', old.tags, {})
   end
-  local known, rare = PutOptions.known, false
-  for n = from, to, 2 do
-    local name, value = args[n], args[n + 1]
-    if known[name] then
-      job[name] = value
-      rare = rare or RARE[name]
-    else
-      modules.Arguments.unknown(command, name)
+  job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
+end
+
+-- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
+local function settle_turn(job, held_back)
+  local old = job.old and job.old.more.turn
+  if job.ordered and job.limit_key and not held_back then
+    job.turn = modules.LimitSettings.of_order(job.klass, job.limit_key)
+  end
+  if old and old ~= job.turn then
+    modules.Turns.leave(job.jid, old)
+  end
+end
+
+-- The job may be handed out from now on, unless it waits for its turn.
+local function make_ready(job, batch)
+  local jid, queue = job.jid, job.queue
+  if (job.turn or job.fair_by) and modules.Turns.set_aside(jid, queue, job.klass, job) then
+    return
+  elseif job.overdue then
+    modules.Places.work(jid, queue, job.priority, job.overdue)
+    modules.Places.ready_since(jid, job.overdue)
+  elseif batch then
+    batch(job)
+  else
+    modules.Places.work(jid, queue, job.priority)
+  end
+end
+
+-- Writes down a job that Put has checked. `batch` takes those that are ready. Cannot fail.
+function PutStore.store(job, asking, tracked, batch)
+  local jid, queue, old = job.jid, job.queue, job.old
+  modules.Events.put(jid, queue)
+  if job.was_canceled then
+    modules.Canceled.forget(jid)
+  end
+  if old and old.history then
+    modules.History.modernise(jid, old.history)
+  end
+  if old then
+    modules.History.put(jid, queue)
+    if old.put and old.put ~= '' then
+      modules.History.write_late(jid)
     end
+  else
+    job.put = modules.History.begin(jid, queue)
   end
-  check_common(command, job)
-  if rare then
-    job.rare = true
-    check_rare(command, job)
+  complete_options(job, not job.fresh and old)
+  local held_back = job.open == '1'
+  if old then
+    inherit(job, old)
+    clear_old(job, old, asking)
+    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
   end
-  return job
+  if job.tags then
+    modules.Tags.index(jid, job.tags)
+  end
+  if job.replacing then
+    modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
+    modules.DependencyResults.add(jid, job.needs)
+    held_back = held_back or #job.depends > 0
+  end
+  if job.gate then -- It has no record, and cannot fail.
+    modules.Dependencies.link(jid, { job.gate })
+    held_back = true
+  end
+  if job.rare or (old and old.rare) then
+    settle_turn(job, held_back)
+  end
+  if held_back then
+    write(job, 'depends')
+    modules.Places.depends(jid, queue)
+  elseif job.delay > 0 then
+    write(job, 'scheduled')
+    modules.Places.scheduled(jid, queue, due(job))
+  else
+    write(job, 'waiting')
+    make_ready(job, batch)
+  end
+  if tracked then
+    modules.Events.tracked('put', jid)
+  end
 end
 end
 elseif module_name == 'Rates' then
@@ -9614,142 +8631,6 @@ function Rates.last_of_buckets(name)
   end
 end
 end
-elseif module_name == 'ResultWaiters' then
-return function()
-local ResultWaiters = {
-ended = 0, ended_workflow = 0, finish = 0, await = 0
-}
-modules.ResultWaiters = ResultWaiters
--- result_waiters.lua
--- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
-
-local match = string.match
-
-local MOST = 1000 -- waiters told of one end; the others see it when they look again
-
--- Seconds for which an answer is kept for a waiter that may be gone.
-local KEPT = 60
-
--- Seconds between the answer and the moment in which a client really blocks.
-local MARGIN = 5
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-
--- What has ended in this call: scope.ended, in order.
-local function note(target)
-  scope.ended = scope.ended or {}
-  scope.ended[#scope.ended + 1] = target
-end
-
--- The job is complete, has failed, or is gone; called for those that are marked, as others are not
--- waited for.
-function ResultWaiters.ended(jid)
-  if scope.live then
-    note('job:' .. jid)
-  end
-end
-
--- Nothing of the workflow goes on by itself.
-function ResultWaiters.ended_workflow(id)
-  note('workflow:' .. id)
-end
-
-local function tell(target)
-  local name, since = key.awaiting(target), modules.Wake.since()
-  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
-  for _, waiter in ipairs(waiters) do
-    local list = key.ended(waiter)
-    call('RPUSH', list, '1')
-    call('EXPIRE', list, KEPT)
-  end
-  if #waiters < MOST then
-    call('DEL', name)
-  else
-    call('ZREM', name, unpack(waiters))
-  end
-end
-
-function ResultWaiters.finish()
-  for first = 1, #scope.ended, MOST do
-    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
-    for n = first, last do
-      names[#names + 1] = key.awaiting(scope.ended[n])
-    end
-    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
-      for n = first, last do
-        tell(scope.ended[n])
-      end
-    end
-  end
-end
-
-local function register(waiter, kind, id, seconds)
-  if kind == 'job' then
-    modules.JobEnd.mark(id)
-  end
-  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
-  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
-  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
-  -- Another waiter may wait longer.
-  if call('TTL', name) < kept then
-    call('EXPIRE', name, kept)
-  end
-end
-
-local ENDED = { complete = true, failed = true, canceled = true }
-
-local LOOK = {
-  job = function(jid)
-    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
-  end,
-  workflow = function(id)
-    return call('HGET', key.workflow(id), 'state')
-  end,
-}
-
--- The first of the others is waited for: what comes behind it is looked at when it has ended.
-local function wait_for_first(reply, waiter, seconds, kind, args, first)
-  for n = first, #args do
-    local state = LOOK[kind](args[n]) or ''
-    if state ~= '' and not ENDED[state] then
-      register(waiter, kind, args[n], seconds)
-      return reply
-    end
-    reply[#reply + 1] = state
-  end
-  call('DEL', reply[1])
-  return reply
-end
-
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
--- the states of the first of them, as far as they have ended; '' for what does not exist. The list
--- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
-function ResultWaiters.await(args, i)
-  local waiter = modules.Arguments.given('await', 'waiter', args[i])
-  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
-    modules.Errors.argument(
-      'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
-      modules.Errors.value(waiter)
-    )
-  end
-  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
-  local kind = args[i + 2]
-  if not LOOK[kind or ''] then
-    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.value(kind))
-  end
-  modules.Arguments.given('await', 'id', args[i + 3])
-  modules.Arguments.bounded('await', #args - i - 2)
-  local reply = { key.ended(waiter) }
-  if seconds > 0 then
-    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
-  end
-  for n = i + 3, #args do
-    reply[#reply + 1] = LOOK[kind](args[n]) or ''
-  end
-  return reply
-end
-end
 elseif module_name == 'Ticks' then
 return function()
 local Ticks = {
@@ -9910,145 +8791,6 @@ function Ticks.put_off(record, since, words)
   call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
 end
 end
-elseif module_name == 'Turns' then
-return function()
-local Turns = {
-is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
-set_aside = 0, look = 0
-}
-modules.Turns = Turns
--- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
---
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
--- the other tenants that stand there.
-
-local find = string.find
-
--- How many jobs of a tenant are tried, if another core has taken those that stand first.
-local TRIED = 10
-
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
-function Turns.is_tenant(name)
-  return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local _, last = modules.SortedSet.last(order)
-  call('ZADD', order, 'NX', (last or 0) + 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
-local function head_of(name)
-  return (modules.SortedSet.first(key.limit_order(name)))
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
-end
-
--- The tenant's next job comes to stand in the work.
-function Turns.next_of_tenant(name)
-  if call('EXISTS', key.limit_called(name)) == 1 then
-    return
-  end
-  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    if modules.Limits.bring(list[n], name, list[n + 1], true) then
-      return
-    end
-  end
-end
-
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order and head_of(order) ~= jid then
-    return order
-  end
-  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
-  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
-    return tenant
-  end
-end
-
--- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
-  if name then
-    modules.Limits.set_aside(jid, queue, name, score, nil, {})
-    return true
-  elseif job.fair_by then
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
-  end
-  return false
-end
-
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
-local function heal_tenant(name)
-  local jid = modules.SortedSet.first(key.limit_called(name))
-  local queue = jid and call('HGET', key.job(jid), 'queue')
-  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-    call('ZREM', key.limit_called(name), jid)
-  end
-end
-
--- A job waits long for its turn: does it come?
-function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
-  end
-end
-end
 elseif module_name == 'Commands' then
 return function()
 local Commands = {
@@ -10153,9 +8895,6 @@ entities.list EntityView.list
 entities.counts EntityView.counts
 workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
-moved Moving.moved
-crossing.waiting Crossing.waiting
-crossing.read Crossing.read
 ]]
 
 -- (stacks without its second argument only reads: see Serve.)
@@ -10208,19 +8947,8 @@ workflow.cancel WorkflowVerbs.cancel
 workflow.retry WorkflowVerbs.retry
 detached.keep Detached.keep
 forget Detached.forget
-claim Claims.claim
-claim.release Claims.release
-claim.regain Claims.regain
-claim.check ClaimHolder.answer
 deliver Deliveries.deliver
 deliver.forget Deliveries.forget
-send.each Bulk.send
-receive Moving.receive
-watch Watchers.watch
-ended StandIns.ended
-withdraw StandIns.withdraw
-crossing.due Crossing.due
-crossing.delivered Crossing.delivered
 ]]
 
 local function line_of(command, lines)
@@ -10391,6 +9119,67 @@ function EntityRun.erase(record, queue)
   modules.Cascade.follow(jid, 'gone')
 end
 end
+elseif module_name == 'Expiry' then
+return function()
+local Expiry = {
+can_wait = 0, after = 0
+}
+modules.Expiry = Expiry
+-- expiry.lua
+-- Completed jobs are forgotten when they are too old or too many.
+
+-- Completed jobs expired by one call beyond twice those it completes.
+local EXPIRED = 200
+
+-- Where so many jobs, or for so many seconds, are kept, single completions leave it to later ones.
+local MANY, LONG, FEW = 1000, 60, 8
+
+local function expire(jids)
+  local names, tagged, needing = {}, call('EXISTS', key.tags()) == 1, modules.DependencyResults.exist()
+  for _, jid in ipairs(jids) do
+    local tags = tagged and call('HGET', key.job(jid), 'tags')
+    if tags and tags ~= '{}' then
+      modules.Tags.unindex_all(jid, tags)
+    end
+    -- A job that was completed has no links any more.
+    local at = #names
+    names[at + 1], names[at + 2] = key.job(jid), key.history(jid)
+    if needing then
+      names[at + 3] = key.needs(jid)
+    end
+  end
+  if #names > 0 then
+    call('DEL', unpack(names))
+  end
+end
+
+-- May it wait for a later call?
+function Expiry.can_wait(just_completed, age, count)
+  return just_completed <= FEW and count >= MANY and age >= LONG
+end
+
+-- Forgets completed jobs that are too old or too many, a bounded number per call.
+function Expiry.after(just_completed)
+  local age, count = modules.Config.number('jobs-history'), modules.Config.whole('jobs-history-count')
+  if Expiry.can_wait(just_completed, age, count) and not modules.Clock.is_round() then
+    return
+  end
+  local most = EXPIRED + 2 * just_completed
+  local completed = key.completed()
+  local old = call('ZRANGEBYSCORE', completed, '-inf', scope.now - age, 'LIMIT', 0, most)
+  local surplus = call('ZCARD', completed) - #old - count
+  if surplus > 0 and #old < most then
+    local rest = call('ZRANGE', completed, #old, #old + math.min(surplus, most - #old) - 1)
+    for _, jid in ipairs(rest) do
+      old[#old + 1] = jid
+    end
+  end
+  if #old > 0 then
+    call('ZREMRANGEBYRANK', completed, 0, #old - 1) -- the oldest are the first
+    expire(old)
+  end
+end
+end
 elseif module_name == 'Put' then
 return function()
 local Put = {
@@ -10415,8 +9204,6 @@ function Put.look(job)
   job.left_alone = job.absent == '1' and job.old and true
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
-  elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job) then
-    modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
   end
 end
 
@@ -10428,7 +9215,6 @@ function Put.prepare(command, job, coming, planned, how)
   end
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
-    coming = job.stand_ins and modules.StandIns.coming(job, coming) or coming
     job.depends, job.beyond =
       modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
     job.rare = job.rare or job.beyond
@@ -10497,222 +9283,148 @@ function Put.requeue(args, i)
   return put_one('requeue', args, i)
 end
 end
-elseif module_name == 'PutMany' then
+elseif module_name == 'PutOptions' then
 return function()
-local PutMany = {
-plan = 0, carry_out = 0, many = 0
+local PutOptions = {
+known = 0, parse = 0
 }
-modules.PutMany = PutMany
--- put_many.lua
--- Putting many jobs in one call: all of them, or none.
+modules.PutOptions = PutOptions
+-- put_options.lua
+-- What a put may say of a job: each option checked, before anything is written.
 
--- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
--- by jid, and which options that concern others any of them has
-local function parse_many(command, args, i)
-  local jobs, jids, coming, has = {}, {}, {}, {}
-  local total, n = #args, 0
-  while i <= total do
-    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
-    local last = i + 5 + 2 * pairs_given
-    if last > total then
-      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
-    if coming[job.jid] then
-      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
-    end
-    coming[job.jid] = job
-    has.unique = has.unique or job.unique
-    has.depends = has.depends or job.depends
-    has.spare = has.spare or job.spare
-    n = n + 1
-    jobs[n], jids[n] = job, job.jid
-    i = last + 1
-  end
-  modules.Arguments.bounded(command, n)
-  return jobs, jids, coming, has
+PutOptions.known = {
+  priority = true,
+  tags = true,
+  retries = true,
+  depends = true,
+  context = true,
+  absent = true,
+  open = true,
+  spare = true,
+}
+
+-- Those that few jobs have.
+local RARE = {}
+for _, name in ipairs({
+  'on_failure',
+  'unique',
+  'unique_until',
+  'conflict',
+  'debounce',
+  'debounce_max',
+  'expires',
+  'at',
+  'expires_at',
+  'workflow',
+  'limit_key',
+  'ordered',
+  'fair_by',
+}) do
+  PutOptions.known[name], RARE[name] = true, true
 end
 
--- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
--- answers for all. -> the first, and which of them were canceled (or nil)
-local function all_new(jids)
-  local names = { key.canceled() }
-  for n, jid in ipairs(jids) do
-    names[n + 1] = key.job(jid)
-  end
-  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
-  if found == 0 then
-    return true
-  elseif found > 1 or call('EXISTS', names[1]) == 0 then
-    return false
-  end
-  return true, modules.Canceled.among(jids)
-end
+local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
 
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
-  local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
-    if fresh then
-      job.old, job.was_canceled = false, canceled and canceled[job.jid]
+-- The keys of limits.
+local function check_keys(command, job)
+  for _, name in ipairs({ 'limit_key', 'fair_by' }) do
+    local text = job[name]
+    if text and (text == '' or #text > 255) then
+      modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
     end
-    modules.Put.look(job)
-    if job.left_alone then
-      coming[job.jid] = nil
-    end
+  end
+  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
+    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.value(job.ordered))
   end
 end
 
--- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
-local function stand_ins(command, jobs, coming)
-  local taken, stands = {}, nil
-  for _, job in ipairs(jobs) do
-    if job.unique and not job.left_alone then
-      modules.Conflict.settle(command, job, coming, taken)
-      if job.instead or job.given then
-        stands = stands or {}
-        stands[job.given or job.jid] = job.instead or job.jid
-        if job.instead_gone then
-          stands[job.jid] = false
-        end
-      end
+local function check_rare(command, job)
+  if job.on_failure then
+    local policy = POLICIES[job.on_failure]
+    if not policy then
+      modules.Errors.argument(
+        command,
+        'on_failure must be block, cancel or run, not ' .. modules.Errors.value(job.on_failure)
+      )
     end
+    job.on_failure = policy
   end
-  return stands
-end
-
--- Dependencies on jobs that another one stands for are dependencies on the other one.
-local function translate(job, stands)
-  local depends, seen = {}, {}
-  for _, jid in ipairs(job.depends or {}) do
-    if stands[jid] ~= nil then
-      jid = stands[jid]
+  if job.at then
+    if job.delay ~= 0 then
+      modules.Errors.argument(command, 'at says when the job is due: delay must be 0 with it')
     end
-    if jid and not seen[jid] then
-      seen[jid] = true
-      depends[#depends + 1] = jid
-    end
+    local at = modules.Arguments.number(command, 'at', job.at)
+    job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
-  job.depends = job.depends and depends
-end
-
--- Leaves out the spare jobs on which no job of the batch depends that is put.
-local function leave_spare_ones(jobs, coming)
-  local wanted = {}
-  for n = #jobs, 1, -1 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      if job.spare == '1' and not wanted[job.jid] then
-        job.left_alone, coming[job.jid] = true, nil
-      else
-        for _, jid in ipairs(job.depends or {}) do
-          wanted[jid] = true
-        end
-      end
-    elseif job.instead and job.spare ~= '1' then
-      wanted[job.instead] = true
+  modules.Unique.check(command, job)
+  check_keys(command, job)
+  if job.expires_at then
+    if job.expires then
+      modules.Errors.argument(command, 'expires and expires_at exclude each other')
     end
+    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
+  elseif job.expires then
+    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
+  end
+  if job.workflow then
+    if job.workflow == '' or #job.workflow > 255 then
+      modules.Errors.argument(command, 'workflow must have 1 to 255 bytes, not ' .. #job.workflow)
+    end
+    modules.Workflow.check(command, job.workflow)
   end
 end
 
--- The dependencies of a batch, by jid, if they could make a cycle: jobs that are all new, and of
--- which each waits for earlier ones only, cannot.
-local function links(jobs, coming)
-  local planned, earlier, harmless = nil, {}, true
-  for _, job in ipairs(jobs) do
-    if coming[job.jid] == job then
-      if job.depends and #job.depends > 0 then
-        planned = planned or {}
-        planned[job.jid] = job.depends
-        for _, other in ipairs(job.depends) do
-          harmless = harmless and (not coming[other] or earlier[other])
-        end
-      end
-      harmless = harmless and not job.old
-      earlier[job.jid] = true
-    end
+local function check_common(command, job)
+  if job.priority then
+    job.priority = modules.Arguments.number(command, 'priority', job.priority)
   end
-  return not harmless and planned or nil
+  if job.retries then
+    job.retries = modules.Arguments.whole(command, 'retries', job.retries, 0)
+  end
+  job.tags = job.tags and modules.Arguments.tag_list(command, job.tags)
+  job.depends = job.depends and modules.Arguments.names(command, 'depends', job.depends)
+  if job.depends then
+    modules.Arguments.bounded(command, #job.depends)
+    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
+    modules.CycleDetection.refuse_self(command, job.jid, job.depends)
+  end
+  if job.context then
+    modules.Arguments.object(command, 'context', job.context)
+  end
 end
 
--- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
--- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
--- -> what carry_out wants
-function PutMany.plan(command, args, i, how)
-  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
-  local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
-  local stands = has.unique and stand_ins(command, jobs, coming)
-  if how and how.instead then
-    stands = setmetatable(stands or {}, how.instead)
+-- Checks one job's arguments from args[i] on; options stand at args[from .. to].
+function PutOptions.parse(command, args, i, from, to)
+  local job = {
+    queue = modules.Arguments.queue(command, args[i]),
+    jid = modules.Arguments.jid(command, args[i + 1]),
+    klass = modules.Arguments.given(command, 'klass', args[i + 2]),
+    data = args[i + 3],
+    delay = modules.Arguments.number(command, 'delay', args[i + 4]),
+    priority = nil,
+    retries = nil,
+    tags_text = '{}',
+  }
+  modules.Arguments.json(command, 'data', job.data)
+  if from > to then
+    return job
   end
-  for n = 1, stands and #jobs or 0 do
-    translate(jobs[n], stands)
-  end
-  if has.spare then
-    leave_spare_ones(jobs, coming)
-  end
-  local planned = has.depends and links(jobs, coming) or nil
-  for n = 1, (has.depends or has.unique) and #jobs or 0 do
-    local job = jobs[n]
-    if coming[job.jid] == job then
-      modules.Put.prepare(command, job, coming, planned, how)
-    end
-  end
-  return { jobs = jobs, jids = jids, coming = coming, how = how }
-end
-
--- Collects jobs that are ready, to be placed together.
-local function collector()
-  local ready, scores = {}, modules.Places.scores()
-  return ready,
-    function(job)
-      local queue, priority = job.queue, job.priority
-      local list = ready[queue]
-      if not list then
-        list = {}
-        ready[queue] = list
-      end
-      local n = #list
-      list[n + 1], list[n + 2] = scores[priority], job.jid
-    end
-end
-
--- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
-function PutMany.carry_out(plan, worker)
-  local tracked, left, instead, counts = modules.Tracking.among(plan.jids), {}, {}, {}
-  local ready, batch = collector()
-  for n = 1, #plan.jobs do
-    local job = plan.jobs[n]
-    if job.left_alone then
-      left[#left + 1] = job.jid
-    elseif job.instead then
-      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
+  local known, rare = PutOptions.known, false
+  for n = from, to, 2 do
+    local name, value = args[n], args[n + 1]
+    if known[name] then
+      job[name] = value
+      rare = rare or RARE[name]
     else
-      modules.PutStore.store(job, worker, tracked[job.jid], batch)
-      counts[job.queue] = (counts[job.queue] or 0) + 1
-      if job.given then
-        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
-      end
+      modules.Arguments.unknown(command, name)
     end
   end
-  for queue, list in pairs(ready) do
-    modules.Places.work_many(queue, list)
+  check_common(command, job)
+  if rare then
+    job.rare = true
+    check_rare(command, job)
   end
-  for queue, count in pairs(counts) do
-    modules.Minutes.count(queue, 'put', count)
-    modules.Places.register(queue)
-  end
-  modules.Dependencies.follow_failed(plan.how)
-  return { left, instead }
-end
-
--- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
-function PutMany.many(args, i)
-  local worker = modules.Arguments.asking('put.many', args[i])
-  return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
+  return job
 end
 end
 elseif module_name == 'Recurring' then
@@ -11093,6 +9805,142 @@ function Replies.tidy()
   end
 end
 end
+elseif module_name == 'ResultWaiters' then
+return function()
+local ResultWaiters = {
+ended = 0, ended_workflow = 0, finish = 0, await = 0
+}
+modules.ResultWaiters = ResultWaiters
+-- result_waiters.lua
+-- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
+
+local match = string.match
+
+local MOST = 1000 -- waiters told of one end; the others see it when they look again
+
+-- Seconds for which an answer is kept for a waiter that may be gone.
+local KEPT = 60
+
+-- Seconds between the answer and the moment in which a client really blocks.
+local MARGIN = 5
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+
+-- What has ended in this call: scope.ended, in order.
+local function note(target)
+  scope.ended = scope.ended or {}
+  scope.ended[#scope.ended + 1] = target
+end
+
+-- The job is complete, has failed, or is gone; called for those that are marked, as others are not
+-- waited for.
+function ResultWaiters.ended(jid)
+  if scope.live then
+    note('job:' .. jid)
+  end
+end
+
+-- Nothing of the workflow goes on by itself.
+function ResultWaiters.ended_workflow(id)
+  note('workflow:' .. id)
+end
+
+local function tell(target)
+  local name, since = key.awaiting(target), modules.Wake.since()
+  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
+  for _, waiter in ipairs(waiters) do
+    local list = key.ended(waiter)
+    call('RPUSH', list, '1')
+    call('EXPIRE', list, KEPT)
+  end
+  if #waiters < MOST then
+    call('DEL', name)
+  else
+    call('ZREM', name, unpack(waiters))
+  end
+end
+
+function ResultWaiters.finish()
+  for first = 1, #scope.ended, MOST do
+    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
+    for n = first, last do
+      names[#names + 1] = key.awaiting(scope.ended[n])
+    end
+    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
+      for n = first, last do
+        tell(scope.ended[n])
+      end
+    end
+  end
+end
+
+local function register(waiter, kind, id, seconds)
+  if kind == 'job' then
+    modules.JobEnd.mark(id)
+  end
+  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
+  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
+  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
+  -- Another waiter may wait longer.
+  if call('TTL', name) < kept then
+    call('EXPIRE', name, kept)
+  end
+end
+
+local ENDED = { complete = true, failed = true, canceled = true }
+
+local LOOK = {
+  job = function(jid)
+    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
+  end,
+  workflow = function(id)
+    return call('HGET', key.workflow(id), 'state')
+  end,
+}
+
+-- The first of the others is waited for: what comes behind it is looked at when it has ended.
+local function wait_for_first(reply, waiter, seconds, kind, args, first)
+  for n = first, #args do
+    local state = LOOK[kind](args[n]) or ''
+    if state ~= '' and not ENDED[state] then
+      register(waiter, kind, args[n], seconds)
+      return reply
+    end
+    reply[#reply + 1] = state
+  end
+  call('DEL', reply[1])
+  return reply
+end
+
+-- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
+-- the states of the first of them, as far as they have ended; '' for what does not exist. The list
+-- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
+function ResultWaiters.await(args, i)
+  local waiter = modules.Arguments.given('await', 'waiter', args[i])
+  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
+    modules.Errors.argument(
+      'await',
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
+      modules.Errors.value(waiter)
+    )
+  end
+  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local kind = args[i + 2]
+  if not LOOK[kind or ''] then
+    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.value(kind))
+  end
+  modules.Arguments.given('await', 'id', args[i + 3])
+  modules.Arguments.bounded('await', #args - i - 2)
+  local reply = { key.ended(waiter) }
+  if seconds > 0 then
+    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
+  end
+  for n = i + 3, #args do
+    reply[#reply + 1] = LOOK[kind](args[n]) or ''
+  end
+  return reply
+end
+end
 elseif module_name == 'Revive' then
 return function()
 local Revive = {
@@ -11107,10 +9955,6 @@ local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
   modules.CorruptJobs.mend(record)
-  if record.bound then
-    modules.StandIns.revive(record)
-    return
-  end
   modules.History.put(jid, queue)
   call(
     'HSET',
@@ -11142,19 +9986,16 @@ function Revive.unfail(args, i)
   if count <= 0 then
     return 0
   end
-  local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
+  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
   for n = #jids, 1, -1 do
     local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' and (record.elsewhere or record.bound) then
-      left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
-    elseif record and record.state == 'failed' then
+    if record and record.state == 'failed' then
       modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
       revive(record, queue)
       revived = revived + 1
     end
   end
   call('LTRIM', key.group(group), 0, -#jids - 1)
-  modules.SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
   end
@@ -11171,12 +10012,7 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
-    if
-      record
-      and record.state == 'failed'
-      and record.queue ~= ''
-      and (record.bound or not record.elsewhere)
-    then
+    if record and record.state == 'failed' and record.queue ~= '' then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       modules.Places.register(record.queue)
@@ -11550,153 +10386,142 @@ function Schedules.forget(id)
   end
 end
 end
-elseif module_name == 'Watchers' then
+elseif module_name == 'Turns' then
 return function()
-local Watchers = {
-tell = 0, add = 0, watch = 0
+local Turns = {
+is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
+set_aside = 0, look = 0
 }
-modules.Watchers = Watchers
--- crossing/watchers.lua
--- Watchers: namespaces that have stand-ins for a job of this one, and hear how it ends. A job that is watched has the
--- field `watched`. What has failed may go on, so it is watched until it is complete or gone.
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
 
--- How a job has ended, as the arguments of `ended`.
-local function complete(jid)
-  local result, ttl = call('GET', key.result(jid)), call('TTL', key.result(jid))
-  return { jid, 'complete', result or '', modules.NumberFormat.whole(math.max(ttl, 1)) }
+local find = string.find
+
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
+
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
 end
 
-local function failed(jid)
-  local failure = modules.Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
-  return { jid, 'failed', tostring(failure.group or 'failed'), tostring(failure.message or '') }
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
 end
 
-local HOW = { complete = complete, failed = failed }
-
-local function outcome(jid, state)
-  return HOW[state] and HOW[state](jid) or { jid, 'canceled' }
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
 end
 
--- The job, which was watched, has ended so: complete, failed or canceled.
-function Watchers.tell(jid, state)
-  local args = outcome(jid, state)
-  for _, name in ipairs(call('SMEMBERS', key.watchers(jid))) do
-    modules.Crossing.write(name, 'ended', args)
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local _, last = modules.SortedSet.last(order)
+  call('ZADD', order, 'NX', (last or 0) + 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+local function head_of(name)
+  return (modules.SortedSet.first(key.limit_order(name)))
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
   end
-  if state ~= 'failed' then
-    call('DEL', key.watchers(jid))
-    if state == 'complete' then
-      call('HDEL', key.job(jid), 'watched')
+end
+
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
+end
+
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
+    return
+  end
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
     end
   end
 end
 
--- This namespace hears how the job ends.
-function Watchers.add(jid, name)
-  call('SADD', key.watchers(jid), name)
-  call('HSET', key.job(jid), 'watched', '1', 'rare', '1')
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.turn
 end
 
--- Where the job is, if not here; nil also if it has ended here.
-local function elsewhere(jid, state, its_elsewhere)
-  if state == 'complete' then
-    return nil
+-- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order and head_of(order) ~= jid then
+    return order
   end
-  return its_elsewhere or not state and call('GET', key.moved_to(jid)) or nil
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
 end
 
--- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
-function Watchers.watch(args, i)
-  local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
-  local state, its_elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
-  local target = elsewhere(jid, state, its_elsewhere)
-  if target == name then
-    -- It has gone to the one that asks. Either it is on its way there, before this answer, which then has no effect; or
-    -- it was there, and is no more.
-    state = nil
-  elseif target then
-    modules.Crossing.write(target, 'watch', { jid, name })
-    return 0
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, nil, {})
+    return true
+  elseif job.fair_by then
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
   end
-  if state and state ~= 'complete' then
-    Watchers.add(jid, name)
-  end
-  if not state or HOW[state] then
-    modules.Crossing.write(name, 'ended', outcome(jid, state))
-  end
-  return 1
+  return false
 end
-end
-elseif module_name == 'AuditCrossing' then
-return function()
-local AuditCrossing = {
-check_targets = 0, check_entries = 0, check_stand_in = 0, check_watchers = 0, check_moved = 0,
-check_number = 0
-}
-modules.AuditCrossing = AuditCrossing
--- views/audit_crossing.lua
--- The invariants of what goes into other namespaces: entries of the outbox, notes of jobs that were moved.
 
-local complain = modules.AuditJobs.complain
-
--- A target is listed while entries wait for it, and no longer.
-function AuditCrossing.check_targets(report)
-  for _, target in ipairs(call('ZRANGE', key.crossing(), 0, -1)) do
-    if call('EXISTS', key.crossing_to(target)) == 0 then
-      complain(report, 'nothing waits for namespace %s, but it is listed', target)
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
     end
   end
 end
 
--- Entries are in the order of their numbers, none above the last that was drawn, and their namespace has an id.
-function AuditCrossing.check_entries(report, target)
-  local last, id = modules.Hash.values(key.meta(), 'crossed', 'namespace')
-  local before = 0
-  if not call('ZSCORE', key.crossing(), target) then
-    complain(report, 'entries wait for namespace %s, which is not listed', target)
-  end
-  if not id then
-    complain(report, 'entries wait for namespace %s, and their own has no id', target)
-  end
-  for _, packed in ipairs(call('LRANGE', key.crossing_to(target), 0, modules.Arguments.most - 1)) do
-    local fine, sequence = pcall(modules.Crossing.sequence_of, packed)
-    if not fine or not sequence then
-      complain(report, 'an entry for namespace %s is damaged', target)
-    elseif sequence <= before or sequence > (tonumber(last or nil) or 0) then
-      complain(report, 'entry %s for namespace %s is not in order', string.format('%.0f', sequence), target)
-    end
-    before = fine and sequence or before
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  local jid = modules.SortedSet.first(key.limit_called(name))
+  local queue = jid and call('HGET', key.job(jid), 'queue')
+  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    call('ZREM', key.limit_called(name), jid)
   end
 end
 
--- A job that stands for another one is open until that has ended.
-function AuditCrossing.check_stand_in(report, jid, record)
-  if record.state == 'depends' and record.open ~= '1' then
-    complain(report, 'job %s stands for one in namespace %s, but could be handed out', jid, record.elsewhere)
-  elseif not ({ depends = true, complete = true, failed = true })[record.state] then
-    complain(report, 'job %s stands for one in namespace %s, but is %s', jid, record.elsewhere, record.state)
-  end
-end
-
--- A job that others watch knows it, and has not ended for good.
-function AuditCrossing.check_watchers(report, jid)
-  local state, watched = modules.Hash.values(key.job(jid), 'state', 'watched')
-  if not watched or state == 'complete' then
-    complain(report, 'job %s is watched, but %s', jid, watched and 'complete' or 'does not know it')
-  end
-end
-
--- Where a job went is listed, and forgotten by itself.
-function AuditCrossing.check_moved(report, jid)
-  if not call('ZSCORE', key.moved(), jid) or call('TTL', key.moved_to(jid)) < 0 then
-    complain(report, 'where job %s was moved is not listed, or kept for ever', jid)
-  end
-end
-
-function AuditCrossing.check_number(report)
-  local many = modules.Moving.too_many()
-  if many > 0 then
-    complain(report, '%s jobs more are remembered as moved than is allowed', tostring(many))
+-- A job waits long for its turn: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
+  else
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
   end
 end
 end
@@ -13526,6 +12351,224 @@ function Pop.pop(args, i)
   return modules.Job.show_all(jids)
 end
 end
+elseif module_name == 'PutMany' then
+return function()
+local PutMany = {
+plan = 0, carry_out = 0, many = 0
+}
+modules.PutMany = PutMany
+-- put_many.lua
+-- Putting many jobs in one call: all of them, or none.
+
+-- The jobs of a batch: jid queue klass data delay k (name value)*k each. -> jobs, their jids, the jobs
+-- by jid, and which options that concern others any of them has
+local function parse_many(command, args, i)
+  local jobs, jids, coming, has = {}, {}, {}, {}
+  local total, n = #args, 0
+  while i <= total do
+    local pairs_given = modules.Arguments.whole(command, 'number of options', args[i + 5], 0)
+    local last = i + 5 + 2 * pairs_given
+    if last > total then
+      modules.Errors.argument(command, 'Arguments of job ' .. modules.Errors.name(args[i]) .. ' are incomplete')
+    end
+    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
+    local job = modules.PutOptions.parse(command, args, i, i + 6, last)
+    if coming[job.jid] then
+      modules.Errors.argument(command, 'jid ' .. modules.Errors.name(job.jid) .. ' twice in one batch')
+    end
+    coming[job.jid] = job
+    has.unique = has.unique or job.unique
+    has.depends = has.depends or job.depends
+    has.spare = has.spare or job.spare
+    n = n + 1
+    jobs[n], jids[n] = job, job.jid
+    i = last + 1
+  end
+  modules.Arguments.bounded(command, n)
+  return jobs, jids, coming, has
+end
+
+-- Is none of the jobs there yet, and is there no canceled one at all? Mostly so, and then one question
+-- answers for all. -> the first, and which of them were canceled (or nil)
+local function all_new(jids)
+  local names = { key.canceled() }
+  for n, jid in ipairs(jids) do
+    names[n + 1] = key.job(jid)
+  end
+  local found = #jids > 0 and call('EXISTS', unpack(names)) or 0
+  if found == 0 then
+    return true
+  elseif found > 1 or call('EXISTS', names[1]) == 0 then
+    return false
+  end
+  return true, modules.Canceled.among(jids)
+end
+
+-- Reads what there is of the jobs: some may be left alone.
+local function look_at_all(jobs, jids, coming)
+  local fresh, canceled = all_new(jids)
+  for _, job in ipairs(jobs) do
+    if fresh then
+      job.old, job.was_canceled = false, canceled and canceled[job.jid]
+    end
+    modules.Put.look(job)
+    if job.left_alone then
+      coming[job.jid] = nil
+    end
+  end
+end
+
+-- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
+local function stand_ins(command, jobs, coming)
+  local taken, stands = {}, nil
+  for _, job in ipairs(jobs) do
+    if job.unique and not job.left_alone then
+      modules.Conflict.settle(command, job, coming, taken)
+      if job.instead or job.given then
+        stands = stands or {}
+        stands[job.given or job.jid] = job.instead or job.jid
+        if job.instead_gone then
+          stands[job.jid] = false
+        end
+      end
+    end
+  end
+  return stands
+end
+
+-- Dependencies on jobs that another one stands for are dependencies on the other one.
+local function translate(job, stands)
+  local depends, seen = {}, {}
+  for _, jid in ipairs(job.depends or {}) do
+    if stands[jid] ~= nil then
+      jid = stands[jid]
+    end
+    if jid and not seen[jid] then
+      seen[jid] = true
+      depends[#depends + 1] = jid
+    end
+  end
+  job.depends = job.depends and depends
+end
+
+-- Leaves out the spare jobs on which no job of the batch depends that is put.
+local function leave_spare_ones(jobs, coming)
+  local wanted = {}
+  for n = #jobs, 1, -1 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      if job.spare == '1' and not wanted[job.jid] then
+        job.left_alone, coming[job.jid] = true, nil
+      else
+        for _, jid in ipairs(job.depends or {}) do
+          wanted[jid] = true
+        end
+      end
+    elseif job.instead and job.spare ~= '1' then
+      wanted[job.instead] = true
+    end
+  end
+end
+
+-- The dependencies of a batch, by jid, if they could make a cycle: jobs that are all new, and of
+-- which each waits for earlier ones only, cannot.
+local function links(jobs, coming)
+  local planned, earlier, harmless = nil, {}, true
+  for _, job in ipairs(jobs) do
+    if coming[job.jid] == job then
+      if job.depends and #job.depends > 0 then
+        planned = planned or {}
+        planned[job.jid] = job.depends
+        for _, other in ipairs(job.depends) do
+          harmless = harmless and (not coming[other] or earlier[other])
+        end
+      end
+      harmless = harmless and not job.old
+      earlier[job.jid] = true
+    end
+  end
+  return not harmless and planned or nil
+end
+
+-- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
+-- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
+-- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- -> what carry_out wants
+function PutMany.plan(command, args, i, how)
+  how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
+  local jobs, jids, coming, has = parse_many(command, args, i)
+  look_at_all(jobs, jids, coming)
+  local stands = has.unique and stand_ins(command, jobs, coming)
+  if how and how.instead then
+    stands = setmetatable(stands or {}, how.instead)
+  end
+  for n = 1, stands and #jobs or 0 do
+    translate(jobs[n], stands)
+  end
+  if has.spare then
+    leave_spare_ones(jobs, coming)
+  end
+  local planned = has.depends and links(jobs, coming) or nil
+  for n = 1, (has.depends or has.unique) and #jobs or 0 do
+    local job = jobs[n]
+    if coming[job.jid] == job then
+      modules.Put.prepare(command, job, coming, planned, how)
+    end
+  end
+  return { jobs = jobs, jids = jids, coming = coming, how = how }
+end
+
+-- Collects jobs that are ready, to be placed together.
+local function collector()
+  local ready, scores = {}, modules.Places.scores()
+  return ready,
+    function(job)
+      local queue, priority = job.queue, job.priority
+      local list = ready[queue]
+      if not list then
+        list = {}
+        ready[queue] = list
+      end
+      local n = #list
+      list[n + 1], list[n + 2] = scores[priority], job.jid
+    end
+end
+
+-- Puts the jobs of a plan; cannot fail. -> the jids left alone; given jid, jid that stands for it …
+function PutMany.carry_out(plan, worker)
+  local tracked, left, instead, counts = modules.Tracking.among(plan.jids), {}, {}, {}
+  local ready, batch = collector()
+  for n = 1, #plan.jobs do
+    local job = plan.jobs[n]
+    if job.left_alone then
+      left[#left + 1] = job.jid
+    elseif job.instead then
+      instead[#instead + 1], instead[#instead + 2] = job.given or job.jid, job.instead
+    else
+      modules.PutStore.store(job, worker, tracked[job.jid], batch)
+      counts[job.queue] = (counts[job.queue] or 0) + 1
+      if job.given then
+        instead[#instead + 1], instead[#instead + 2] = job.given, job.jid
+      end
+    end
+  end
+  for queue, list in pairs(ready) do
+    modules.Places.work_many(queue, list)
+  end
+  for queue, count in pairs(counts) do
+    modules.Minutes.count(queue, 'put', count)
+    modules.Places.register(queue)
+  end
+  modules.Dependencies.follow_failed(plan.how)
+  return { left, instead }
+end
+
+-- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
+function PutMany.many(args, i)
+  local worker = modules.Arguments.asking('put.many', args[i])
+  return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
+end
+end
 elseif module_name == 'QueueChoice' then
 return function()
 local QueueChoice = {
@@ -14366,64 +13409,6 @@ function AuditLinks.check_deliveries(report)
   end
 end
 end
-elseif module_name == 'ClaimHolder' then
-return function()
-local ClaimHolder = {
-check = 0, answer = 0
-}
-modules.ClaimHolder = ClaimHolder
--- claims/claim_holder.lua
--- What the namespace of a job says of the claim to its unique key, which is kept elsewhere: see Claims.
-
-local DAY = 86400 -- seconds for which a put is refused whose claim another may have taken
-
-local FIELDS = 4
-
--- What a put says of its claim: since when, in which namespace, and which namespace this is.
-function ClaimHolder.check(command, job)
-  local since, claimed = string.match(job.claim, '^(%S+) ([^\n]+\n[^\n]+)$')
-  if not since then
-    modules.Errors.argument(command, 'claim must be a time and two namespaces, not ' .. modules.Errors.name(job.claim))
-  elseif call('GET', key.claim_lost(job.jid)) == since then
-    local words = '%s(): Another job may have the unique key of job %s, which came too late: enqueue it again'
-    modules.Errors.raise('STATE', words, command, modules.Errors.name(job.jid))
-  end
-  job.claimed = claimed
-end
-
--- Does the job hold the key here, or will it? Until the claim has lapsed it may still be on its way; and if it was moved,
--- the claim will hear where it is. What is free may be claimed by others, so that a put with this claim, however late, is
--- refused.
-local function answer(text, jid, since, lapsed)
-  local holder, state = modules.Unique.holder(text)
-  if holder == jid then
-    return 'held', state or ''
-  elseif call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
-    if not lapsed or call('EXISTS', key.moved_to(jid)) == 1 then
-      return 'held', ''
-    end
-  end
-  call('SET', key.claim_lost(jid), since, 'EX', DAY)
-  return 'free', ''
-end
-
--- claim.check (key jid since lapsed)*: do the jobs with these claims hold their keys? -> 'held' or 'free', and the
--- state ('' if it is not known), of each
-function ClaimHolder.answer(args, i)
-  local replies = {}
-  modules.Arguments.bounded('claim.check', (#args - i + 1) / FIELDS)
-  for n = i, #args, FIELDS do
-    local text = modules.Arguments.name('claim.check', 'key', args[n])
-    local jid = modules.Arguments.name('claim.check', 'jid', args[n + 1])
-    local since = modules.Arguments.given('claim.check', 'since', args[n + 2])
-    local lapsed = modules.Arguments.given('claim.check', 'lapsed', args[n + 3]) == '1'
-    local state
-    replies[#replies + 1], state = answer(text, jid, since, lapsed)
-    replies[#replies + 1] = state
-  end
-  return replies
-end
-end
 elseif module_name == 'Cron' then
 return function()
 local Cron = {
@@ -14634,7 +13619,7 @@ deliver = 0, forget = 0, never_ending = 0, too_many = 0
 }
 modules.Deliveries = Deliveries
 -- deliveries.lua
--- Deliveries: calls that an outbox hands over, of a database or of another namespace, each of which is carried out once.
+-- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
 --
 -- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
 -- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
@@ -14658,15 +13643,8 @@ local CARRIED = {
   ['workflow.stage'] = true,
   ['workflow.release'] = true,
   ['workflow.carry'] = true,
-  ['claim.release'] = true,
-  ['claim.regain'] = true,
   ['schedule.set'] = true,
   ['schedule.remove'] = true,
-  receive = true,
-  watch = true,
-  ended = true,
-  revive = true,
-  withdraw = true,
 }
 
 local function mark_id(command, id)
@@ -15272,58 +14250,27 @@ RARE.crash = {
   end,
 }
 
-local function ends_well(job, to, tracked)
-  modules.History.ended(job.jid, 'done', job)
-  modules.Lock.release(job)
-  modules.Samples.add('run', job.queue, scope.now - job.start)
-  if tracked[job.jid] then
-    modules.Events.tracked('completed', job.jid)
-  end
-  modules.Events.advanced(job.jid, job.queue, to)
-end
-
--- Why a job cannot move on: it has to do with others here. -> code, text; it is still held then
-local function refuse_move(job, given)
-  if job.entity then
-    return modules.Entity.no_move('settle', job.jid)
-  elseif given.target then
-    local why
-    given.batch = modules.Moving.batch(given.target, given.queue, string.format('%.17g', given.delay))
-    given.record, why = modules.Moving.after_run(job.jid, given.batch)
-    if why then
-      local words = 'settle(): Job %s %s. It could end here, and enqueue what comes next with .delay()'
-      return 'BADARG', string.format(words, modules.Errors.name(job.jid), why)
-    end
-  end
-end
-
 RARE.move = {
-  takes = { 'queue', 'delay', 'depends', 'target' },
+  takes = { 'queue', 'delay', 'depends' },
   runs = true,
   check = function(given, jid, planned)
     modules.Arguments.queue('settle', given.queue)
     given.delay = modules.Arguments.number('settle', 'delay', given.delay or '0')
     given.needs = given.depends and modules.Arguments.names('settle', 'depends', given.depends) or {}
     modules.Arguments.bounded('settle', #given.needs)
-    if given.target then
-      modules.Arguments.name('settle', 'target', given.target)
-      if #given.needs > 0 then
-        modules.Errors.argument('settle', 'depends can only be used without a target')
-      end
-      return
-    end
     given.depends, given.beyond = modules.Dependencies.open_for('settle', jid, given.needs)
     planned[jid] = given.depends -- the moves of one call must not wait for each other
     modules.CycleDetection.intend(planned)
     modules.CycleDetection.refuse('settle', jid, given.depends, planned)
   end,
-  refuse = refuse_move,
   act = function(job, given, tracked)
-    ends_well(job, given.queue, tracked)
-    if given.target then
-      modules.Moving.go_on(job.jid, given.record, given.batch)
-      return
+    modules.History.ended(job.jid, 'done', job)
+    modules.Lock.release(job)
+    modules.Samples.add('run', job.queue, scope.now - job.start)
+    if tracked[job.jid] then
+      modules.Events.tracked('completed', job.jid)
     end
+    modules.Events.advanced(job.jid, job.queue, given.queue)
     modules.Outcome.advance(job, given.queue, given.delay, given.depends, nil, given.needs, given.beyond)
   end,
 }
@@ -15347,16 +14294,11 @@ for name, verb in pairs(RARE) do
       elseif job.bad and name ~= 'fail' then
         modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
         return
-      end
-      local given = args['given' .. a]
-      if verb.refuse then
-        code, text = verb.refuse(job, given)
-        if code then
-          return code, text
-        end
+      elseif job.entity and name == 'move' then
+        return modules.Entity.no_move('settle', jid)
       end
       modules.Lock.count_start(job, held, verb.runs)
-      verb.act(job, given, tracked)
+      verb.act(job, args['given' .. a], tracked)
     end,
   }
 end
@@ -15777,7 +14719,7 @@ local function entries(text)
 end
 
 local function unique(text)
-  return find(text, '^[se].') and text or find(text, '^[SE][^\n]+\n[^\n]+\n.') and text
+  return find(text, '^[se].') and text
 end
 
 local names = list_of(NAMES)
@@ -15839,88 +14781,6 @@ end
 function RecordTexts.entry(text)
   local triple = table_of(text)
   return is_entry(triple) and triple or nil
-end
-end
-elseif module_name == 'Rerouted' then
-return function()
-local Rerouted = {
-add = 0, restore = 0
-}
-modules.Rerouted = Rerouted
--- crossing/rerouted.lua
--- Jobs that go to another namespace because their queue is there now: they stay what they are. A job that waits keeps
--- its place, by when it became ready; one that has failed stays failed.
-
--- Where another namespace says when its jobs are ahead of others of the same key, those that were put here come first.
-local AHEAD = 1e9
-
--- Tenants take turns: a job whose tenant's turn has come stands in the work as if it had become ready just then. Among
--- the jobs of its tenant its place is by when that really was.
-local function score_of(jid, record)
-  if record.fair_by and record.state == 'waiting' then
-    local priority, time =
-      modules.Record.read('priority', record.priority, 0), modules.Record.read('time', record.time, scope.now)
-    return string.format('%.17g', modules.Places.score(priority, time))
-  end
-  local place = key.place
-  return call('ZSCORE', place(record.queue, 'work'), jid) or call('ZSCORE', place(record.queue, 'aside'), jid)
-end
-
--- Adds to what goes with a job (`more`) what says where it stands.
-function Rerouted.add(more, jid, record, target)
-  if record.state == 'failed' then
-    more.failed, more.unique = true, record.unique and modules.Unique.at(record.unique, target)
-    more.remaining = modules.Record.read('remaining', record.remaining)
-    return
-  end
-  more.score, more.time = score_of(jid, record) or nil, modules.Record.text('time', record.time)
-  local turn = call('HGET', key.job(jid), 'turn')
-  local position = turn and call('ZSCORE', key.limit_order(turn), jid)
-  more.position = position and tonumber(position) - AHEAD or nil
-end
-
--- The job was put as one that waits, and has failed.
-local function fail(jid, queue, more)
-  local failure = modules.Record.read('failure', more.failure, {})
-  local record = modules.Hash.read(key.job(jid), { 'rare', 'aside', 'called', 'turn', 'holds', 'klass' })
-  record.queue = queue
-  modules.Places.leave(jid, queue)
-  if record.rare then
-    modules.Limits.leave(jid, record)
-  end
-  call('HSET', key.job(jid), 'state', 'failed', 'expires', '', 'failure', more.failure or '{}')
-  if more.unique then
-    call('HSET', key.job(jid), 'unique', more.unique, 'rare', '1')
-  end
-  modules.Failures.add(jid, queue, failure.group or 'unknown')
-end
-
-local function stand(jid, queue, more)
-  local aside, turn = modules.Hash.values(key.job(jid), 'aside', 'turn')
-  if more.score then
-    if aside then
-      call('ZADD', key.place(queue, 'aside'), 'XX', more.score, jid)
-      call('ZADD', key.limit_aside(aside), 'XX', more.score, jid)
-    else
-      call('ZADD', key.place(queue, 'work'), 'XX', more.score, jid)
-    end
-    if more.time then
-      call('HSET', key.job(jid), 'time', more.time)
-    end
-  end
-  if turn and more.position then
-    call('ZADD', key.limit_order(turn), 'XX', more.position, jid)
-    modules.Turns.call_head(turn)
-  end
-end
-
--- The job was put here: it is what it was.
-function Rerouted.restore(jid, queue, more)
-  if more.failed then
-    fail(jid, queue, more)
-  else
-    stand(jid, queue, more)
-  end
 end
 end
 elseif module_name == 'Serve' then
@@ -16867,14 +15727,11 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
-  'crossing_wake',
 }) do
   ALONE[name] = true
 end
 ALONE.results = check_results
 ALONE.deliveries = modules.AuditLinks.check_deliveries
-ALONE.crossing = modules.AuditCrossing.check_targets
-ALONE.moved = modules.AuditCrossing.check_number
 local FAMILY = {
   { start = 'j:', check = check_job_key },
   { start = 'r:', check = check_template },
@@ -16896,15 +15753,10 @@ local FAMILY = {
   { start = 'dead_ids:', check = modules.AuditEntities.check_list },
   { start = 'dead_entity:', check = modules.AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = modules.AuditEntities.check_dead_payloads },
-  { start = 'crossing:', check = modules.AuditCrossing.check_entries },
-  { start = 'watchers:', check = modules.AuditCrossing.check_watchers },
-  { start = 'moved:', check = modules.AuditCrossing.check_moved },
   { start = 'f:', check = check_group },
   { start = 't:', check = check_tag },
 }
 for _, start in ipairs({
-  'claim:',
-  'claim_lost:',
   's:',
   'm:',
   'reply:',
@@ -17138,8 +15990,8 @@ end
 elseif module_name == 'Bulk' then
 return function()
 local Bulk = {
-revive = 0, move = 0, send = 0, priority = 0, timeout = 0, tag = 0, untag = 0, track = 0, untrack =
-0, cancel = 0
+revive = 0, move = 0, priority = 0, timeout = 0, tag = 0, untag = 0, track = 0, untrack = 0, cancel
+= 0
 }
 modules.Bulk = Bulk
 -- bulk.lua
@@ -17211,10 +16063,7 @@ end
 
 Bulk.revive = each('revive.each', 0, function(jid)
   local state = state_of('revive.each', jid)
-  local elsewhere, bound = modules.Hash.values(key.job(jid), 'elsewhere', 'bound')
-  if elsewhere and not bound then
-    modules.StandIns.refuse('revive.each', jid, elsewhere)
-  elseif state ~= 'failed' then
+  if state ~= 'failed' then
     modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. modules.Errors.state(state))
   end
   modules.Revive.revive({ jid }, 1)
@@ -17234,23 +16083,6 @@ end, function(args, i)
   modules.Arguments.queue('move.each', args[i])
   modules.Arguments.number('move.each', 'delay', args[i + 1])
 end)
-
-local send = each('send.each', 3, function(jid, args)
-  modules.Moving.send_one(jid, args.batch)
-end)
-
--- send.each target queue delay jid...: moves them into another namespace. (A delay of '' leaves them what they are.)
-function Bulk.send(args, i)
-  local target = modules.Arguments.name('send.each', 'target', args[i])
-  modules.Arguments.queue('send.each', args[i + 1])
-  if args[i + 2] ~= '' then
-    modules.Arguments.number('send.each', 'delay', args[i + 2])
-  end
-  args.batch = modules.Moving.batch(target, args[i + 1], args[i + 2])
-  local reply = send(args, i)
-  modules.Moving.close(args.batch)
-  return reply
-end
 
 Bulk.priority = each('priority.each', 1, function(jid, args, i)
   modules.Job.priority({ jid, args[i] }, 1)
@@ -17329,115 +16161,6 @@ function Bulk.cancel(args, i)
   return outcome(jids, refused)
 end
 end
-elseif module_name == 'Claims' then
-return function()
-local Claims = {
-claim = 0, release = 0, regain = 0
-}
-modules.Claims = Claims
--- claims/claims.lua
--- Claims: who has a unique key in all namespaces of an alias, kept in the one namespace that the key names.
---
--- A job is put by a later call, in its own namespace, which may never be made; and its end is told here by the
--- outbox of that namespace. So a claim lapses some seconds after it was made. Whoever comes then asks the namespace
--- of the job, which knows better (ClaimHolder), and may take the claim if that says so. `since`, when it was made,
--- tells a claim from any other.
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-local FIELDS = 5
-
-local function read(text)
-  local jid, home, since, lapses = modules.Hash.values(key.claim(text), 'jid', 'home', 'since', 'lapses')
-  if jid then
-    return { jid = jid, home = home, since = since, lapses = tonumber(lapses) or 0 }
-  end
-end
-
-local function seconds(what, text)
-  local number = modules.Arguments.number('claim', what, text)
-  if number <= 0 then
-    modules.Errors.argument('claim', what .. ' must be above 0, not ' .. modules.Errors.name(text))
-  end
-  return math.min(number, LONGEST)
-end
-
--- The claims that a call asks for: key jid home period instead each.
-local function parse(args, i)
-  local wanted = {}
-  modules.Arguments.bounded('claim', (#args - i + 1) / FIELDS)
-  for n = i, #args, FIELDS do
-    local period = modules.Arguments.given('claim', 'period', args[n + 3])
-    wanted[#wanted + 1] = {
-      text = modules.Arguments.name('claim', 'key', args[n]),
-      jid = modules.Arguments.name('claim', 'jid', args[n + 1]),
-      home = modules.Arguments.name('claim', 'home', args[n + 2]),
-      period = period ~= '' and seconds('period', period) or nil,
-      instead = modules.Arguments.given('claim', 'instead', args[n + 4]),
-    }
-  end
-  return wanted
-end
-
-local function write(claim, since, lapses)
-  local name = key.claim(claim.text)
-  call('DEL', name)
-  call('HSET', name, 'jid', claim.jid, 'home', claim.home, 'since', since, 'lapses', lapses)
-  if claim.period then
-    call('PEXPIRE', name, string.format('%d', math.ceil(claim.period * 1000)))
-  end
-end
-
--- claim lease (key jid home period instead)*: the job with this jid is to be put in the namespace `home`, and claims
--- its key for as long as it counts or, if `period` is not '', for so many seconds. `instead` is '', or the `since` of
--- a claim whose place this one takes. -> of each: { since } if it is claimed, or of the claim that is in the way
--- { since, jid, home, 1 if it has lapsed }
-function Claims.claim(args, i)
-  local lease = seconds('lease', args[i])
-  local wanted, since, replies = parse(args, i + 1), modules.NumberFormat.time(), {}
-  for n, claim in ipairs(wanted) do
-    local old = read(claim.text)
-    local is_own = old and old.jid == claim.jid and old.home == claim.home
-    if old and not is_own and old.since ~= claim.instead then
-      replies[n] = { old.since, old.jid, old.home, old.lapses <= scope.now and 1 or 0 }
-    else
-      write(claim, since, modules.NumberFormat.later(lease))
-      replies[n] = { since }
-    end
-  end
-  return replies
-end
-
--- claim.release (key jid home)*: the jobs do not count any longer. What others have claimed is left to them.
--- -> how many claims were released
-function Claims.release(args, i)
-  local released = 0
-  modules.Arguments.bounded('claim.release', (#args - i + 1) / 3)
-  for n = i, #args, 3 do
-    local text = modules.Arguments.name('claim.release', 'key', args[n])
-    local jid = modules.Arguments.name('claim.release', 'jid', args[n + 1])
-    local home = modules.Arguments.name('claim.release', 'home', args[n + 2])
-    local old = read(text)
-    if old and old.jid == jid and old.home == home then
-      released = released + call('DEL', key.claim(text))
-    end
-  end
-  return released
-end
-
--- claim.regain key jid home: the job counts again, or has come to this namespace. -> whether the claim is its own
-function Claims.regain(args, i)
-  local text = modules.Arguments.name('claim.regain', 'key', args[i])
-  local jid = modules.Arguments.name('claim.regain', 'jid', args[i + 1])
-  local home = modules.Arguments.name('claim.regain', 'home', args[i + 2])
-  local old = read(text)
-  if old and old.jid ~= jid then
-    return 0
-  end
-  local since = old and old.since or modules.NumberFormat.time()
-  write({ text = text, jid = jid, home = home }, since, modules.NumberFormat.time())
-  return 1
-end
-end
 elseif module_name == 'DependencyCommands' then
 return function()
 local DependencyCommands = {
@@ -17499,11 +16222,8 @@ end
 -- seal jid: a job that was put open gains no more dependencies and may become ready.
 function DependencyCommands.seal(args, i)
   local jid = modules.Arguments.name('seal', 'jid', args[i])
-  local state, elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
-  if not state then
+  if call('HEXISTS', key.job(jid), 'state') == 0 then
     modules.Errors.no_job('seal', jid)
-  elseif elsewhere then
-    modules.StandIns.refuse('seal', jid, elsewhere)
   end
   if call('HDEL', key.job(jid), 'open') == 1 then
     modules.Dependencies.free_if_last(jid)

@@ -30,7 +30,6 @@ REPLICATED = frozenset(
         *("put", "put.many", "requeue", "spawn", "depends", "seal", "push"),
         *("workflow.put", "workflow.release"),
         *("recur", "schedule.set", "schedule.update", "schedule.run", "deliver"),
-        "send.each",
     }
 )
 

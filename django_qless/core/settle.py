@@ -21,7 +21,7 @@ VERBS: dict[str, tuple[int, ...]] = {
     "release": (1,),
     "unknown": (1,),
     "crash": (3,),
-    "move": (2, 3, 4),
+    "move": (2, 3),
 }
 
 
@@ -63,8 +63,7 @@ class Settlement(NamedTuple):
 
     verb and args: complete (result, result_ttl[, data]) · fail (group, message) ·
     retry (delay, group, message) · release (delay,) · unknown (patience,) ·
-    crash (limit, group, message) · move (next, delay[, depends-json[, namespace]]).
-    A namespace is that of the queue `next`, if it is another one; depends is "[]" then.
+    crash (limit, group, message) · move (next, delay[, depends-json]).
     """
 
     jid: str

@@ -150,14 +150,11 @@ for _, name in ipairs({
   'schedule_marks',
   'ticker',
   'entity_types',
-  'crossing_wake',
 }) do
   ALONE[name] = true
 end
 ALONE.results = check_results
 ALONE.deliveries = AuditLinks.check_deliveries
-ALONE.crossing = AuditCrossing.check_targets
-ALONE.moved = AuditCrossing.check_number
 local FAMILY = {
   { start = 'j:', check = check_job_key },
   { start = 'r:', check = check_template },
@@ -179,15 +176,10 @@ local FAMILY = {
   { start = 'dead_ids:', check = AuditEntities.check_list },
   { start = 'dead_entity:', check = AuditEntities.check_dead_entity },
   { start = 'dead_payloads:', check = AuditEntities.check_dead_payloads },
-  { start = 'crossing:', check = AuditCrossing.check_entries },
-  { start = 'watchers:', check = AuditCrossing.check_watchers },
-  { start = 'moved:', check = AuditCrossing.check_moved },
   { start = 'f:', check = check_group },
   { start = 't:', check = check_tag },
 }
 for _, start in ipairs({
-  'claim:',
-  'claim_lost:',
   's:',
   'm:',
   'reply:',

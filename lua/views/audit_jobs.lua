@@ -51,9 +51,6 @@ local RARE = {
   'called',
   'holds',
   'entity',
-  'elsewhere',
-  'watched',
-  'bound',
 }
 
 local function check_rare(report, jid, record)
@@ -189,7 +186,6 @@ local FIELDS = {
   'rare',
   'aside',
   'entity',
-  'elsewhere',
 }
 
 local function check_numbers(report, jid, record)
@@ -254,9 +250,6 @@ function AuditJobs.check(report, jid)
     if not call('ZSCORE', key.tag(tag), jid) then
       AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
     end
-  end
-  if record.elsewhere then
-    AuditCrossing.check_stand_in(report, jid, record)
   end
   if record.state == 'running' then
     check_running(report, jid, record)

@@ -27,16 +27,6 @@ function Spawned.is_one(spawner, jid)
   return call('ZSCORE', key.spawned(spawner), jid) and true or false
 end
 
--- Has one of the spawners in this field `spawners` not seen the end of the job?
-function Spawned.is_awaited(jid, text)
-  for _, spawner in ipairs(list_of(text)) do
-    if Spawned.is_one(spawner, jid) then
-      return true
-    end
-  end
-  return false
-end
-
 function Spawned.has_unfinished(spawner)
   return call('EXISTS', key.spawned(spawner)) == 1
 end

@@ -23,7 +23,6 @@ from django_qless.core import (
     Settlement,
     Tick,
 )
-from django_qless.core.commands.claims import Claim, ClaimReply
 from django_qless.core.commands.entities import Payload
 from django_qless.core.protocol import Argument, Packed
 from django_qless.core.request import Command, CommandSequence, command
@@ -121,13 +120,6 @@ SAMPLES: dict[str, Any] = {
     "queues": ["q1", "q2"],
     "reason": "r",
     "result": '"done"',
-    "lease": 30.5,
-    "claims": [
-        Claim("u1", "j1", "default"),
-        Claim("u2", "j2", "default/mail", 60, "17.5"),
-    ],
-    "sequence": 22,
-    "target": "default/mail",
     "result_ttl": 64,
     "retries": 7,
     "seconds": 65,
@@ -162,10 +154,6 @@ SAMPLES: dict[str, Any] = {
 
 #: What a command is given in place of the sample, or although it could do without.
 ALSO: dict[str, dict[str, Any]] = {
-    "Client.release_claims": {"claims": [("u1", "j1", "default")]},
-    "Client.check_claims": {
-        "claims": [("u1", ClaimReply("17.5", "j1", "default", True))]
-    },
     "Client.beat": {"held": [("j1", "1"), ("j2", "2", None), ("j3", "3", 0.5)]},
     "Client.order": {"order": "stop"},
     "Client.schedule_set": {"every": 60},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -253,12 +252,3 @@ def test_survey(client: Client, at: Clock) -> None:
     assert client.survey(["bulk"]) == [bulk]
     with pytest.raises(TooBig):
         client.survey([str(number) for number in range(1001)])
-
-
-def test_for_how_long_something_waits_for_another_namespace(client: Client) -> None:
-    put(client, "a")
-    client.send_each("there", ["a"], "queue")
-    time.sleep(0.01)  # so that the server's clock has gone on
-    [waiting] = client.crossing_waiting()
-    assert waiting[:2] == ("there", 1)
-    assert 0 < waiting.oldest < 60

@@ -182,4 +182,4 @@ def test_reading_a_job_with_the_least_that_an_old_core_sends() -> None:
         False,
         "block",
     )
-    assert (job.unique, job.workflow, job.canceled, job.elsewhere) == (None,) * 4
+    assert (job.unique, job.workflow, job.canceled) == (None,) * 3

@@ -25,13 +25,11 @@ READS = frozenset(
     "permissions "
     "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "
     "stats.counters brief briefs search job.view failure.groups failure.group worker.views tag.counts "
-    "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get "
-    "moved crossing.waiting crossing.read".split()
+    "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get".split()
 )
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
-    "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget "
-    "crossing.due crossing.delivered claim.release".split()
+    "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget".split()
 )
 HEADERS = {
     "read": "#!lua flags=no-writes\n",

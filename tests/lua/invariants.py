@@ -50,7 +50,7 @@ OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
     r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings)|"
-    r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|claim|claim_lost|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
+    r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
 DAY = 86400
@@ -259,10 +259,7 @@ def unique_keys(space: Namespace) -> Iterator[str]:
     for key, jid in space.family("unique:"):
         job = space.job(jid)
         field = job.get("unique", "")
-        held = (
-            field[1:].rpartition("\n")[2] == key
-            and job.get("state") in (HOLDING[field[0].lower()])
-        )
+        held = field[1:] == key and job.get("state") in HOLDING[field[0]]
         if not held and space.expiry[f"unique:{key}"] == -1:
             yield f"key {key} names {jid}, which is {job.get('state')} and has {field}"
 

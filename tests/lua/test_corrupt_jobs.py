@@ -696,12 +696,13 @@ def test_a_run_without_a_worker_can_be_timed_out(
 def test_dependents_that_are_no_jobs_or_in_no_queue_stop_no_cancel(
     keyed: Keyed,
 ) -> None:
-    keyed.put("jid", 1000)
+    member = ("jid", "queue", "klass", "{}", 0, 1, "workflow", "flow")
+    keyed.call("workflow.put", "flow", "w", "{}", *member, now=1000)
     keyed.put("dependent", 1000, depends='["jid"]')
     keyed.put("other", 1000, depends='["jid"]')
     keyed.server.sadd("ql:j:jid-dependents", "ghost")
     keyed.server.hdel("ql:j:dependent", "queue")
-    keyed.call("deliver", "d:1", 0, "withdraw", "jid", now=1002)
+    keyed.call("workflow.cancel", "flow", now=1002)
     for jid in ("dependent", "other"):
         assert keyed.server.hget(f"ql:j:{jid}", "state") == "failed"
     assert keyed.call("get", "ghost", now=1003) is None

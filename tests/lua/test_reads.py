@@ -49,8 +49,6 @@ CALLS: list[tuple[Any, ...]] = [
     ("failure.group", "group"), ("failure.group", "nosuch"),
     ("worker.views", 0, 10), ("tag.counts", 0, 10), ("failed.of", "queue", "nosuch"),
     ("throughput", "queue", 0, 10, 5), ("throughput", "", 0, 10, 5),
-    ("moved", "away", "nosuch"), ("crossing.waiting",), ("crossing.read", "there"),
-    ("crossing.read", "nosuch"),
 ]  # fmt: skip
 
 
@@ -69,8 +67,6 @@ def due_scene(keyed: Keyed) -> None:
     keyed.put("ancient", 0)
     keyed.server.delete("ql:j:ancient-history")
     keyed.server.hset("ql:j:ancient", "history", json.dumps([{"q": "queue", "put": 1}]))
-    keyed.put("away", 0)
-    keyed.call("send.each", "there", "queue", 0, "away", now=0)
     keyed.call("track", "track", "due", now=0)
     keyed.call("recur", "queue", "cron", "klass", "{}", "interval", 60, 0, now=0)
 

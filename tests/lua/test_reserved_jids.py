@@ -107,13 +107,7 @@ KEYED: list[tuple[Call, Any]] = [
         ("cancel.each",), ("revive.each",), ("move.each", "other", 0),
         ("priority.each", 5), ("timeout.each",), ("tag.each", "tag"),
         ("untag.each", "tag"), ("track.each",), ("untrack.each",),
-        ("send.each", "elsewhere", "other", 0),
     ]),
-    (("moved", J), [""]),
-    (("receive", 1, "{}", J, *ITEM), "BADARG"),
-    (("ended", J, "complete", "", 1), 0),
-    (("withdraw", J), 1),
-    (("claim.release", "key", J, "home"), 0),
     (("detached.get", J), None),
     (("detached.keep", "w", J, "1", "{}"), "NOJOB"),
     (("forget", J), 0),
@@ -134,7 +128,7 @@ KEYED: list[tuple[Call, Any]] = [
     (("schedule.trouble", J, 3.5, "text"), 0),
 ]  # fmt: skip
 
-# The commands that take no jid, or that of a job elsewhere.
+# The commands that take no jid.
 OTHERS = set(
     "pop peek failed unfail jobs queues stats workers worker.deregister pause unpause "
     "queue.forget length config.get config.set config.unset order stacks jobs.count "
@@ -145,8 +139,6 @@ OTHERS = set(
     "schedules.next schedules.in schedules.count tracked.jids meta permissions audit "
     "workflow.release push entity.show entities.list entities.counts entities.run "
     "entities.kill entities.drop dead.back dead.delete deliver deliver.forget "
-    "crossing.due crossing.read crossing.waiting crossing.delivered "
-    "watch claim claim.regain claim.check "
     "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
 )
 

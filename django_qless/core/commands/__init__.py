@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from ..request import J
-from .claims import ClaimCommands
-from .crossing import CrossingCommands
 from .deliveries import DeliveryCommands
 from .detached import DetachedCommands
 from .entities import EntityCommands
@@ -33,9 +31,7 @@ class Commands(
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,
-    ClaimCommands,
     DeliveryCommands,
-    CrossingCommands,
     DetachedCommands,
     EntityCommands,
     OperationCommands,

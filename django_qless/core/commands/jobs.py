@@ -260,7 +260,7 @@ class BulkCommands:
         Refused are complete ones, those that are gone, and those for which others wait
         that block and are not canceled with them. The order does not matter.
         """
-        return bulk("cancel.each", jids, kind="drain")
+        return _bulk("cancel.each", jids, kind="drain")
 
     @command
     def revive_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
@@ -268,7 +268,7 @@ class BulkCommands:
 
         Refused are those of up to 250 that have not failed, or are gone.
         """
-        return bulk("revive.each", jids)
+        return _bulk("revive.each", jids)
 
     @command
     def move_each(
@@ -279,19 +279,19 @@ class BulkCommands:
         It may be their own. Refused are those that are gone.
         """
         to = arguments.queue(queue)
-        return bulk("move.each", jids, to, arguments.number("delay", delay))
+        return _bulk("move.each", jids, to, arguments.number("delay", delay))
 
     @command
     def priority_each(
         self, jids: str | Sequence[str], priority: int | float
     ) -> Command[BulkResult]:
         """Change the priority of up to 250 jobs; refused are those that are gone."""
-        return bulk("priority.each", jids, arguments.number("priority", priority))
+        return _bulk("priority.each", jids, arguments.number("priority", priority))
 
     @command
     def timeout_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Take up to 250 running jobs from their workers; they come first."""
-        return bulk("timeout.each", jids)
+        return _bulk("timeout.each", jids)
 
     @command
     def tag_each(self, jids: str | Sequence[str], tag: str) -> Command[BulkResult]:
@@ -299,28 +299,27 @@ class BulkCommands:
 
         Refused are those that are gone, or that would have more than 32 tags.
         """
-        return bulk("tag.each", jids, arguments.name("tag", tag))
+        return _bulk("tag.each", jids, arguments.name("tag", tag))
 
     @command
     def untag_each(self, jids: str | Sequence[str], tag: str) -> Command[BulkResult]:
         """Remove a tag from up to 250 jobs; refused are those that are gone."""
-        return bulk("untag.each", jids, arguments.existing("tag", tag))
+        return _bulk("untag.each", jids, arguments.existing("tag", tag))
 
     @command
     def track_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Track up to 250 jobs: their events are published."""
-        return bulk("track.each", jids)
+        return _bulk("track.each", jids)
 
     @command
     def untrack_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Stop tracking up to 250 jobs, including those that are gone."""
-        return bulk("untrack.each", jids)
+        return _bulk("untrack.each", jids)
 
 
-def bulk(
+def _bulk(
     name: str, jids: str | Sequence[str], *args: Argument, kind: Kind = "write"
 ) -> Command[BulkResult]:
-    """Return a change to several jobs, each on its own."""
     names = arguments.one_or_many("jids", jids, most=arguments.MOST_JOBS)
     return Command(name, (*args, *names), kind, _read_bulk)
 
