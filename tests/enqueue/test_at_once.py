@@ -1,4 +1,4 @@
-"""Calls to several namespaces that replicas have not confirmed are repeated together."""
+"""Calls of several batches that replicas have not confirmed are repeated together."""
 
 from __future__ import annotations
 
