@@ -86,7 +86,16 @@ def sum_of(counts: Sequence[QueueCounts]) -> QueueCounts:
 
 def sum_of_entities(counts: Sequence[EntityCounts]) -> EntityCounts:
     """Return the figures of the entities of a queue that is split: its oldest lag."""
-    names = ("queued", "fresh", "retries", "busy", "dead", "processed", "failed")
+    names = (
+        "queued",
+        "fresh",
+        "retries",
+        "busy",
+        "dead",
+        "processed",
+        "failed",
+        "delayed",
+    )
     return counts[0]._replace(
         klass=next((each.klass for each in counts if each.klass), ""),
         lag=max(each.lag for each in counts),

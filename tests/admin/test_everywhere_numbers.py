@@ -8,7 +8,6 @@ import pytest
 from django.test import override_settings
 
 from tests.admin.browser.pages import pages_of
-from tests.admin.markup import Markup
 from tests.admin.pseudo_locale import SPOKEN
 from tests.admin.reading import Page
 from tests.admin.routes import places
@@ -29,6 +28,8 @@ LANGUAGE = "af"
 """Django has no formats for it, so those of the settings hold."""
 SIGNS = ("\ue000", "\ue001")
 """Between all digits, and before decimals: they stand nowhere else."""
+
+CODE = ("code", "pre", "textarea", "script", "style")
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +56,8 @@ def localized(element: _Element) -> Iterator[str]:
     for inside in element.inside:
         if not isinstance(inside, str):
             yield from localized(inside)
-        elif element.tag in ("code", "pre", "textarea", "script", "style"):
-            if any(sign in inside for sign in SIGNS):
-                yield f"{element.tag}: {inside}"
+        elif element.tag in CODE and any(sign in inside for sign in SIGNS):
+            yield f"{element.tag}: {inside}"
 
 
 def test_numbers_for_machines_are_never_localized(
