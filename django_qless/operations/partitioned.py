@@ -60,7 +60,8 @@ class on_one:  # noqa: N801
             f"{self.name}: the queue {instance.name!r} is split into "
             f"{len(instance.aliases)} partitions: ask one of them, queues["
             f"{instance.name!r}].partitions[0].{self.name}(…), or jobs.list(queue="
-            f"{instance.name!r})"
+            f"{instance.name!r})",
+            enqueues=False,
         )
 
 
