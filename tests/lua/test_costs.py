@@ -127,7 +127,7 @@ def test_a_settlement_alone(busy: Keyed) -> None:
 
 
 def test_an_entity_with_the_next_one(keyed: Keyed) -> None:
-    """Beside what a job costs: its entity, its payloads, its lists."""
+    """Beside what a job costs: its entity, its payloads, its lists, its figures."""
     entities = Entities(keyed)
     entities.push_many([(f"e{n}", n, "", "") for n in range(3 * TRIES)])
     [held] = keyed.settle([], 1, ["orders"], now="*", request="c:1").jobs
@@ -139,7 +139,7 @@ def test_an_entity_with_the_next_one(keyed: Keyed) -> None:
         request = f"c:{next(requests)}"
         [held] = keyed.settle([done], 1, ["orders"], now="*", request=request).jobs
 
-    more = "hmget*2 exists*2 del zrange renamenx zrem"
+    more = "hmget*2 exists*2 del zrange renamenx zrem hincrby"
     assert cost(keyed, settle) - counted(SETTLE) == counted(more)
 
 
