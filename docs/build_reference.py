@@ -203,7 +203,10 @@ def worker() -> Iterator[str]:
     `qless_health`: the alias of the setting QLESS (default: `default`), with all of its
     NAMESPACES; `alias/key` is one of these, `alias/` that of all other queues. `--json`
     prints JSON, for programs (of changes, an object whose `text` says what was done); all
-    take it but `qless_embedded`, `qless_health` and `qless_metrics`. The exit code is 0, or 1 after an error, or as a command says.
+    take it but `qless_embedded`, `qless_health` and `qless_metrics`. Django's own options,
+    such as `--settings`, stand before a subcommand or behind it. With `-v 0` changes print
+    nothing but what was refused, and checks nothing but what is wrong. The exit code is 0,
+    or 1 after an error, or as a command says.
     """,
 )
 def commands() -> Iterator[str]:

@@ -256,8 +256,9 @@ function key.stat(kind, day, queue)
   return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 
--- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
---                                without a queue (''), of the whole namespace, but for put
+-- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed; of
+--                                entities alone: runs processed, payloads died;
+--                                without a queue (''), jobs of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end

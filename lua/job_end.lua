@@ -14,7 +14,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, watched = Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -22,6 +22,7 @@ function JobEnd.completed(jids, rare)
       'holds',
       'turn',
       'entity',
+      'home',
       'grace',
       'progress',
       'watched'
@@ -42,6 +43,7 @@ function JobEnd.completed(jids, rare)
     end
     if entity then
       entities[#entities + 1] = jid
+      Minutes.count(home or '', 'processed', 1)
     end
     is_rare = is_rare or {}
     is_rare[jid] = true

@@ -193,7 +193,11 @@ def elsewhere(name: str, queue: str, jid: str) -> str:
 def check_option(name: str, option: str, value: str) -> None:
     """Raise InvalidOption for an option of the core that names a queue elsewhere."""
     for queue, which, other in namespaces.queues_named({}, {option: value}):
-        check_stays(f"{which} of a queue", name, queue, str(other))
+        try:
+            check_stays(f"{which} of a queue", name, queue, str(other))
+        except InvalidOption as error:
+            error.enqueues = False
+            raise
 
 
 # The last characters of a jid that we draw name its namespace. This is a hint: it says

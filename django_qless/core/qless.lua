@@ -259,8 +259,9 @@ function key.stat(kind, day, queue)
   return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 
--- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
---                                without a queue (''), of the whole namespace, but for put
+-- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed; of
+--                                entities alone: runs processed, payloads died;
+--                                without a queue (''), jobs of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end
@@ -2843,8 +2844,8 @@ end
 elseif module_name == 'Entity' then
 return function()
 local Entity = {
-jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed = 0,
-set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
+jid = 0, is_jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed
+= 0, set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
 }
 modules.Entity = Entity
 -- entities/entity.lua
@@ -2853,6 +2854,11 @@ modules.Entity = Entity
 -- The id of the job that carries an entity of a queue.
 function Entity.jid(queue, entity)
   return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- Does a job of this id carry an entity? (As far as its id tells.)
+function Entity.is_jid(jid)
+  return #jid == 47 and string.find(jid, '^entity%-%x+$') ~= nil
 end
 
 -- An argument that names an entity.
@@ -3542,13 +3548,14 @@ modules.Minutes = Minutes
 local floor, text_of = math.floor, modules.Arguments.text_of
 
 local KINDS = { 'put', 'started', 'completed', 'failed' }
+local TOTALLED = { started = true, completed = true, failed = true }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
 local LONGEST = 25 * 60
 
 Minutes.kinds, Minutes.longest = KINDS, LONGEST
 
 -- The counters of the whole namespace stand under a name that no queue has. What is put is not
--- counted there: it would cost each put as much as its own counter.
+-- counted there: it would cost each put as much as its own counter. Nor are the entities' own.
 local ALL = ''
 
 -- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
@@ -3587,7 +3594,7 @@ function Minutes.finish()
   local minute = floor(scope.now / 60)
   for _, one in ipairs(scope.minutes) do
     Minutes.write(one.queue, one.kind, minute, one.n)
-    if one.kind ~= 'put' then
+    if TOTALLED[one.kind] then
       Minutes.write_total(one.kind, minute, one.n)
     end
   end
@@ -6044,7 +6051,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress, watched = modules.Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, watched = modules.Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -6052,6 +6059,7 @@ function JobEnd.completed(jids, rare)
       'holds',
       'turn',
       'entity',
+      'home',
       'grace',
       'progress',
       'watched'
@@ -6072,6 +6080,7 @@ function JobEnd.completed(jids, rare)
     end
     if entity then
       entities[#entities + 1] = jid
+      modules.Minutes.count(home or '', 'processed', 1)
     end
     is_rare = is_rare or {}
     is_rare[jid] = true
@@ -8608,71 +8617,6 @@ function PutStore.store(job, asking, tracked, batch)
   end
 end
 end
-elseif module_name == 'StatsBuffer' then
-return function()
-local StatsBuffer = {
-entry = 0, append = 0, read = 0, take = 0
-}
-modules.StatsBuffer = StatsBuffer
--- stats_buffer.lua
--- Samples that the statistics do not have yet: few at a time are only appended here.
-
-local match, format, floor = string.match, string.format, math.floor
-local text_of = modules.Arguments.text_of
-
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function StatsBuffer.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return modules.NumberFormat.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
-end
-
--- -> how many entries there are now
-function StatsBuffer.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
-  end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
-      if fraction ~= '' then
-        seconds = tonumber(seconds .. fraction)
-      end
-      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
-    end
-  end
-end
-
-function StatsBuffer.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function StatsBuffer.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
-  end
-end
-end
 elseif module_name == 'Expiry' then
 return function()
 local Expiry = {
@@ -9750,6 +9694,71 @@ function ResultWaiters.await(args, i)
   return reply
 end
 end
+elseif module_name == 'StatsBuffer' then
+return function()
+local StatsBuffer = {
+entry = 0, append = 0, read = 0, take = 0
+}
+modules.StatsBuffer = StatsBuffer
+-- stats_buffer.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
+
+local match, format, floor = string.match, string.format, math.floor
+local text_of = modules.Arguments.text_of
+
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function StatsBuffer.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return modules.NumberFormat.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
+end
+
+-- -> how many entries there are now
+function StatsBuffer.append(...)
+  return call('RPUSH', key.journal(), ...)
+end
+
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
+  end
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
+      if fraction ~= '' then
+        seconds = tonumber(seconds .. fraction)
+      end
+      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
+    end
+  end
+end
+
+function StatsBuffer.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
+end
+
+-- The same, and forgets them.
+function StatsBuffer.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
+  end
+end
+end
 elseif module_name == 'Ticks' then
 return function()
 local Ticks = {
@@ -10370,6 +10379,7 @@ function EntityRun.failed(job, group, message)
   modules.Dead.add(record, queue, group, message, flat)
   modules.Stats.count(queue, 'failures', 1)
   modules.Minutes.count(queue, 'failed', 1)
+  modules.Minutes.count(queue, 'died', 1)
   modules.Entity.unlisted(jid, queue)
   if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
     EntityRun.erase(record, queue)
@@ -15551,128 +15561,6 @@ function QueueSchedules.list(args, i)
   return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
 end
 end
-elseif module_name == 'QueueStats' then
-return function()
-local QueueStats = {
-lag_of = 0, lag = 0, due = 0, survey = 0
-}
-modules.QueueStats = QueueStats
--- views/queue_stats.lua
--- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
--- survey by which workers choose among them.
-
-local format, min = string.format, math.min
-
--- Levels of priority looked at.
-local LEVELS = 32
-
--- When the first thing in a place falls due, or `latest` if that is not before it.
-local function first_due(queue, place, latest)
-  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-  return head[2] and min(latest, tonumber(head[2])) or latest
-end
-
--- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
--- the first of each level of priority is the oldest of it. -> the time, whether there is any
-local function oldest_waiting(queue)
-  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    found = true
-    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', modules.Places.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
-  end
-  return oldest, found
-end
-
--- -> the age of the oldest ready job in seconds, whether there is one
-local function lag(queue)
-  local oldest, found = oldest_waiting(queue)
-  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
-  return scope.now - due, found or due < oldest
-end
-
--- The same without the second.
-function QueueStats.lag_of(queue)
-  return (lag(queue))
-end
-
--- lag queue... -> seconds, as text, for each
-function QueueStats.lag(args, i)
-  modules.Arguments.given('lag', 'queue', args[i])
-  modules.Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = format('%.6f', (lag(args[n])))
-  end
-  return lags
-end
-
--- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
--- text, '' if there is none
-function QueueStats.due(args, i)
-  modules.Arguments.given('due', 'queue', args[i])
-  modules.Arguments.bounded('due', #args - i + 1)
-  local times = {}
-  for n = i, #args do
-    for _, place in ipairs({ 'scheduled', 'recur' }) do
-      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
-      times[#times + 1] = head[2] or ''
-    end
-  end
-  return times
-end
-
-local function is_empty(queue)
-  return call(
-    'EXISTS',
-    key.place(queue, 'work'),
-    key.place(queue, 'scheduled'),
-    key.place(queue, 'recur'),
-    key.place(queue, 'locks')
-  ) == 0
-end
-
--- Is there anything that a pop would hand out, or has to look at? -> that, the lag
-local function look(queue)
-  if modules.LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
-    return true, (lag(queue))
-  elseif is_empty(queue) then
-    return false, 0
-  end
-  local seconds, found = lag(queue)
-  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
-end
-
--- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
--- without names of all queues that are known, as far as one call may handle them
-function QueueStats.survey(args, i)
-  modules.Arguments.bounded('survey', #args - i + 1)
-  local queues, paused, flat = {}, {}, {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues == 0 then
-    queues = modules.Queue.names(modules.Arguments.most)
-  end
-  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
-    paused[queue] = true
-  end
-  for n, queue in ipairs(queues) do
-    local ready, seconds = look(queue)
-    local at = 5 * n - 4
-    flat[at], flat[at + 1] = queue, ready and '1' or '0'
-    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
-    flat[at + 4] = paused[queue] and '1' or '0'
-  end
-  return flat
-end
-end
 elseif module_name == 'RecordTexts' then
 return function()
 local RecordTexts = {
@@ -17663,9 +17551,19 @@ function EntityView.show(args, i)
   )
 end
 
--- The jids of the entities in a worker's hands. (Of these one call looks at so many.)
-local function running(queue, offset, count)
-  return call('ZRANGE', key.place(queue, 'locks'), offset, offset + count - 1)
+local MOST_LOCKS = 5000 -- of a queue, that one call looks at
+
+-- The jids of a queue's entities in workers' hands, and how many these are. (Locks beyond the first ones are taken
+-- to be entities': few queues have that many, and fewer have other jobs, too.)
+local function running(queue)
+  local name, jids = key.place(queue, 'locks'), {}
+  local locks = call('ZRANGE', name, 0, MOST_LOCKS - 1)
+  for _, jid in ipairs(locks) do
+    if modules.Entity.is_jid(jid) then
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids, call('ZCARD', name) - #locks + #jids
 end
 
 -- entities.list fresh|retrying|running|dead|dead-ids queue [offset count] -> how many there are, and some: the
@@ -17683,11 +17581,16 @@ function EntityView.list(args, i)
     for _, entity in ipairs(ids) do
       shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity), true)
     end
-  elseif tab == 'running' or LISTS[tab] then
-    local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
+  elseif tab == 'running' then
+    local jids
+    jids, total = running(queue)
+    for n = offset + 1, math.min(#jids, offset + count) do
+      shown[#shown + 1] = of_job(jids[n], true)
+    end
+  elseif LISTS[tab] then
+    local name = key[LISTS[tab]](queue)
     total = call('ZCARD', name)
-    local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
-    for _, jid in ipairs(jids) do
+    for _, jid in ipairs(call('ZRANGE', name, offset, last)) do
       shown[#shown + 1] = of_job(jid, true)
     end
   else
@@ -17700,7 +17603,7 @@ function EntityView.list(args, i)
   return '{"total":' .. total .. ',"entities":[' .. table.concat(texts, ',') .. ']}'
 end
 
--- The jobs of a kind that the last `minutes` have counted.
+-- What of a kind was counted in these minutes.
 local function counted(queue, kind, from, to)
   local number = 0
   for hour = math.floor(from / 60), math.floor(to / 60) do
@@ -17713,19 +17616,24 @@ local function counted(queue, kind, from, to)
   return number
 end
 
--- The runs that ended well from a minute on, and that the counters do not have yet: by queue.
-local function buffered(from)
-  local numbers = {}
-  modules.StatsBuffer.read(function(second, kind, _, n, queue)
-    if modules.Minutes.buffered[kind] == 'completed' and math.floor(second / 60) >= from then
-      numbers[queue] = (numbers[queue] or 0) + n
-    end
-  end)
-  return numbers
+-- How long the oldest due entity has waited, in seconds.
+local function lag_of(queue)
+  local oldest = scope.now
+  for _, list in ipairs({ key.fresh(queue), key.retrying(queue) }) do
+    local head = call('ZRANGE', list, 0, 0, 'WITHSCORES')
+    oldest = head[2] and math.min(oldest, tonumber(head[2])) or oldest
+  end
+  return scope.now - oldest
+end
+
+-- How many entities of a list may run later only.
+local function delayed(list)
+  return call('ZCOUNT', list, '(' .. string.format('%.17g', scope.now), '+inf')
 end
 
 -- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
--- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
+-- fresh and retrying, and delayed), running, dead, the lag in seconds; what was processed and has died in the last
+-- hour. Other jobs of the queue are not counted.
 function EntityView.counts(args, i)
   local types, shown, queues = modules.Hash.all(key.entity_types()), {}, {}
   modules.Arguments.bounded('entities.counts', #args - i + 1)
@@ -17739,9 +17647,9 @@ function EntityView.counts(args, i)
     table.sort(queues)
   end
   local minute = math.floor(scope.now / 60)
-  local uncounted = buffered(minute - 59)
   for n = 1, math.min(#queues, modules.Arguments.most) do
     local queue = queues[n]
+    local _, busy = running(queue)
     local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
     shown[n] = cjson.encode({
       queue = queue,
@@ -17749,11 +17657,12 @@ function EntityView.counts(args, i)
       queued = fresh + retrying,
       fresh = fresh,
       retries = retrying,
-      busy = call('ZCARD', key.place(queue, 'locks')),
+      delayed = delayed(key.fresh(queue)) + delayed(key.retrying(queue)),
+      busy = busy,
       dead = call('ZCARD', key.dead(queue)),
-      lag = modules.QueueStats.lag_of(queue),
-      processed = counted(queue, 'completed', minute - 59, minute) + (uncounted[queue] or 0),
-      failed = counted(queue, 'failed', minute - 59, minute),
+      lag = lag_of(queue),
+      processed = counted(queue, 'processed', minute - 59, minute),
+      failed = counted(queue, 'died', minute - 59, minute),
     })
   end
   return '[' .. table.concat(shown, ',') .. ']'
@@ -18197,6 +18106,123 @@ end
 
 function Legacy.Worker()
   modules.Worker.with_info = encoded
+end
+end
+elseif module_name == 'QueueStats' then
+return function()
+local QueueStats = {
+lag = 0, due = 0, survey = 0
+}
+modules.QueueStats = QueueStats
+-- views/queue_stats.lua
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
+
+local format, min = string.format, math.min
+
+-- Levels of priority looked at.
+local LEVELS = 32
+
+-- When the first thing in a place falls due, or `latest` if that is not before it.
+local function first_due(queue, place, latest)
+  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+  return head[2] and min(latest, tonumber(head[2])) or latest
+end
+
+-- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
+-- the first of each level of priority is the oldest of it. -> the time, whether there is any
+local function oldest_waiting(queue)
+  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
+  for _ = 1, LEVELS do
+    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
+    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
+    if not record or not record[1] then
+      break
+    end
+    found = true
+    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
+    -- Below all that could have been put at this priority until a day from now.
+    highest = '(' .. format('%.17g', modules.Places.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
+  end
+  return oldest, found
+end
+
+-- -> the age of the oldest ready job in seconds, whether there is one
+local function lag(queue)
+  local oldest, found = oldest_waiting(queue)
+  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
+  return scope.now - due, found or due < oldest
+end
+
+-- lag queue... -> seconds, as text, for each
+function QueueStats.lag(args, i)
+  modules.Arguments.given('lag', 'queue', args[i])
+  modules.Arguments.bounded('lag', #args - i + 1)
+  local lags = {}
+  for n = i, #args do
+    lags[#lags + 1] = format('%.6f', (lag(args[n])))
+  end
+  return lags
+end
+
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function QueueStats.due(args, i)
+  modules.Arguments.given('due', 'queue', args[i])
+  modules.Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
+  end
+  return times
+end
+
+local function is_empty(queue)
+  return call(
+    'EXISTS',
+    key.place(queue, 'work'),
+    key.place(queue, 'scheduled'),
+    key.place(queue, 'recur'),
+    key.place(queue, 'locks')
+  ) == 0
+end
+
+-- Is there anything that a pop would hand out, or has to look at? -> that, the lag
+local function look(queue)
+  if modules.LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
+    return true, (lag(queue))
+  elseif is_empty(queue) then
+    return false, 0
+  end
+  local seconds, found = lag(queue)
+  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+end
+
+-- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
+-- without names of all queues that are known, as far as one call may handle them
+function QueueStats.survey(args, i)
+  modules.Arguments.bounded('survey', #args - i + 1)
+  local queues, paused, flat = {}, {}, {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    queues = modules.Queue.names(modules.Arguments.most)
+  end
+  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
+    paused[queue] = true
+  end
+  for n, queue in ipairs(queues) do
+    local ready, seconds = look(queue)
+    local at = 5 * n - 4
+    flat[at], flat[at + 1] = queue, ready and '1' or '0'
+    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
+    flat[at + 4] = paused[queue] and '1' or '0'
+  end
+  return flat
 end
 end
 elseif module_name == 'Search' then

@@ -113,11 +113,12 @@ def job(queue: Any = None, /, **options: Any) -> Any:
     """
     if queue is not None and not isinstance(queue, str):
         if options or not _may_be_a_job(queue):
-            raise InvalidOption(f"@job: the queue must be a string, not {queue!r}")
+            text = f"@job: the queue must be a string, not {queue!r}"
+            raise InvalidOption(text, enqueues=False)
         return _declared(queue, {})
     if queue is not None:
         if "queue" in options:
-            raise InvalidOption("@job: the queue is given twice")
+            raise InvalidOption("@job: the queue is given twice", enqueues=False)
         options["queue"] = queue
 
     def declare(function: Any) -> Any:

@@ -167,7 +167,8 @@ def _only(
         having = " and ".join(name for name, _ in jobs)
         raise InvalidOption(
             f"The namespaces {having} both have a job {jid!r}, so that "
-            f"alias={alias!r} does not say which: name the namespace as alias="
+            f"alias={alias!r} does not say which: name the namespace as alias=",
+            enqueues=False,
         )
     if jobs:
         return jobs[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import math
@@ -11,7 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import (
+    BaseCommand,
+    CommandError,
+    DjangoHelpFormatter,
+)
 
 from django_qless import conf
 from django_qless.conf import DEFAULT_ALIAS
@@ -25,14 +30,52 @@ if TYPE_CHECKING:
     from django_qless.core import Client
 
 
-class QlessCommand(BaseCommand):
-    """A command on one alias; errors of the server become CommandErrors."""
+class UncheckedCommand(BaseCommand):
+    """A command without system checks; Django's options may stand anywhere.
+
+    So a script may give all commands the same options, `--skip-checks` among them.
+    """
 
     requires_system_checks = []
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._base_arguments: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+        #: The parsers of subcommands.
+        self._parsers: list[CommandParser] = []
+
+    def create_parser(
+        self, prog_name: str, subcommand: str, **kwargs: Any
+    ) -> CommandParser:
+        """Return the parser, whose subcommands take Django's options, too."""
+        self._base_arguments, self._parsers = [], []
+        parser: CommandParser = super().create_parser(prog_name, subcommand, **kwargs)
+        help_text = "Accepted for scripts: this command runs no system checks."
+        self.add_base_argument(
+            parser, "--skip-checks", action="store_true", help=help_text
+        )
+        for inner in self._parsers:
+            for names, options in self._base_arguments:
+                # Without a default: it would replace what stands before the subcommand.
+                inner.add_argument(*names, **options | {"default": argparse.SUPPRESS})
+        return parser
+
+    def add_base_argument(
+        self, parser: CommandParser, *args: str, **kwargs: Any
+    ) -> None:
+        """Add an option of Django's."""
+        super().add_base_argument(parser, *args, **kwargs)
+        self._base_arguments.append((args, kwargs))
+
+
+class QlessCommand(UncheckedCommand):
+    """A command on one alias; errors of the server become CommandErrors."""
+
     #: The namespace that the command is run on; the alias, where it has no others.
     alias: str
     client: Client
     as_json: bool
+    verbosity: int
     #: Runs the command; each subclass defines it with its options as arguments.
     run: Callable[..., None]
 
@@ -42,6 +85,8 @@ class QlessCommand(BaseCommand):
         self._printed: dict[str, Any] | None = None
         #: What is printed as text although JSON is wanted.
         self._text: list[str] = []
+        #: The name of a namespace of which nothing has been printed yet.
+        self._heading = ""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--alias` and `--json`."""
@@ -50,7 +95,7 @@ class QlessCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Connect to the alias and run the command."""
-        self.as_json = options["json"]
+        self.as_json, self.verbosity = options["json"], options["verbosity"]
         try:
             parts = self.parts(conf.namespaces_of(options["alias"]), options)
         except (QlessError, ImproperlyConfigured) as error:
@@ -90,8 +135,9 @@ class QlessCommand(BaseCommand):
         failed: list[str] = []
         self._printed = {} if self.as_json else None
         for name, options in parts:
-            if not self.as_json:
-                self.print(f"namespace {name}:")
+            self._heading = "" if self.as_json else f"namespace {name}:"
+            if self.verbosity:
+                self.print_heading()
             try:
                 self.run_on(name, options)
             except CommandError as error:
@@ -100,7 +146,7 @@ class QlessCommand(BaseCommand):
             except SystemExit as ended:
                 # It has said why.
                 failed += [name] if ended.code else []
-            if not self.as_json:
+            if not (self.as_json or self._heading):
                 self.print("")
         printed, self._printed = self._printed, None
         if printed is not None:
@@ -116,11 +162,23 @@ class QlessCommand(BaseCommand):
             self._printed.setdefault(name, {"problem": text})
 
     def print(self, text: str) -> None:
-        """Print a line; with `--json`, as a text of the JSON."""
+        """Print a line that was asked for; with `--json`, as a text of the JSON."""
         if self.as_json:
             self._text.append(text)
         else:
+            self.print_heading()
             self.stdout.write(text)
+
+    def print_heading(self) -> None:
+        """Print which namespace the following lines are about, once."""
+        if self._heading:
+            self.stdout.write(self._heading)
+            self._heading = ""
+
+    def report(self, text: str, *, is_warning: bool = False) -> None:
+        """Print a line on what was done; with `-v 0` only a warning, or JSON."""
+        if self.verbosity or self.as_json or is_warning:
+            self.print(text)
 
     def print_json(self, data: object) -> None:
         """Print data as one line of JSON; of several namespaces in one, by their names."""
@@ -168,8 +226,13 @@ class SubcommandsCommand(QlessCommand):
     ) -> CommandParser:
         """Add a subcommand and return its parser."""
         parser: CommandParser = self._subparsers.add_parser(
-            name, help=text, description=text, aliases=list(aliases)
+            name,
+            help=text,
+            description=text,
+            aliases=list(aliases),
+            formatter_class=DjangoHelpFormatter,
         )
+        self._parsers.append(parser)
         super().add_arguments(parser)
         parser.set_defaults(run_subcommand=run)
         return parser

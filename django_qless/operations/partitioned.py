@@ -60,7 +60,8 @@ class on_one:  # noqa: N801
             f"{self.name}: the queue {instance.name!r} is split into "
             f"{len(instance.aliases)} partitions: ask one of them, queues["
             f"{instance.name!r}].partitions[0].{self.name}(…), or jobs.list(queue="
-            f"{instance.name!r})"
+            f"{instance.name!r})",
+            enqueues=False,
         )
 
 
@@ -86,7 +87,16 @@ def sum_of(counts: Sequence[QueueCounts]) -> QueueCounts:
 
 def sum_of_entities(counts: Sequence[EntityCounts]) -> EntityCounts:
     """Return the figures of the entities of a queue that is split: its oldest lag."""
-    names = ("queued", "fresh", "retries", "busy", "dead", "processed", "failed")
+    names = (
+        "queued",
+        "fresh",
+        "retries",
+        "busy",
+        "dead",
+        "processed",
+        "failed",
+        "delayed",
+    )
     return counts[0]._replace(
         klass=next((each.klass for each in counts if each.klass), ""),
         lag=max(each.lag for each in counts),

@@ -151,6 +151,12 @@ def test_audit_doctor_and_lists_go_through_all(handles: list[Any]) -> None:
     assert run("qless_entities", "queues").count("no queue has entities") == 3
 
 
+def test_at_verbosity_0_only_what_is_listed_has_headings(places: Places) -> None:
+    assert run("qless_queue", "pause", "mail", "report.x", "-v", "0") == ""
+    assert run("qless_audit", "-v", "0") == ""
+    assert "namespace default/mail:" in run("qless_config", "list", "-v", "0")
+
+
 def test_commands_act_where_the_queue_or_the_job_is(
     places: Places, handles: list[Any]
 ) -> None:

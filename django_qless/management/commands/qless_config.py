@@ -90,7 +90,7 @@ class Command(SubcommandsCommand):
             )
         routing.check_option(self.alias, option, value)
         self.client.config_set(option, value)
-        self.print(f"{option} is {value}")
+        self.report(f"{option} is {value}")
 
     def unset(self, *, options: Sequence[str], **others: Any) -> None:
         """Return options to the core's defaults."""
@@ -104,7 +104,7 @@ class Command(SubcommandsCommand):
             raise CommandError("Give the names of options, or --all")
         names = options or sorted(operator_overrides(self.alias))
         if not names:
-            self.print("nothing to do: operators have set no option")
+            self.report("nothing to do: operators have set no option")
             return
         reset(names, self.alias)
         self.print_values(names)
@@ -112,7 +112,7 @@ class Command(SubcommandsCommand):
     def print_values(self, names: Sequence[str]) -> None:
         """Print options that were changed."""
         for name in names:
-            self.print(f"{name} is {self.client.config_get(name) or 'unset'}")
+            self.report(f"{name} is {self.client.config_get(name) or 'unset'}")
 
 
 def suggestion(name: str) -> str:

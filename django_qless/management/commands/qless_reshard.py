@@ -63,7 +63,7 @@ class Command(QlessCommand):
             self._printed_at = time.monotonic()
             name, queue = progress.place
             moved = counted(progress.moved.total(), "job")
-            self.print(f"queue {queue} of {name}: {moved} moved so far")
+            self.report(f"queue {queue} of {name}: {moved} moved so far")
 
     def _show(self, found: Sequence[Progress]) -> None:
         if self.as_json:
@@ -86,7 +86,7 @@ class Command(QlessCommand):
             self.print_json([each.as_dict() for each in done])
         else:
             if not done:
-                self.print("all queues are where they are routed")
+                self.report("all queues are where they are routed")
             for each in done:
                 self._show_one(each)
         if left:
@@ -100,9 +100,10 @@ class Command(QlessCommand):
 
     def _show_one(self, progress: Progress) -> None:
         name, queue = progress.place
-        self.print(f"queue {queue} of {name}:")
+        is_left = bool(progress.stay or progress.problem)
+        self.report(f"queue {queue} of {name}:", is_warning=is_left)
         for target, number in sorted(progress.moved.items()):
-            self.print(f"  {counted(number, 'job')} moved to {target}")
+            self.report(f"  {counted(number, 'job')} moved to {target}")
         for reason, number in progress.stay.most_common():
             self.print(f"  {counted(number, 'job')} left: each {reason}")
         if progress.problem:
