@@ -19,7 +19,6 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import connections as databases
 
 from django_qless import conf
 from django_qless.conf import routing, sealing
@@ -348,7 +347,7 @@ class DjangoEnvironment(Announcements):
 
     def before_fork(self) -> None:
         """Close what two processes must not share."""
-        databases.close_all()
+        connection_cleanup.before_fork()
         connections.close_all()
 
     def after_fork(self) -> None:
