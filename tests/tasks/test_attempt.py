@@ -41,6 +41,13 @@ def test_a_task_is_run_once_unless_it_says_more(qless, drain) -> None:
     assert result.attempts == 1
 
 
+def test_returned_coroutine_is_awaited(qless, each_drain) -> None:
+    result = work.returns_coroutine.enqueue(1)
+    each_drain()
+    assert refreshed(result).status == Status.SUCCESSFUL
+    assert result.return_value == 2
+
+
 @pytest.mark.parametrize(
     "one", [work.succeeds_at, work.asucceeds_at], ids=["sync", "async"]
 )

@@ -34,6 +34,11 @@ async def aadd(a: int, b: int = 1) -> int:
 
 
 @task
+def returns_coroutine(a: int) -> Any:
+    return aadd.func(a)
+
+
+@task
 def echo(*args: Any, **kwargs: Any) -> list[Any]:
     return [list(args), kwargs]
 
