@@ -100,6 +100,14 @@ def test_a_task_that_fails_every_time(qless, each_drain, heard: Heard) -> None:
     assert heard[-1][2] == "FAILED"
 
 
+@pytest.mark.skipif(not hasattr(asyncio, "TaskGroup"), reason="Python 3.11")
+def test_error_of_an_exception_group_is_what_is_in_it(qless, each_drain) -> None:
+    result = work.fails_in_a_group.enqueue()
+    each_drain()
+    [error] = refreshed(result).errors
+    assert error.exception_class is ValueError
+
+
 def test_who_hears_of_the_end_is_told_all_errors(qless, each_drain) -> None:
     ended: list[Any] = []
 

@@ -59,6 +59,13 @@ def fails(text: str = "no") -> None:
 
 
 @task
+async def fails_in_a_group() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(afails.func())
+        tasks.create_task(afails.func())
+
+
+@task
 async def afails(text: str = "no") -> None:
     raise ValueError(text)
 
