@@ -241,6 +241,8 @@ def test_without_hooks_the_chain_is_as_it_was() -> None:
     [
         {"should_run": 1},
         {"should_run": "plain"},
+        {"should_run": lambda: True},
+        {"retries_exhausted": lambda: None, "entity": True},
         {"target_time": 0},
         {"target_time": "long"},
     ],
