@@ -95,6 +95,9 @@ def static_job_type(declaration: Declaration) -> JobType | None:
     found = vars(owner).get(function.__name__)
     if not isinstance(found, staticmethod):
         return None
+    if declaration.options.entity:
+        with locate_errors(function):
+            validate_entity(function, declaration.origin, Binding.FUNCTION)
     return JobType(
         name=declaration.name or declaration.origin,
         function=function,

@@ -414,6 +414,18 @@ class TestChecks:
         with pytest.raises(InvalidJob, match="nothing on which a worker could call it"):
             module.Tools().lost.delay()
 
+    def test_static_handler_of_entities_that_takes_too_much(self, monkeypatch) -> None:
+        module = types.ModuleType("static_jobs")
+        module.job = job  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        text = (
+            "class Stock:\n    @staticmethod\n    @job(entity=True)\n"
+            "    def sync(sku, payloads): ..."
+        )
+        exec(compile(text, "static_jobs.py", "exec"), vars(module))
+        with pytest.raises(InvalidJob, match=r"write def sync\(batch\)"):
+            job_checks.check_jobs()
+
     def test_a_schedule_in_a_class_inside_a_function_never_ticks(
         self, monkeypatch
     ) -> None:
