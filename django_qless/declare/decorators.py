@@ -28,6 +28,7 @@ from django_qless.job_types.source_location import locate_errors
 from django_qless.job_types.validation import (
     called,
     validate_detached,
+    validate_entity,
     validate_function,
 )
 from django_qless.schedules.timetable import DeclaredSchedule, checked_schedule
@@ -157,6 +158,8 @@ def _declare(function: Any, given: dict[str, Any]) -> Any:
     declaration = Declaration(function, options, name, aliases, schedule)
     if declaration.in_class:
         return declare_method(declaration)
+    if options.entity:
+        validate_entity(function, whose, Binding.FUNCTION)
     job_type = JobType(
         name=name or whose,
         function=function,

@@ -32,8 +32,6 @@ FRESH = 20.0
 #: Seconds between two tries where a target is away: the first pause, and the longest.
 PAUSE, LONGEST = 1.0, 60.0
 
-MOST_LOGGED = 2000
-
 #: What would be refused again.
 REFUSED = (*REFUSALS, HasDependents, TooBig)
 
@@ -105,8 +103,8 @@ class Carrier:
             client.deliver(entry.id, entry.call)
         except REFUSED as error:
             logger.error(
-                "refused by namespace %s: %s; the call: %.*s",
-                *(target, error, MOST_LOGGED, repr(entry.call)),
+                "refused by namespace %s: %s; the call: %s, the entry: %s",
+                *(target, error, entry.call.name, entry.id),
             )
             if entry.call.name == "receive":
                 self._take_back(entry, str(error))
