@@ -92,6 +92,7 @@ end
 local function drop(record)
   local id = record.jid
   call('ZREM', record.place, id)
+  call('ZREM', key.place(record.queue or '', 'ticks'), id)
   call('DEL', record.cron and key.schedule(id) or key.template(id))
   call('ZREM', key.paused_schedules(), id)
   call('HDEL', key.declared_schedules(), id)
@@ -347,6 +348,10 @@ end
 -- Takes away what only calls with KEYS give: the template is replaced or removed.
 function Schedules.forget(id)
   if scope.live then
+    local queue = call('HGET', key.schedule(id), 'queue')
+    if queue then
+      call('ZREM', key.place(queue, 'ticks'), id)
+    end
     call('ZREM', key.schedules(), id)
     call('DEL', key.schedule(id))
     call('ZREM', key.paused_schedules(), id)
