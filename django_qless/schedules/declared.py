@@ -16,7 +16,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, NamedTuple
 
 from django.conf import ENVIRONMENT_VARIABLE, settings
@@ -184,6 +184,13 @@ def declared_on(alias: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def former_ids(name: str, wanted: Container[str]) -> list[str]:
+    """Return the ids that a declared schedule had under former names of its job."""
+    job_type = registry.get(name)
+    aliases = job_type.aliases if job_type is not None else ()
+    return [each for each in aliases if each not in wanted]
+
+
 def _home(job_type: JobType) -> str:
     """Return the namespace where the declared schedule of a job is."""
     options = job_type.options
@@ -314,22 +321,28 @@ def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> SyncRes
         if id in owners and id not in present:
             done.others[id] = owners[id].removeprefix(CODE)
             continue
-        if id in mark.ids and id not in present:
+        formerly = [] if id in present else former_ids(id, wanted)
+        renamed = present.intersection(formerly)
+        known = {id} if renamed else {id, *formerly}
+        if id not in present and known.intersection(mark.ids):
             done.kept.append(id)  # An operator has removed it.
             continue
         try:
-            outcome = client.schedule_set(id, **_owned(alias, definition))
+            outcome = client.schedule_set(
+                id, **_owned(alias, definition), formerly=formerly
+            )
         except ConnectionLost:
             raise
         except QlessError as error:
             done.failed[id] = str(error)  # The others are to recur all the same.
             continue
+        present -= renamed
         if outcome == "new":
             done.added.append(id)
         elif outcome == "changed":
             done.changed.append(id)
         elif outcome == "kept":
-            (done.kept if id in present else done.by_hand).append(id)
+            (done.kept if id in present or renamed else done.by_hand).append(id)
     gone = sorted(present - wanted.keys())
     if gone:
         client.schedule_remove(gone)
