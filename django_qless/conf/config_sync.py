@@ -30,6 +30,9 @@ Origin = Literal["operator", "settings", "default"]
 #: What declares further options of an alias, beside QUEUES and CONFIG.
 sources: list[Callable[[str], Mapping[str, str]]] = []
 
+#: What says which options of an alias are called otherwise by now, as jobs are.
+renames: list[Callable[[str], Mapping[str, str]]] = []
+
 
 def declared_options(alias: str) -> dict[str, str]:
     """Return all options that are declared for an alias, in the core's form."""
@@ -77,6 +80,7 @@ def _sync(alias: str, *, anyway: bool) -> tuple[SyncResult, float]:
     client = connections[alias]
     declared = declared_options(alias)
     before = applied_options({MARKER: client.config_get(MARKER)})
+    _follow_renames(alias, before)
     if not declared and not before:
         return SyncResult({}, [], {}), 0.0
     text = client.schedule_marks().get(MARK, "")
@@ -91,6 +95,24 @@ def _sync(alias: str, *, anyway: bool) -> tuple[SyncResult, float]:
     # First: whoever comes later is to know what it replaces, if this is cut short.
     client.schedule_mark(MARK, mark.replaced_by(digest, (), now).text(), expected=text)
     return _apply(alias, declared, before), 0.0
+
+
+def _follow_renames(alias: str, before: Mapping[str, str]) -> None:
+    """Keep what an operator has set for what is called otherwise by now."""
+    renamed: dict[str, str] = {}
+    for source in renames:
+        renamed.update(source(alias))
+    if not renamed:
+        return
+    client = connections[alias]
+    present = client.config_all()
+    for old, new in renamed.items():
+        value = present.get(old)
+        if value is None or value == before.get(old):
+            continue
+        if present.get(new) in (None, before.get(new)):
+            client.config_set(new, value)
+        client.config_unset(old)
 
 
 def _apply(
