@@ -232,7 +232,7 @@ local function write_rare(job, state)
   end
   if job.unique then
     -- (Who is late from the start holds nothing.)
-    if (job.deadline or math.huge) > scope.now and (job.period or 1) > 0 then
+    if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
       Unique.take(jid, job.unique, job.period)
     end
   else
