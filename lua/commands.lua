@@ -104,6 +104,7 @@ crossing.read Crossing.read
 local OUR_WRITES = [[
 
 put.many PutMany.many
+put.once PutMany.once
 spawn Spawn.spawn
 settle Settle.settle
 beat Worker.beat

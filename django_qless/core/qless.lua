@@ -57,6 +57,8 @@ local PATTERNS = {
   --   depends    dependent    when it was put there
   --   recur      templates    when the next job is due
   --   aside      waiting      as in work: jobs that a limit holds back
+  --   ticks      schedules    from when on a tick of cron is missed (+inf: it is made up for), whose job nobody who
+  --                           serves the queue has been offered yet
   --   openings   limits       when to look whether there is room for those they hold back in this queue
   place = 'q:<>-<>', --                 zset
 
@@ -153,6 +155,9 @@ local function more_patterns()
     results_until = 'results_until', --   zset
     spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
     --                                           failed
+
+    -- What a job has put that puts others in several steps (its record names it in `once`).
+    once = 'once:<>', --                  set    jids that it has put; expires by itself
 
     -- Entities: see payloads.lua.
     payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
@@ -1412,340 +1417,6 @@ function Config.unset(args, i)
   modules.Events.config_unset(option)
 end
 end
-elseif module_name == 'History' then
-return function()
-local History = {
-time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
-0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
-some = 0, restore = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
-}
-modules.History = History
--- history.lua
--- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
--- ended:
---   done       it was completed
---   failed     it failed for good
---   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
---   crashed    its process died
---   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
---   lost       the grace after such a notice is over: the worker holds the job no more
---
--- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
--- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
--- Until then the record's field `put` has their times.
-
-local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
-
--- A time as an entry has it; defaults to now.
-function History.time(when)
-  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
-end
-
--- An entry; `more` is the text of a JSON object.
-function History.entry(what, more, when)
-  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
-end
-
--- Keeps the first entry and the newest.
-local function shorten(name, length)
-  local limit = modules.Config.whole('max-job-history')
-  if limit > 0 and limit ~= 2 and length > limit then
-    local first = call('LPOP', name)
-    call('LTRIM', name, -math.max(limit - 1, 1), -1)
-    call('LPUSH', name, first)
-  end
-end
-
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length == 1 and not putting then
-    History.begin_late(jid)
-  elseif length >= 3 then
-    shorten(name, length)
-  end
-end
-
-function History.add(jid, what, more, when)
-  append(jid, History.entry(what, more, when))
-end
-
-local function put_entry(time, queue)
-  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
-end
-
-function History.put(jid, queue, when)
-  append(jid, put_entry(History.time(when), queue), true)
-end
-
--- The same of a job that there was not. -> what its record says in place of the entry
-function History.begin()
-  return modules.NumberFormat.milliseconds()
-end
-
-local function popped_entry(time, worker)
-  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-end
-
--- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
--- fraction is dear.)
-local function put_time(milliseconds)
-  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
-  if second then
-    return rest == '000' and second or second .. '.' .. rest
-  end
-  local number = tonumber(milliseconds)
-  return number and modules.NumberFormat.thousandths(number / 1000)
-end
-
--- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
--- put, that it was handed out. -> the first or nil, the second or nil
-function History.unwritten(put, queue, worker)
-  local space = put and find(put, ' ', 1, true)
-  local time = put and put_time(space and sub(put, 1, space - 1) or put)
-  if time then
-    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
-  end
-end
-
--- A worker has a job, with this field `put`. -> what its record says in place of entries
-function History.popped(jid, worker, put)
-  if put and put ~= '' and not find(put, ' ', 1, true) then
-    return put .. ' ' .. History.time()
-  end
-  History.add_popped(jid, worker, put)
-  return ''
-end
-
--- The same, written at once.
-function History.add_popped(jid, worker, put)
-  if put and put ~= '' then
-    History.write_late(jid)
-  end
-  append(jid, popped_entry(History.time(), worker))
-end
-
-local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
-
-local function done_entry(held)
-  if held and held >= SHORTEST then
-    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
-  end
-  return '[' .. History.time() .. ',"done"]'
-end
-
--- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
-function History.done(jid, held)
-  append(jid, done_entry(held))
-end
-
--- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
--- entries any longer, which the caller has to write
-function History.done_with(jid, held, put, queue, worker)
-  local first, second = History.unwritten(put, queue, worker)
-  if not second then
-    History.done(jid, held)
-    return false
-  end
-  local name = key.history(jid)
-  local length = call('RPUSH', name, first, second, done_entry(held))
-  if length > 3 then
-    -- Another library has begun the list.
-    call('LREM', name, 1, first)
-    call('LPUSH', name, first)
-  end
-  shorten(name, length)
-  return true
-end
-
--- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.) `telling`: `held` is told however short it was.
-local function members(worker, group, held, ready, message, telling)
-  local texts = {}
-  if worker then
-    texts[#texts + 1] = '"worker":' .. quote(worker)
-  end
-  if group then
-    texts[#texts + 1] = '"group":' .. quote(group)
-  end
-  if held and (telling or held >= SHORTEST) then
-    texts[#texts + 1] = '"held":' .. format('%.3f', held)
-  end
-  if ready then
-    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
-  end
-  if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
-  end
-  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
-end
-
--- What is not run at all may fail as well: then there is no worker.
-function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, message))
-end
-
--- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given.
-function History.ended(jid, what, job, group, message, delay)
-  if what == 'done' then
-    History.done(jid, job.held)
-    return
-  end
-  local ready = delay and delay > 0 and scope.now + delay
-  -- What was handed back has run if it says for how long it was held before.
-  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
-end
-
--- The last attempt failed that the job had.
-function History.exhausted(job, group, message)
-  History.ended(job.jid, 'failed', job, group, message)
-end
-
-function History.when(time)
-  return time
-end
-
--- Triples as objects with when, what and the members of their third part.
-function History.shown(triples)
-  local entries = {}
-  for n, triple in ipairs(triples) do
-    local entry_shown = triple[3] or {}
-    entry_shown.when = History.when(triple[1])
-    entry_shown.what = triple[2]
-    entries[n] = entry_shown
-  end
-  return entries
-end
-
-local function shown(texts)
-  local triples = {}
-  for n, text in ipairs(texts) do
-    triples[n] = modules.Record.entry_of(text)
-  end
-  return History.shown(triples)
-end
-
--- Those of the job with this record.
-function History.read(jid, record)
-  local texts = call('LRANGE', key.history(jid), 0, -1)
-  local first, second = History.unwritten(record.put, record.queue, record.worker)
-  if first then
-    table.insert(texts, 1, first)
-    texts[#texts + 1] = second
-  end
-  return shown(texts)
-end
-
-local PIECE = 20 -- entries read at a time where they may be long
-
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
-function History.texts(jid, most, bytes)
-  local name = key.history(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  local total, newest = call('LLEN', name), { second }
-  local last, oldest = total - 1, first and 0 or 1
-  bytes = bytes - #(second or '')
-  while last >= oldest and #newest < most - 1 and bytes > 0 do
-    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
-    local part = call('LRANGE', name, from, last)
-    for n = #part, 1, -1 do
-      bytes = bytes - #part[n]
-      if bytes > 0 then
-        newest[#newest + 1] = part[n]
-      end
-    end
-    last = from - 1
-  end
-  local texts = first and { first } or call('LRANGE', name, 0, 0)
-  for n = #newest, 1, -1 do
-    texts[#texts + 1] = newest[n]
-  end
-  return texts, total + (first and 1 or 0) + (second and 1 or 0)
-end
-
--- The same as objects.
-function History.some(jid, most, bytes)
-  local texts, total = History.texts(jid, most, bytes)
-  return shown(texts), total
-end
-
--- These entries come before those of a job that was just put.
-function History.restore(jid, texts)
-  if #texts > 0 then
-    History.write_late(jid)
-    for n = #texts, 1, -1 do
-      call('LPUSH', key.history(jid), texts[n])
-    end
-    shorten(key.history(jid), call('LLEN', key.history(jid)))
-  end
-end
-
--- Records of the earliest versions carry their history in a field of the hash.
-function History.modernise(jid, text)
-  local entries = modules.Record.read('history', text)
-  for _, old in ipairs(entries or {}) do
-    if old.put then
-      History.put(jid, old.q, tonumber(old.put))
-    end
-    if old.popped then
-      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
-    end
-    if old.failed then
-      History.add(jid, 'failed', nil, tonumber(old.failed))
-    end
-    if old.done then
-      History.add(jid, 'done', nil, tonumber(old.done))
-    end
-  end
-  if entries then
-    call('HDEL', key.job(jid), 'history')
-  end
-end
-
--- Writes what stands in the record in place of the first entries, before all others.
-function History.write_late(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  if second then
-    call('LPUSH', key.history(jid), second, first)
-  elseif first then
-    call('LPUSH', key.history(jid), first)
-  end
-  if first then
-    call('HSET', key.job(jid), 'put', '')
-  end
-  return first ~= nil
-end
-
--- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
--- in the form of the earliest versions.
-function History.begin_late(jid)
-  if History.write_late(jid) then
-    return
-  end
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
-    local newest = call('LPOP', key.history(jid))
-    History.modernise(jid, text)
-    call('RPUSH', key.history(jid), newest)
-  end
-end
-
--- log jid message [data]
-function History.log(args, i)
-  local jid = modules.Arguments.name('log', 'jid', args[i])
-  local message = modules.Arguments.message('log', args[i + 1])
-  local data = args[i + 2]
-  if data then
-    modules.Arguments.object('log', 'data', data)
-  end
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('log', jid)
-  end
-  History.add(jid, message, data)
-end
-end
 elseif module_name == 'Job' then
 return function()
 local Job = {
@@ -2093,6 +1764,340 @@ end
 -- result jid
 function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
+end
+end
+elseif module_name == 'History' then
+return function()
+local History = {
+time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
+0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
+some = 0, restore = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+}
+modules.History = History
+-- history.lua
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+--
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
+
+local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
+
+-- A time as an entry has it; defaults to now.
+function History.time(when)
+  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+end
+
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
+  local limit = modules.Config.whole('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
+  end
+end
+
+function History.add(jid, what, more, when)
+  append(jid, History.entry(what, more, when))
+end
+
+local function put_entry(time, queue)
+  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
+end
+
+function History.put(jid, queue, when)
+  append(jid, put_entry(History.time(when), queue), true)
+end
+
+-- The same of a job that there was not. -> what its record says in place of the entry
+function History.begin()
+  return modules.NumberFormat.milliseconds()
+end
+
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
+end
+
+-- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
+-- fraction is dear.)
+local function put_time(milliseconds)
+  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
+  if second then
+    return rest == '000' and second or second .. '.' .. rest
+  end
+  local number = tonumber(milliseconds)
+  return number and modules.NumberFormat.thousandths(number / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local space = put and find(put, ' ', 1, true)
+  local time = put and put_time(space and sub(put, 1, space - 1) or put)
+  if time then
+    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
+  end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and put ~= '' and not find(put, ' ', 1, true) then
+    return put .. ' ' .. History.time()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
+end
+
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
+
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
+  end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
+end
+
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.) `telling`: `held` is told however short it was.
+local function members(worker, group, held, ready, message, telling)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and (telling or held >= SHORTEST) then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+    return
+  end
+  local ready = delay and delay > 0 and scope.now + delay
+  -- What was handed back has run if it says for how long it was held before.
+  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
+  local entries = {}
+  for n, triple in ipairs(triples) do
+    local entry_shown = triple[3] or {}
+    entry_shown.when = History.when(triple[1])
+    entry_shown.what = triple[2]
+    entries[n] = entry_shown
+  end
+  return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = modules.Record.entry_of(text)
+  end
+  return History.shown(triples)
+end
+
+-- Those of the job with this record.
+function History.read(jid, record)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
+  if first then
+    table.insert(texts, 1, first)
+    texts[#texts + 1] = second
+  end
+  return shown(texts)
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
+  local name = key.history(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
+  local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
+  while last >= oldest and #newest < most - 1 and bytes > 0 do
+    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = first and { first } or call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
+  return shown(texts), total
+end
+
+-- These entries come before those of a job that was just put.
+function History.restore(jid, texts)
+  if #texts > 0 then
+    History.write_late(jid)
+    for n = #texts, 1, -1 do
+      call('LPUSH', key.history(jid), texts[n])
+    end
+    shorten(key.history(jid), call('LLEN', key.history(jid)))
+  end
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  local entries = modules.Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
+end
+
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
+-- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
+-- in the form of the earliest versions.
+function History.begin_late(jid)
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = modules.Arguments.name('log', 'jid', args[i])
+  local message = modules.Arguments.message('log', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    modules.Arguments.object('log', 'data', data)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
 end
 end
 elseif module_name == 'Dependencies' then
@@ -3111,7 +3116,7 @@ local function check_until(command, job)
       modules.Errors.value(until_when)
     )
   end
-  job.period = math.min(seconds, LONGEST)
+  job.period = math.min(seconds, LONGEST) - (scope.now - (job.since or scope.now))
 end
 
 local function check_debounce(command, job)
@@ -3127,8 +3132,8 @@ local function check_debounce(command, job)
     end
     job[name] = seconds
   end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+  job.first = job.since or scope.now
+  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
 end
 
 -- Checks the options of a put that have to do with its key, as the call gave them.
@@ -3291,7 +3296,7 @@ end
 function Unique.push_back(job, first)
   if job.debounce and first then
     job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
+    local due = (job.since or scope.now) + job.debounce
     if job.debounce_max then
       due = math.min(due, first + job.debounce_max)
     end
@@ -3749,8 +3754,15 @@ local function whole(text)
   return number and number > 0 and math.ceil(number) or nil
 end
 
+-- The name under which the limits of a job type are kept: jobs that were put before it got another name count with the
+-- others.
+local function current(klass)
+  return modules.Config.get(klass .. '-renamed-to') or klass
+end
+
 -- The limits of a job type and of each of its keys; false if there are none.
 function LimitSettings.of(klass)
+  klass = current(klass)
   local known = scope.limits or {}
   scope.limits = known
   if known[klass] == nil then
@@ -3777,15 +3789,15 @@ end
 
 -- The names of limits. What is behind the first colon is only compared, never taken apart.
 function LimitSettings.of_type(klass)
-  return 'type:' .. klass
+  return 'type:' .. current(klass)
 end
 
 function LimitSettings.of_key(klass, text)
-  return 'key:' .. klass .. ':' .. text
+  return 'key:' .. current(klass) .. ':' .. text
 end
 
 function LimitSettings.of_order(klass, text)
-  return 'order:' .. klass .. ':' .. text
+  return 'order:' .. current(klass) .. ':' .. text
 end
 
 function LimitSettings.of_tenant(queue, text)
@@ -6044,6 +6056,13 @@ function JobEnd.mark(jid)
   call('HSET', key.job(jid), 'rare', '1')
 end
 
+-- A job that has put others in several steps does not go on.
+local function forget_put(once)
+  if once then
+    call('UNLINK', key.once(once)) -- there may be very many: their memory is freed in the background
+  end
+end
+
 -- These jobs are complete. `rare` lists those of them whose records have the field of this name.
 function JobEnd.completed(jids, rare)
   local is_rare
@@ -6051,7 +6070,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, watched = modules.Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, watched, once = modules.Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -6062,8 +6081,10 @@ function JobEnd.completed(jids, rare)
       'home',
       'grace',
       'progress',
-      'watched'
+      'watched',
+      'once'
     )
+    forget_put(once)
     modules.Unique.free(jid, unique)
     if grace or progress then
       modules.Outcome.forget_marks(key.job(jid))
@@ -6170,6 +6191,7 @@ function JobEnd.canceled(jid, record)
   if record.rare then
     modules.ResultWaiters.ended(jid)
     modules.Unique.free(jid, record.unique)
+    forget_put(record.once)
     if record.workflow then
       modules.Workflow.moved(record.workflow, modules.StandIns.counted(record), false)
     end
@@ -6184,6 +6206,153 @@ function JobEnd.canceled(jid, record)
     if record.entity then
       modules.Entity.gone(jid, record.home)
     end
+  end
+end
+end
+elseif module_name == 'Lock' then
+return function()
+local Lock = {
+holds = 0, another = 0, completed = 0, claim = 0, count_start = 0, holder = 0, release = 0,
+heartbeat = 0, extend = 0
+}
+modules.Lock = Lock
+-- lock.lua
+-- The lock of a running job: who holds it, renewing it, taking it away.
+
+-- What is read of a run that ends.
+local ENDING = {
+  'worker',
+  'state',
+  'queue',
+  'token',
+  'time',
+  'retries',
+  'grace',
+  'progress',
+  'rare',
+  'remaining',
+  'priority',
+  'crashes',
+  'waited',
+  'entity',
+}
+
+-- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
+-- script has handed it out.)
+function Lock.holds(proof, state, worker, token)
+  return worker and state == 'running' and proof == token
+end
+
+-- How the worker that holds a job is named to another one.
+function Lock.another()
+  return 'another worker'
+end
+
+-- Why it does not. -> code, text
+local function refusal(command, jid)
+  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
+  local about = command .. '(): Job ' .. modules.Errors.name(jid)
+  if not worker then
+    return 'NOJOB', about .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Places.state_now(jid, queue, state)
+  end
+  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
+end
+
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
+-- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
+function Lock.completed(jid, token)
+  local worker, state, queue, its_token, time, retries, rare, waited, put =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
+  if not Lock.holds(token, state, worker, its_token) then
+    return nil, refusal('settle', jid)
+  end
+  return worker, queue or '', time, retries, rare, waited, put
+end
+
+-- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
+-- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name = key.job(jid)
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
+    unpack(texts)
+  if not Lock.holds(proof, state, worker, token) then
+    return nil, refusal(command, jid)
+  end
+  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
+    bad, bad_text = 'queue', ''
+  end
+  return {
+    jid = jid,
+    key = name,
+    bad = bad,
+    bad_text = bad_text,
+    worker = worker,
+    queue = queue or '',
+    time = modules.Record.read('time', time, scope.now),
+    retries = modules.Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = modules.Record.read('remaining', remaining, 0),
+    priority = modules.Record.read('priority', priority, 0),
+    crashes = modules.Record.read('crashes', crashes, 0),
+    waited = waited or nil,
+    entity = entity or nil,
+  }
+end
+
+-- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
+-- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
+function Lock.count_start(job, held, runs)
+  job.held = held or modules.Samples.held(job.waited)
+  if job.held or runs then
+    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
+  end
+end
+
+function Lock.holder(command, jid, proof)
+  modules.Arguments.name(command, 'jid', jid)
+  modules.Arguments.proof(command, proof)
+  local job, code, text = Lock.claim(command, jid, proof)
+  if not job then
+    modules.Errors.raise(code, text)
+  end
+  return job
+end
+
+-- Takes the job out of the hands of its worker and out of the running ones.
+function Lock.release(job)
+  call('ZREM', key.place(job.queue, 'locks'), job.jid)
+  modules.Job.unhold(job.jid, job.worker)
+  modules.Wake.freed(job.queue, 1)
+end
+
+-- heartbeat jid worker [data] -> the new expiry
+function Lock.heartbeat(args, i)
+  local jid, proof, data = args[i], args[i + 1], args[i + 2]
+  if data then
+    modules.Arguments.json('heartbeat', 'data', data)
+  end
+  local job = Lock.holder('heartbeat', jid, proof)
+  local expires = scope.now + modules.Config.heartbeat(job.queue)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Lock.extend(job, expires)
+  call('ZADD', key.workers(), scope.now, job.worker)
+  return expires
+end
+
+-- Renews a lock. The next loss of it gets another notice.
+function Lock.extend(job, expires)
+  call('HSET', key.job(job.jid), 'expires', expires)
+  call('HDEL', key.job(job.jid), 'grace')
+  call('ZADD', key.held(job.worker), expires, job.jid)
+  if job.queue ~= '' then -- a damaged record names none
+    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
   end
 end
 end
@@ -7124,153 +7293,6 @@ function CycleDetection.harmless(jid, jids)
     end
   end
   return harmless, tired
-end
-end
-elseif module_name == 'Lock' then
-return function()
-local Lock = {
-holds = 0, another = 0, completed = 0, claim = 0, count_start = 0, holder = 0, release = 0,
-heartbeat = 0, extend = 0
-}
-modules.Lock = Lock
--- lock.lua
--- The lock of a running job: who holds it, renewing it, taking it away.
-
--- What is read of a run that ends.
-local ENDING = {
-  'worker',
-  'state',
-  'queue',
-  'token',
-  'time',
-  'retries',
-  'grace',
-  'progress',
-  'rare',
-  'remaining',
-  'priority',
-  'crashes',
-  'waited',
-  'entity',
-}
-
--- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
--- script has handed it out.)
-function Lock.holds(proof, state, worker, token)
-  return worker and state == 'running' and proof == token
-end
-
--- How the worker that holds a job is named to another one.
-function Lock.another()
-  return 'another worker'
-end
-
--- Why it does not. -> code, text
-local function refusal(command, jid)
-  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
-  local about = command .. '(): Job ' .. modules.Errors.name(jid)
-  if not worker then
-    return 'NOJOB', about .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Places.state_now(jid, queue, state)
-  end
-  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
-end
-
--- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
--- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
-function Lock.completed(jid, token)
-  local worker, state, queue, its_token, time, retries, rare, waited, put =
-    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
-  if not Lock.holds(token, state, worker, its_token) then
-    return nil, refusal('settle', jid)
-  end
-  return worker, queue or '', time, retries, rare, waited, put
-end
-
--- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
--- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name = key.job(jid)
-  local texts = call('HMGET', name, unpack(ENDING))
-  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
-    unpack(texts)
-  if not Lock.holds(proof, state, worker, token) then
-    return nil, refusal(command, jid)
-  end
-  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
-  if (queue or '') == '' then
-    bad, bad_text = 'queue', ''
-  end
-  return {
-    jid = jid,
-    key = name,
-    bad = bad,
-    bad_text = bad_text,
-    worker = worker,
-    queue = queue or '',
-    time = modules.Record.read('time', time, scope.now),
-    retries = modules.Record.text('retries', retries, '0'),
-    marked = grace or progress,
-    rare = rare or nil,
-    remaining = modules.Record.read('remaining', remaining, 0),
-    priority = modules.Record.read('priority', priority, 0),
-    crashes = modules.Record.read('crashes', crashes, 0),
-    waited = waited or nil,
-    entity = entity or nil,
-  }
-end
-
--- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
--- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
-function Lock.count_start(job, held, runs)
-  job.held = held or modules.Samples.held(job.waited)
-  if job.held or runs then
-    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
-  end
-end
-
-function Lock.holder(command, jid, proof)
-  modules.Arguments.name(command, 'jid', jid)
-  modules.Arguments.proof(command, proof)
-  local job, code, text = Lock.claim(command, jid, proof)
-  if not job then
-    modules.Errors.raise(code, text)
-  end
-  return job
-end
-
--- Takes the job out of the hands of its worker and out of the running ones.
-function Lock.release(job)
-  call('ZREM', key.place(job.queue, 'locks'), job.jid)
-  modules.Job.unhold(job.jid, job.worker)
-  modules.Wake.freed(job.queue, 1)
-end
-
--- heartbeat jid worker [data] -> the new expiry
-function Lock.heartbeat(args, i)
-  local jid, proof, data = args[i], args[i + 1], args[i + 2]
-  if data then
-    modules.Arguments.json('heartbeat', 'data', data)
-  end
-  local job = Lock.holder('heartbeat', jid, proof)
-  local expires = scope.now + modules.Config.heartbeat(job.queue)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Lock.extend(job, expires)
-  call('ZADD', key.workers(), scope.now, job.worker)
-  return expires
-end
-
--- Renews a lock. The next loss of it gets another notice.
-function Lock.extend(job, expires)
-  call('HSET', key.job(job.jid), 'expires', expires)
-  call('HDEL', key.job(job.jid), 'grace')
-  call('ZADD', key.held(job.worker), expires, job.jid)
-  if job.queue ~= '' then -- a damaged record names none
-    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
-  end
 end
 end
 elseif module_name == 'Nonempty' then
@@ -8439,7 +8461,10 @@ local function write_rare(job, state)
     call('HSET', key.job(jid), unpack(fields))
   end
   if job.unique then
-    modules.Unique.take(jid, job.unique, job.period)
+    -- (Who is late from the start holds nothing.)
+    if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
+      modules.Unique.take(jid, job.unique, job.period)
+    end
   else
     modules.Unique.regain(jid, job.unique_field, state)
   end
@@ -8615,6 +8640,220 @@ function PutStore.store(job, asking, tracked, batch)
   if tracked then
     modules.Events.tracked('put', jid)
   end
+end
+end
+elseif module_name == 'Ticks' then
+return function()
+local Ticks = {
+policies = 0, choose = 0, none_yet = 0, put = 0, put_next = 0, serve = 0, keep = 0, carry_out = 0,
+put_off = 0
+}
+modules.Ticks = Ticks
+-- schedules/ticks.lua
+-- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
+-- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
+
+local format, min = string.format, math.min
+
+local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
+
+-- What may become of missed ticks: all are caught up, the last one, or none.
+Ticks.policies = { all = true, last = true, none = true }
+
+-- A tick is missed when it is late by more than this: half the time to the tick after it, at most
+-- so many seconds.
+local GRACE = 60
+
+-- The last moment at which the tick is not missed yet.
+local function in_time(tick, following)
+  return tick + min(GRACE, (following - tick) / 2)
+end
+
+-- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
+-- -> the tick that puts a job now, or nil; and the tick to go on with
+function Ticks.choose(policy, first, following, last, next)
+  if policy == 'all' then
+    return first, following
+  elseif policy == 'none' and scope.now > in_time(last, next) then
+    return nil, next
+  end
+  return last, next
+end
+
+-- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
+function Ticks.none_yet(time)
+  return time == math.floor(time) and time - 2 ^ -10 or time
+end
+
+-- What few jobs have; `rare` says that there is some of it. What is counted from the put is counted from the tick.
+local function write_rare(record, child, time)
+  local name = key.job(child)
+  if record.context then
+    call('HSET', name, 'context', record.context)
+  end
+  if record.expires then
+    call('HSET', name, 'deadline', format('%.17g', time + modules.Record.number(record.expires)), 'rare', '1')
+  end
+  if record.unique then
+    -- The key names the job put last, until that one has ended.
+    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
+    modules.Unique.take(child, record.unique)
+  end
+end
+
+-- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
+-- read (Record.bad_schedule).
+function Ticks.put(record, child, time)
+  modules.Canceled.forget(child)
+  call(
+    'HSET',
+    key.job(child),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'time',
+    format('%.20f', time),
+    'remaining',
+    record.retries,
+    'jid',
+    child,
+    'klass',
+    record.klass,
+    'data',
+    record.data,
+    'priority',
+    record.priority,
+    'tags',
+    record.tags,
+    'queue',
+    record.queue,
+    'retries',
+    record.retries,
+    'spawned_from_jid',
+    record.jid
+  )
+  if record.context or record.expires or record.unique then
+    write_rare(record, child, time)
+  end
+  local tags = modules.Record.read('tags', record.tags, {})
+  if #tags > 0 then
+    modules.Tags.index(child, tags)
+  end
+  modules.History.put(child, record.queue, time)
+  modules.Places.work(child, record.queue, modules.Record.number(record.priority), time)
+  modules.Minutes.count(record.queue, 'put', 1)
+end
+
+-- Puts the job of an interval's tick, under the next number that no job bears.
+function Ticks.put_next(record, time)
+  local count = modules.Record.number(record.count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
+  record.count, record.last = count, time
+  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
+end
+
+-- The job of a time of cron.
+local function child_at(record, time)
+  return record.jid .. '@' .. format('%.0f', time)
+end
+
+-- Takes away the job that a cron schedule put last, if no worker has been offered it and nothing waits for it: its
+-- tick is missed. -> whether it did
+local function take_back(record)
+  local last = modules.Record.number(record.last)
+  local child = last and child_at(record, last)
+  local is_there = child and call('ZSCORE', key.place(record.queue, 'work'), child)
+  local job = is_there and call('EXISTS', key.dependents(child)) == 0 and modules.Job.read(child)
+  if not job then
+    return false
+  end
+  modules.Job.remove(child, job)
+  record.count = math.max((modules.Record.number(record.count) or 0) - 1, 0)
+  return true
+end
+
+-- A worker asks for jobs of the queue: what cron schedules have put there is served, but for missed ticks of
+-- those that make up for none.
+function Ticks.serve(queue)
+  local name = key.place(queue, 'ticks')
+  for _, id in
+    ipairs(call('ZRANGEBYSCORE', name, '-inf', format('(%.17g', scope.now), 'LIMIT', 0, modules.Arguments.most))
+  do
+    local record = modules.Hash.all(key.schedule(id))
+    record.jid = id
+    if record.queue == queue and take_back(record) then
+      call('HSET', key.schedule(id), 'count', record.count)
+    end
+  end
+  call('DEL', name)
+end
+
+-- Puts the job of a time of cron. (It is there already if the clock was set back.) Nobody may serve the queue: that is
+-- known from `ticks`, as whoever does takes the schedule out of it. Then one job stands for all ticks that are missed.
+local function put_at(record, time, tick)
+  local child = child_at(record, time)
+  if call('EXISTS', key.job(child)) == 1 then
+    return 0
+  end
+  local name = key.place(record.queue, 'ticks')
+  if record.missed ~= 'all' then
+    if call('ZSCORE', name, record.jid) then
+      take_back(record)
+    end
+    call(
+      'ZADD',
+      name,
+      record.missed == 'none' and format('%.17g', in_time(time, tick.next)) or '+inf',
+      record.jid
+    )
+  end
+  record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
+  Ticks.put(record, child, time)
+  modules.Places.register(record.queue)
+  return 1
+end
+
+-- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
+function Ticks.keep(record, next)
+  if scope.live and record.last then
+    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
+  else
+    call('HSET', record.key, 'count', record.count or 0)
+  end
+  call('ZADD', record.place, format('%.17g', next), record.jid)
+end
+
+-- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
+-- `first` none is due yet. -> how many jobs were put
+function Ticks.carry_out(record, tick)
+  local number, chosen, next = 0, nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  if chosen and record.cron then
+    number = put_at(record, chosen, tick)
+  elseif chosen then
+    Ticks.put_next(record, chosen)
+    number = 1
+  end
+  Ticks.keep(record, next)
+  return number
+end
+
+-- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
+-- then stays due.
+function Ticks.put_off(record, since, words)
+  if scope.live then
+    since = modules.Record.text('since', record.since, format('%.17g', since))
+    call('HSET', record.key, 'trouble', words, 'since', since)
+  end
+  local again = scope.now + AGAIN
+  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
 end
 end
 elseif module_name == 'Expiry' then
@@ -9267,6 +9506,7 @@ for _, name in ipairs({
   'claim',
   'expires',
   'at',
+  'since',
   'expires_at',
   'workflow',
   'limit_key',
@@ -9293,6 +9533,7 @@ local function check_keys(command, job)
   end
 end
 
+-- (`since` is when the tick was of a job that recurs: what is counted from the put is counted from then.)
 local function check_rare(command, job)
   if job.on_failure then
     local policy = POLICIES[job.on_failure]
@@ -9303,6 +9544,10 @@ local function check_rare(command, job)
       )
     end
     job.on_failure = policy
+  end
+  if job.since then
+    job.since = math.min(modules.Arguments.number(command, 'since', job.since), scope.now)
+    job.delay = math.max(0, job.delay - (scope.now - job.since))
   end
   if job.at then
     if job.delay ~= 0 then
@@ -9323,7 +9568,7 @@ local function check_rare(command, job)
     end
     job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
   elseif job.expires then
-    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
+    job.deadline = (job.since or scope.now) + modules.Arguments.number(command, 'expires', job.expires)
   end
   if job.workflow then
     if job.workflow == '' or #job.workflow > 255 then
@@ -9759,166 +10004,6 @@ function StatsBuffer.take(visit)
   end
 end
 end
-elseif module_name == 'Ticks' then
-return function()
-local Ticks = {
-policies = 0, choose = 0, none_yet = 0, put = 0, put_next = 0, keep = 0, carry_out = 0, put_off = 0
-}
-modules.Ticks = Ticks
--- schedules/ticks.lua
--- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
--- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
-
-local format, min = string.format, math.min
-
-local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
-
--- What may become of missed ticks: all are caught up, the last one, or none.
-Ticks.policies = { all = true, last = true, none = true }
-
--- A tick is missed when it is late by more than this: half the time to the tick after it, at most
--- so many seconds.
-local GRACE = 60
-
-local function is_missed(tick, following)
-  return scope.now - tick > min(GRACE, (following - tick) / 2)
-end
-
--- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
--- -> the tick that puts a job now, or nil; and the tick to go on with
-function Ticks.choose(policy, first, following, last, next)
-  if policy == 'all' then
-    return first, following
-  elseif policy == 'none' and is_missed(last, next) then
-    return nil, next
-  end
-  return last, next
-end
-
--- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
-function Ticks.none_yet(time)
-  return time == math.floor(time) and time - 2 ^ -10 or time
-end
-
--- What few jobs have; `rare` says that there is some of it.
-local function write_rare(record, child)
-  local name = key.job(child)
-  if record.context then
-    call('HSET', name, 'context', record.context)
-  end
-  if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + modules.Record.number(record.expires)), 'rare', '1')
-  end
-  if record.unique then
-    -- The key names the job put last, until that one has ended.
-    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    modules.Unique.take(child, record.unique)
-  end
-end
-
--- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
--- read (Record.bad_schedule).
-function Ticks.put(record, child, time)
-  modules.Canceled.forget(child)
-  call(
-    'HSET',
-    key.job(child),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'time',
-    format('%.20f', time),
-    'remaining',
-    record.retries,
-    'jid',
-    child,
-    'klass',
-    record.klass,
-    'data',
-    record.data,
-    'priority',
-    record.priority,
-    'tags',
-    record.tags,
-    'queue',
-    record.queue,
-    'retries',
-    record.retries,
-    'spawned_from_jid',
-    record.jid
-  )
-  if record.context or record.expires or record.unique then
-    write_rare(record, child)
-  end
-  local tags = modules.Record.read('tags', record.tags, {})
-  if #tags > 0 then
-    modules.Tags.index(child, tags)
-  end
-  modules.History.put(child, record.queue, time)
-  modules.Places.work(child, record.queue, modules.Record.number(record.priority), time)
-  modules.Minutes.count(record.queue, 'put', 1)
-end
-
--- Puts the job of an interval's tick, under the next number that no job bears.
-function Ticks.put_next(record, time)
-  local count = modules.Record.number(record.count)
-  repeat
-    count = count + 1
-  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
-  record.count, record.last = count, time
-  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
-end
-
--- Puts the job of a time of cron. (It is there already if the clock was set back.)
-local function put_at(record, time)
-  local child = record.jid .. '@' .. format('%.0f', time)
-  if call('EXISTS', key.job(child)) == 0 then
-    record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
-    Ticks.put(record, child, time)
-    modules.Places.register(record.queue)
-  end
-end
-
--- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
-function Ticks.keep(record, next)
-  if scope.live and record.last then
-    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
-  else
-    call('HSET', record.key, 'count', record.count or 0)
-  end
-  call('ZADD', record.place, format('%.17g', next), record.jid)
-end
-
--- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
--- `first` none is due yet. -> how many jobs were put
-function Ticks.carry_out(record, tick)
-  local before, chosen, next = record.count, nil, tick.next
-  if tick.first then
-    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
-  end
-  if chosen and record.cron then
-    put_at(record, chosen)
-  elseif chosen then
-    Ticks.put_next(record, chosen)
-  end
-  Ticks.keep(record, next)
-  return record.count ~= before and 1 or 0
-end
-
--- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
--- then stays due.
-function Ticks.put_off(record, since, words)
-  if scope.live then
-    since = modules.Record.text('since', record.since, format('%.17g', since))
-    call('HSET', record.key, 'trouble', words, 'since', since)
-  end
-  local again = scope.now + AGAIN
-  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
-end
-end
 elseif module_name == 'Turns' then
 return function()
 local Turns = {
@@ -10171,6 +10256,7 @@ crossing.read Crossing.read
 local OUR_WRITES = [[
 
 put.many PutMany.many
+put.once PutMany.once
 spawn Spawn.spawn
 settle Settle.settle
 beat Worker.beat
@@ -10510,7 +10596,7 @@ end
 elseif module_name == 'PutMany' then
 return function()
 local PutMany = {
-plan = 0, carry_out = 0, many = 0
+plan = 0, carry_out = 0, many = 0, once = 0
 }
 modules.PutMany = PutMany
 -- put_many.lua
@@ -10560,15 +10646,17 @@ local function all_new(jids)
   return true, modules.Canceled.among(jids)
 end
 
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
+-- Reads what there is of the jobs: some may be left alone. `once` is the key of the jids that were put before.
+local function look_at_all(jobs, jids, coming, once)
   local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
+  local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
+  for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     modules.Put.look(job)
-    if job.left_alone then
+    if job.left_alone or before[n] == 1 then
+      job.left_alone = true
       coming[job.jid] = nil
     end
   end
@@ -10648,12 +10736,12 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- function `known`), and for which others have come to stand before (a metatable `instead`); `once`: see PutMany.once.
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
+  look_at_all(jobs, jids, coming, how and how.once)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -10723,6 +10811,36 @@ end
 function PutMany.many(args, i)
   local worker = modules.Arguments.asking('put.many', args[i])
   return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
+end
+
+-- Seconds for which it is remembered what a producer has put: one that is here, and forgets it in the end; one of another
+-- namespace.
+local KEPT, KEPT_FOR_ANOTHER = 7 * 86400, 86400
+
+-- put.once name jid token worker (as put.many) -> as put.many. The job with this token puts others in several steps. It
+-- may run again: those that it has put under this name are left alone then, whatever has become of them. (Of a job in
+-- another namespace jid and token are ''.)
+function PutMany.once(args, i)
+  local name, jid =
+    modules.Arguments.name('put.once', 'name', args[i]), modules.Arguments.given('put.once', 'jid', args[i + 1])
+  local worker, is_here = modules.Arguments.asking('put.once', args[i + 3]), jid ~= ''
+  if is_here then
+    modules.Lock.holder('put.once', jid, args[i + 2])
+  end
+  local once, jids = key.once(name), {}
+  local plan = PutMany.plan('put.once', args, i + 4, { once = once })
+  for _, job in ipairs(plan.jobs) do
+    jids[#jids + 1] = job.spare ~= '1' and (job.given or job.jid) or nil
+  end
+  local reply = PutMany.carry_out(plan, worker)
+  if is_here then
+    call('HSET', key.job(jid), 'once', name, 'rare', '1')
+  end
+  if #jids > 0 then
+    call('SADD', once, unpack(jids))
+    call('EXPIRE', once, is_here and KEPT or KEPT_FOR_ANOTHER)
+  end
+  return reply
 end
 end
 elseif module_name == 'Recurring' then
@@ -11297,6 +11415,7 @@ end
 local function drop(record)
   local id = record.jid
   call('ZREM', record.place, id)
+  call('ZREM', key.place(record.queue or '', 'ticks'), id)
   call('DEL', record.cron and key.schedule(id) or key.template(id))
   call('ZREM', key.paused_schedules(), id)
   call('HDEL', key.declared_schedules(), id)
@@ -11398,6 +11517,53 @@ local function refuse_too_many(made)
   end
 end
 
+-- What the code says of the jobs of a schedule that it has renamed, whatever else an operator has changed.
+local OF_CODE = { 'klass', 'data', 'name', 'unique' }
+
+-- The schedule has another id from now on, with all that is kept under it: its pause, its rhythm, what an operator has
+-- changed.
+local function rename(record, made)
+  local old, id = record.jid, made.jid
+  local from, to = key.template(old), key.template(id)
+  if record.cron then
+    from, to = key.schedule(old), key.schedule(id)
+  end
+  call('RENAME', from, to)
+  for _, field in ipairs(OF_CODE) do
+    if made[field] then
+      call('HSET', to, field, made[field])
+    else
+      call('HDEL', to, field)
+    end
+  end
+  if not record.cron then
+    call('HSET', to, 'jid', id)
+  end
+  for _, place in ipairs({ record.place, key.paused_schedules() }) do
+    local score = call('ZSCORE', place, old)
+    if score then
+      call('ZREM', place, old)
+      call('ZADD', place, score, id)
+    end
+  end
+  call('ZREM', key.place(record.queue or '', 'ticks'), old)
+  if record.declared then
+    call('HDEL', key.declared_schedules(), old)
+    call('HSET', key.declared_schedules(), id, record.declared)
+  end
+  return Schedules.read(id)
+end
+
+-- The schedule of the same owner under a former id, or nil.
+local function find_former(made)
+  for _, id in ipairs(made.formerly or {}) do
+    local former = Schedules.read(id)
+    if former and (former.owner or '') == (made.owner or '') then
+      return former
+    end
+  end
+end
+
 -- schedule.set id queue klass data [pairs] -> new, changed, same or kept
 function Schedules.set(args, i)
   local id = modules.Arguments.jid('schedule.set', args[i])
@@ -11415,9 +11581,14 @@ function Schedules.set(args, i)
     made[field] = made[field] or value
   end
   local old = Schedules.read(id)
-  local reply = stays(made, old)
-  if not reply then
+  local former = not old and find_former(made)
+  local reply = stays(made, old or former)
+  if former then
+    old = rename(former, made)
+  elseif not reply then
     refuse_too_many(made)
+  end
+  if not reply then
     store(made, old)
     reply = old and 'changed' or 'new'
   end
@@ -11446,8 +11617,13 @@ function Schedules.update(args, i)
   for _, field in ipairs(FIELDS) do
     made[field] = old[field]
   end
-  local given =
-    modules.Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
+  local given = modules.Definition.lay_over(
+    'schedule.update',
+    made,
+    args,
+    i + 1,
+    { owner = true, declared = true, force = true, formerly = true }
+  )
   modules.Definition.settle_kind('schedule.update', made, given)
   refuse_unreadable('schedule.update', made, ': give it anew')
   made.interval, made.offset = modules.Record.number(made.interval), modules.Record.number(made.offset)
@@ -11552,6 +11728,10 @@ end
 -- Takes away what only calls with KEYS give: the template is replaced or removed.
 function Schedules.forget(id)
   if scope.live then
+    local queue = call('HGET', key.schedule(id), 'queue')
+    if queue then
+      call('ZREM', key.place(queue, 'ticks'), id)
+    end
     call('ZREM', key.schedules(), id)
     call('DEL', key.schedule(id))
     call('ZREM', key.paused_schedules(), id)
@@ -12681,6 +12861,9 @@ end
 -- What is stored where nothing is given.
 Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
 
+-- What is said of a schedule and not stored.
+local ALSO = { force = true, formerly = true }
+
 -- Checks option pairs from args[i] on, and lays their values over `made`.
 function Definition.lay_over(command, made, args, i, refused)
   if (#args - i + 1) % 2 ~= 0 then
@@ -12689,10 +12872,12 @@ function Definition.lay_over(command, made, args, i, refused)
   local given = {}
   for n = i, #args, 2 do
     local name, value = args[n], args[n + 1]
-    if refused[name] or not (CHECKS[name] or name == 'force') then
+    if refused[name] or not (CHECKS[name] or ALSO[name]) then
       modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
     elseif name == 'force' then
       made.force = value == '1'
+    elseif name == 'formerly' then
+      made.formerly = modules.Arguments.names(command, 'formerly', value)
     else
       value = CHECKS[name](command, value)
       given[name] = true
@@ -13463,15 +13648,30 @@ local function is_due(queue, place)
   return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
 end
 
--- The same with those that have just fallen due.
+-- Have cron schedules put jobs that nobody has been offered?
+local function has_ticks(queue)
+  local name = key.place(queue, 'ticks')
+  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
+end
+
+-- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
+-- looked for, as long as one call may.)
 local function take_ready(queue, worker, count, visit, reserved)
-  if is_due(queue, 'recur') then
-    modules.Recurring.spawn_due(queue, count)
+  local taken, before = 0, nil
+  if scope.live and has_ticks(queue) then
+    modules.Ticks.serve(queue)
   end
-  if is_due(queue, 'scheduled') then
-    modules.Queue.move_due(queue, count)
-  end
-  return take_work(queue, worker, count, visit, reserved)
+  repeat
+    before = late()
+    if is_due(queue, 'recur') then
+      modules.Recurring.spawn_due(queue, count - taken)
+    end
+    if is_due(queue, 'scheduled') then
+      modules.Queue.move_due(queue, count - taken)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  until taken == count or late() == before or late() >= MOST_LATE
+  return taken
 end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
@@ -16008,9 +16208,10 @@ local function look_around(jids, choice)
   end
   local theirs = {}
   for n = 1, #queues do
-    local queue, at = queues[n], 4 * n
-    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
+    local queue, at = queues[n], 5 * n
+    theirs[at - 4], theirs[at - 3] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 2], theirs[at - 1], theirs[at] =
+      key.place(queue, 'ticks'), key.idle_at(queue), key.wake_at(queue)
   end
   theirs[#theirs + 1] = choice.globbing and key.idle() or nil
   return modules.ExistenceCache.look_for(names, theirs)
@@ -16854,6 +17055,12 @@ local function member_of_recur(report, jid, queue)
   end
 end
 
+local function member_of_ticks(report, id, queue)
+  if call('HGET', key.schedule(id), 'queue') ~= queue then
+    complain(report, 'schedule %s has put a job into queue %s, but is none of that', id, queue)
+  end
+end
+
 local function member_of_schedules(report, id)
   if call('EXISTS', key.schedule(id)) == 0 then
     complain(report, 'schedule %s has a next tick, but no record', id)
@@ -16880,7 +17087,12 @@ local function check_place_key(report, name)
   if not queue or call('ZSCORE', key.queues(), queue) then
     return
   end
-  local special = { recur = member_of_recur, aside = member_of_aside, openings = member_of_openings }
+  local special = {
+    recur = member_of_recur,
+    ticks = member_of_ticks,
+    aside = member_of_aside,
+    openings = member_of_openings,
+  }
   local check = special[place] or member_of_place(place)
   for _, jid in ipairs(modules.SortedSet.head(key.place(queue, place))) do
     check(report, jid, queue)
@@ -16952,6 +17164,7 @@ local function lists()
       add(key.place(queue, place), member_of_place(place), queue)
     end
     add(key.place(queue, 'recur'), member_of_recur, queue)
+    add(key.place(queue, 'ticks'), member_of_ticks, queue)
     add(key.place(queue, 'aside'), member_of_aside, queue)
   end
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do

@@ -267,7 +267,7 @@ def lease(client: Any) -> float:
 
 def _claim_of(request: EnqueueRequest, instead: str) -> Claim:
     until = request.plan.keyed.unique_until
-    period = None if isinstance(until, str) else until
+    period = None if isinstance(until, str) else max(until - request.late, 0.001)
     handle = request.handle
     return Claim(request.key, handle.jid, handle.alias, period, instead)
 

@@ -86,6 +86,8 @@ class EnqueueRequest(NamedTuple):
     """True to enqueue it only if another job of the same call depends on it."""
     claim: str = ""
     """The claim to its key in another namespace, as its put names it."""
+    late: float = 0.0
+    """Seconds that have passed since the tick of which it is the job."""
 
     def put(self) -> Put:
         """Return the job as a Put, as of now."""

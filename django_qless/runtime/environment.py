@@ -165,8 +165,8 @@ class DjangoEnvironment(Announcements):
         What the job sets in context variables (the current language, the time zone)
         ends with it.
         """
-        if self._startup.schedules_due:
-            self._startup.apply_due_schedules()
+        if self._startup.waits:
+            self._startup.apply_due()
         return copy_context().run(self._run_in_thread, job_type, reserved, current)
 
     async def arun(
@@ -177,8 +177,8 @@ class DjangoEnvironment(Announcements):
         try:
             if not _is_async(job_type, reserved):
                 return await thread.call(self.run, job_type, reserved, current)
-            if self._startup.schedules_due:
-                await thread.call(self._startup.apply_due_schedules)
+            if self._startup.waits:
+                await thread.call(self._startup.apply_due)
             current.job_type = job_type
             context = copy_context()
             context.run(running.set, current)
