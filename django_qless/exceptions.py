@@ -67,6 +67,20 @@ class InvalidJob(QlessError, TypeError):
 class InvalidOption(QlessError, ValueError):
     """Nothing was enqueued."""
 
+    #: False if the call would not have enqueued anything: then it is not said.
+    enqueues = True
+
+    def __init__(
+        self, detail: str = "", *, done: int = 0, enqueues: bool = True
+    ) -> None:
+        super().__init__(detail, done=done)
+        if not enqueues:
+            self.enqueues = False
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.enqueues else text.removesuffix(f" {self.explanation()}")
+
 
 class UnknownOption(InvalidOption, TypeError):
     """Nothing was enqueued."""

@@ -101,6 +101,7 @@ detached.get Detached.get
 local OUR_WRITES = [[
 
 put.many PutMany.many
+put.once PutMany.once
 spawn Spawn.spawn
 settle Settle.settle
 beat Worker.beat

@@ -54,6 +54,8 @@ local PATTERNS = {
   --   depends    dependent    when it was put there
   --   recur      templates    when the next job is due
   --   aside      waiting      as in work: jobs that a limit holds back
+  --   ticks      schedules    from when on a tick of cron is missed (+inf: it is made up for), whose job nobody who
+  --                           serves the queue has been offered yet
   --   openings   limits       when to look whether there is room for those they hold back in this queue
   place = 'q:<>-<>', --                 zset
 
@@ -133,6 +135,9 @@ local function more_patterns()
     results_until = 'results_until', --   zset
     spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
     --                                           failed
+
+    -- What a job has put that puts others in several steps (its record names it in `once`).
+    once = 'once:<>', --                  set    jids that it has put; expires by itself
 
     -- Entities: see payloads.lua.
     payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
@@ -237,8 +242,9 @@ function key.stat(kind, day, queue)
   return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 
--- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
---                                without a queue (''), of the whole namespace, but for put
+-- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed; of
+--                                entities alone: runs processed, payloads died;
+--                                without a queue (''), jobs of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end

@@ -7,6 +7,13 @@ function JobEnd.mark(jid)
   call('HSET', key.job(jid), 'rare', '1')
 end
 
+-- A job that has put others in several steps does not go on.
+local function forget_put(once)
+  if once then
+    call('UNLINK', key.once(once)) -- there may be very many: their memory is freed in the background
+  end
+end
+
 -- These jobs are complete. `rare` lists those of them whose records have the field of this name.
 function JobEnd.completed(jids, rare)
   local is_rare
@@ -14,7 +21,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress = Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, once = Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -22,9 +29,12 @@ function JobEnd.completed(jids, rare)
       'holds',
       'turn',
       'entity',
+      'home',
       'grace',
-      'progress'
+      'progress',
+      'once'
     )
+    forget_put(once)
     Unique.free(jid, unique)
     if grace or progress then
       Outcome.forget_marks(key.job(jid))
@@ -38,6 +48,7 @@ function JobEnd.completed(jids, rare)
     Spawned.done(jid, spawners)
     if entity then
       entities[#entities + 1] = jid
+      Minutes.count(home or '', 'processed', 1)
     end
     is_rare = is_rare or {}
     is_rare[jid] = true
@@ -123,6 +134,7 @@ function JobEnd.canceled(jid, record)
   if record.rare then
     ResultWaiters.ended(jid)
     Unique.free(jid, record.unique)
+    forget_put(record.once)
     if record.workflow then
       Workflow.moved(record.workflow, record.state, false)
     end

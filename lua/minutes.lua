@@ -3,13 +3,14 @@
 local floor, text_of = math.floor, Arguments.text_of
 
 local KINDS = { 'put', 'started', 'completed', 'failed' }
+local TOTALLED = { started = true, completed = true, failed = true }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
 local LONGEST = 25 * 60
 
 Minutes.kinds, Minutes.longest = KINDS, LONGEST
 
 -- The counters of the whole namespace stand under a name that no queue has. What is put is not
--- counted there: it would cost each put as much as its own counter.
+-- counted there: it would cost each put as much as its own counter. Nor are the entities' own.
 local ALL = ''
 
 -- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
@@ -48,7 +49,7 @@ function Minutes.finish()
   local minute = floor(scope.now / 60)
   for _, one in ipairs(scope.minutes) do
     Minutes.write(one.queue, one.kind, minute, one.n)
-    if one.kind ~= 'put' then
+    if TOTALLED[one.kind] then
       Minutes.write_total(one.kind, minute, one.n)
     end
   end

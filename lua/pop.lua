@@ -422,15 +422,30 @@ local function is_due(queue, place)
   return not ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', NumberFormat.now()) > 0
 end
 
--- The same with those that have just fallen due.
+-- Have cron schedules put jobs that nobody has been offered?
+local function has_ticks(queue)
+  local name = key.place(queue, 'ticks')
+  return not ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
+end
+
+-- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
+-- looked for, as long as one call may.)
 local function take_ready(queue, worker, count, visit, reserved)
-  if is_due(queue, 'recur') then
-    Recurring.spawn_due(queue, count)
+  local taken, before = 0, nil
+  if scope.live and has_ticks(queue) then
+    Ticks.serve(queue)
   end
-  if is_due(queue, 'scheduled') then
-    Queue.move_due(queue, count)
-  end
-  return take_work(queue, worker, count, visit, reserved)
+  repeat
+    before = late()
+    if is_due(queue, 'recur') then
+      Recurring.spawn_due(queue, count - taken)
+    end
+    if is_due(queue, 'scheduled') then
+      Queue.move_due(queue, count - taken)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  until taken == count or late() == before or late() >= MOST_LATE
+  return taken
 end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how

@@ -44,15 +44,17 @@ local function all_new(jids)
   return true, Canceled.among(jids)
 end
 
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
+-- Reads what there is of the jobs: some may be left alone. `once` is the key of the jids that were put before.
+local function look_at_all(jobs, jids, coming, once)
   local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
+  local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
+  for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     Put.look(job)
-    if job.left_alone then
+    if job.left_alone or before[n] == 1 then
+      job.left_alone = true
       coming[job.jid] = nil
     end
   end
@@ -132,12 +134,12 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- function `known`), and for which others have come to stand before (a metatable `instead`); `once`: see PutMany.once.
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
+  look_at_all(jobs, jids, coming, how and how.once)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -207,4 +209,34 @@ end
 function PutMany.many(args, i)
   local worker = Arguments.asking('put.many', args[i])
   return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
+end
+
+-- Seconds for which it is remembered what a producer has put: one that is here, and forgets it in the end; one of another
+-- namespace.
+local KEPT, KEPT_FOR_ANOTHER = 7 * 86400, 86400
+
+-- put.once name jid token worker (as put.many) -> as put.many. The job with this token puts others in several steps. It
+-- may run again: those that it has put under this name are left alone then, whatever has become of them. (Of a job in
+-- another namespace jid and token are ''.)
+function PutMany.once(args, i)
+  local name, jid =
+    Arguments.name('put.once', 'name', args[i]), Arguments.given('put.once', 'jid', args[i + 1])
+  local worker, is_here = Arguments.asking('put.once', args[i + 3]), jid ~= ''
+  if is_here then
+    Lock.holder('put.once', jid, args[i + 2])
+  end
+  local once, jids = key.once(name), {}
+  local plan = PutMany.plan('put.once', args, i + 4, { once = once })
+  for _, job in ipairs(plan.jobs) do
+    jids[#jids + 1] = job.spare ~= '1' and (job.given or job.jid) or nil
+  end
+  local reply = PutMany.carry_out(plan, worker)
+  if is_here then
+    call('HSET', key.job(jid), 'once', name, 'rare', '1')
+  end
+  if #jids > 0 then
+    call('SADD', once, unpack(jids))
+    call('EXPIRE', once, is_here and KEPT or KEPT_FOR_ANOTHER)
+  end
+  return reply
 end

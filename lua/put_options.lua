@@ -22,6 +22,7 @@ for _, name in ipairs({
   'debounce_max',
   'expires',
   'at',
+  'since',
   'expires_at',
   'workflow',
   'limit_key',
@@ -46,6 +47,7 @@ local function check_keys(command, job)
   end
 end
 
+-- (`since` is when the tick was of a job that recurs: what is counted from the put is counted from then.)
 local function check_rare(command, job)
   if job.on_failure then
     local policy = POLICIES[job.on_failure]
@@ -56,6 +58,10 @@ local function check_rare(command, job)
       )
     end
     job.on_failure = policy
+  end
+  if job.since then
+    job.since = math.min(Arguments.number(command, 'since', job.since), scope.now)
+    job.delay = math.max(0, job.delay - (scope.now - job.since))
   end
   if job.at then
     if job.delay ~= 0 then
@@ -72,7 +78,7 @@ local function check_rare(command, job)
     end
     job.deadline, job.fixed = Arguments.number(command, 'expires_at', job.expires_at), '1'
   elseif job.expires then
-    job.deadline = scope.now + Arguments.number(command, 'expires', job.expires)
+    job.deadline = (job.since or scope.now) + Arguments.number(command, 'expires', job.expires)
   end
   if job.workflow then
     if job.workflow == '' or #job.workflow > 255 then

@@ -225,7 +225,10 @@ local function write_rare(job, state)
     call('HSET', key.job(jid), unpack(fields))
   end
   if job.unique then
-    Unique.take(jid, job.unique, job.period)
+    -- (Who is late from the start holds nothing.)
+    if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
+      Unique.take(jid, job.unique, job.period)
+    end
   else
     Unique.regain(jid, job.unique_field, state)
   end

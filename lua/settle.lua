@@ -57,9 +57,10 @@ local function look_around(jids, choice)
   end
   local theirs = {}
   for n = 1, #queues do
-    local queue, at = queues[n], 4 * n
-    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
+    local queue, at = queues[n], 5 * n
+    theirs[at - 4], theirs[at - 3] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 2], theirs[at - 1], theirs[at] =
+      key.place(queue, 'ticks'), key.idle_at(queue), key.wake_at(queue)
   end
   theirs[#theirs + 1] = choice.globbing and key.idle() or nil
   return ExistenceCache.look_for(names, theirs)

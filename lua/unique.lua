@@ -35,7 +35,7 @@ local function check_until(command, job)
       Errors.value(until_when)
     )
   end
-  job.period = math.min(seconds, LONGEST)
+  job.period = math.min(seconds, LONGEST) - (scope.now - (job.since or scope.now))
 end
 
 local function check_debounce(command, job)
@@ -51,8 +51,8 @@ local function check_debounce(command, job)
     end
     job[name] = seconds
   end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+  job.first = job.since or scope.now
+  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
 end
 
 -- Checks the options of a put that have to do with its key, as the call gave them.
@@ -183,7 +183,7 @@ end
 function Unique.push_back(job, first)
   if job.debounce and first then
     job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
+    local due = (job.since or scope.now) + job.debounce
     if job.debounce_max then
       due = math.min(due, first + job.debounce_max)
     end

@@ -81,14 +81,6 @@ def redis_client(server: Server) -> Iterator[redis.Redis]:
     client.close()
 
 
-@pytest.fixture
-def each_redis_client(each_server: Server) -> Iterator[redis.Redis]:
-    """A client of `each_server` that returns bytes."""
-    client = each_server.client()
-    yield client
-    client.close()
-
-
 @pytest.fixture(autouse=True)
 def no_language_left() -> Iterator[None]:
     """Undo what LocaleMiddleware leaves of a request: jobs of other tests would carry it."""

@@ -2,25 +2,36 @@
 
 The option `declared` remembers, as JSON, what was applied last. An option that still has
 that value is ours to change; one that an operator has set otherwise is left alone, until
-it is unset.
+it is unset. What code has declared that other code has replaced lately waits: see
+`declaration_mark.py`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from django_qless import conf
 from django_qless.conf.connections import connections
+from django_qless.conf.declaration_mark import Mark, digest_of
 from django_qless.core.options import known
 
+logger = logging.getLogger("django_qless.worker")
+
 MARKER = "declared"
+
+MARK = "config"
+"""The name of the mark on the server that says which set was applied last."""
 
 Origin = Literal["operator", "settings", "default"]
 
 #: What declares further options of an alias, beside QUEUES and CONFIG.
 sources: list[Callable[[str], Mapping[str, str]]] = []
+
+#: What says which options of an alias are called otherwise by now, as jobs are.
+renames: list[Callable[[str], Mapping[str, str]]] = []
 
 
 def declared_options(alias: str) -> dict[str, str]:
@@ -40,17 +51,75 @@ class SyncResult(NamedTuple):
     """Options that an operator has set otherwise than declared, and their values."""
 
 
-def sync_config(alias: str = conf.DEFAULT_ALIAS) -> SyncResult:
+def sync_config(alias: str = conf.DEFAULT_ALIAS, *, anyway: bool = False) -> SyncResult:
     """Set the options that are declared and that no operator has changed.
 
-    A worker calls it at its start. Repeating it changes nothing, and neither does
-    another process that does the same at the same time.
+    Repeating it changes nothing, and neither does another process that does the same at
+    the same time. `anyway` also sets what other code has replaced a moment ago.
     """
+    return _sync(alias, anyway=anyway)[0]
+
+
+def sync_at_start(alias: str) -> float:
+    """Do the same when a worker starts.
+
+    Returns the seconds after which it is to be done again, 0 for never.
+    """
+    _, waits = _sync(alias, anyway=False)
+    if waits:
+        logger.warning(
+            "other code has declared other options and limits lately: those of this code "
+            "are applied in %.0f s, or at once by `manage.py qless_config sync`",
+            waits,
+        )
+    return waits
+
+
+def _sync(alias: str, *, anyway: bool) -> tuple[SyncResult, float]:
+    """Return what was done, and in how many seconds it may be done if it has to wait."""
     client = connections[alias]
     declared = declared_options(alias)
     before = applied_options({MARKER: client.config_get(MARKER)})
+    _follow_renames(alias, before)
     if not declared and not before:
-        return SyncResult({}, [], {})
+        return SyncResult({}, [], {}), 0.0
+    text = client.schedule_marks().get(MARK, "")
+    mark, digest = Mark.read(text), digest_of(declared)
+    if mark.applied == digest:
+        return _apply(alias, declared, before), 0.0
+    # By the server's clock: those of two machines may differ by more than that.
+    now = float(client.meta()["now"])
+    waits = mark.seconds_until_due(digest, now)
+    if waits > 0 and before and not anyway:
+        return SyncResult({}, [], {}), waits
+    # First: whoever comes later is to know what it replaces, if this is cut short.
+    client.schedule_mark(MARK, mark.replaced_by(digest, (), now).text(), expected=text)
+    return _apply(alias, declared, before), 0.0
+
+
+def _follow_renames(alias: str, before: Mapping[str, str]) -> None:
+    """Keep what an operator has set for what is called otherwise by now."""
+    renamed: dict[str, str] = {}
+    for source in renames:
+        renamed.update(source(alias))
+    if not renamed:
+        return
+    client = connections[alias]
+    present = client.config_all()
+    for old, new in renamed.items():
+        value = present.get(old)
+        if value is None or value == before.get(old):
+            continue
+        if present.get(new) in (None, before.get(new)):
+            client.config_set(new, value)
+        client.config_unset(old)
+
+
+def _apply(
+    alias: str, declared: Mapping[str, str], before: Mapping[str, str]
+) -> SyncResult:
+    """Set what is declared in place of what was declared before."""
+    client = connections[alias]
     # What is set is text; defaults are numbers.
     present = {
         option: value
@@ -81,9 +150,15 @@ def sync_config(alias: str = conf.DEFAULT_ALIAS) -> SyncResult:
 def reset(options: Sequence[str], alias: str = conf.DEFAULT_ALIAS) -> None:
     """Give options back the value that is declared, or without one, their default."""
     client = connections[alias]
+    declared = declared_options(alias)
+    after = applied_options({MARKER: client.config_get(MARKER)})
     for option in options:
         client.config_unset(option)
-    sync_config(alias)
+        after.pop(option, None)
+        if option in declared:
+            client.config_set(option, declared[option])
+            after[option] = declared[option]
+    client.config_set(MARKER, json.dumps(after))
 
 
 def operator_overrides(alias: str = conf.DEFAULT_ALIAS) -> set[str]:

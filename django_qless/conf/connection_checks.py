@@ -11,6 +11,7 @@ from django.conf import settings
 from redis.connection import Connection, ConnectionPool, SSLConnection, parse_url
 
 from django_qless.conf.setting_checks import Problem, is_number, near_miss
+from django_qless.core.redis_pool import MOST_CONNECTIONS, WITHOUT_EFFECT
 
 
 def location(value: Any) -> Iterator[Problem]:
@@ -21,10 +22,12 @@ def location(value: Any) -> Iterator[Problem]:
         yield Problem(f" must be a URL, not {value!r}.")
         return
     try:
-        parse_url(value)  # type: ignore[no-untyped-call]
+        parsed = parse_url(value)  # type: ignore[no-untyped-call]
     except ValueError as error:
         # The URL itself may hold a password, so it is not shown.
         yield Problem(f" is no URL of a server: {error}")
+        return
+    yield from without_effect(parsed)
 
 
 def cache(value: Any) -> Iterator[Problem]:
@@ -50,12 +53,11 @@ def options(value: Any) -> Iterator[Problem]:
     if not isinstance(value, Mapping):
         yield Problem(" must be a dict.")
         return
+    yield from without_effect(value)
     for name in value:
-        if name in _SET_BY_CLIENT:
-            yield Problem(
-                f" must not have {name!r}: {_SET_BY_CLIENT[name]}", "Remove it."
-            )
-        elif name not in redis_options() and name != "ssl":
+        if name in _NOT_PASSED_ON:
+            continue
+        if name not in redis_options() and name != "ssl":
             yield Problem(
                 f": redis-py knows no connection option {name!r}.",
                 near_miss(name, redis_options()) or "Look it up in its manual.",
@@ -70,6 +72,21 @@ def options(value: Any) -> Iterator[Problem]:
                 "Leave it away for 5 seconds.",
                 "E014",
             )
+
+
+def without_effect(value: Mapping[str, Any]) -> Iterator[Problem]:
+    """Options of redis-py that would change nothing: the client has its own way."""
+    for name in value:
+        if name in _NOT_PASSED_ON:
+            why, remedy = _SET_BY_CLIENT.get(name, _UNUSED)
+            yield Problem(f" must not have {name!r}: {why}.", remedy)
+    most = value.get("max_connections")
+    if most is not None and not (type(most) is int and 0 < most <= MOST_CONNECTIONS):
+        yield Problem(
+            f": max_connections must be a whole number from 1 to {MOST_CONNECTIONS}, "
+            f"not {most!r}.",
+            f"Leave it away for {MOST_CONNECTIONS}, which a process never exceeds.",
+        )
 
 
 def sentinels(value: Any) -> Iterator[Problem]:
@@ -111,6 +128,7 @@ def cluster(value: Any) -> Iterator[Problem]:
         elif nodes[-1].get("db"):
             text = f": number {number} names database {nodes[-1]['db']}."
             yield Problem(text, "A cluster has database 0 only: leave the number away.")
+    yield from without_effect(nodes[0])
     places = [(node.pop("host", None), node.pop("port", None)) for node in nodes]
     if len({*places}) != len(places):
         yield Problem(" names a node twice.", "Name each node once.")
@@ -141,11 +159,24 @@ def redis_options() -> frozenset[str]:
     return frozenset(names - {"kwargs", "connection_kwargs", "connection_class"})
 
 
+_REPEATS = ("the client itself repeats calls, safely", "Set PATIENCE, or remove it.")
+_WRITES = ("the client writes UTF-8", "Remove it.")
+_UNUSED = ("the client makes no use of it", "Remove it.")
 _SET_BY_CLIENT = {
-    "decode_responses": "the client reads bytes.",
-    "encoding": "the client writes UTF-8.",
-    "retry": "the client itself repeats calls, safely.",
-    "retry_on_error": "the client itself repeats calls, safely.",
-    "retry_on_timeout": "the client itself repeats calls, safely.",
-    "parser_class": "the client picks a parser for both kinds of connection.",
+    "decode_responses": ("the client reads bytes", "Remove it."),
+    "encoding": _WRITES,
+    "encoding_errors": _WRITES,
+    "retry": _REPEATS,
+    "retry_on_error": _REPEATS,
+    "retry_on_timeout": _REPEATS,
+    "parser_class": (
+        "the client picks a parser for both kinds of connection",
+        "Remove it.",
+    ),
+    "protocol": ("the client speaks RESP2", "Remove it."),
+    "health_check_interval": (
+        "the client notices a lost server by its calls",
+        "Set socket_timeout or socket_keepalive, or remove it.",
+    ),
 }
+_NOT_PASSED_ON = WITHOUT_EFFECT | _SET_BY_CLIENT.keys()

@@ -161,7 +161,7 @@ class Alias:
         "OPTIONS", {}, connection_checks.options, "E010", "Its values go to redis-py."
     )
     """Options of redis-py's connections and pools: timeouts, TLS, credentials. They are passed
-    on as they are."""
+    on as they are; those that would have no effect are refused."""
     engine: Engine = key(
         "ENGINE",
         "auto",

@@ -74,13 +74,16 @@ OF_A_TYPE = (
     Option("rate-per-key", "0", "how often jobs of each key may start, as 10/s"),
 )
 
+#: The same, for the names that a job type had before.
+RENAMED = Option("renamed-to", "", "the name of the job type by now, for its limits")
+
 
 def known(name: str) -> Option | None:
     """Return the description of an option, also of a queue or a type; else None."""
     for option in OPTIONS:
         if option.name == name:
             return option
-    for option in (*OF_A_QUEUE, *OF_A_TYPE):
+    for option in (*OF_A_QUEUE, *OF_A_TYPE, RENAMED):
         if name.endswith(f"-{option.name}") and name != f"-{option.name}":
             return option._replace(name=name)
     return None

@@ -138,6 +138,9 @@ class Put(NamedTuple):
     expires: int | float | None = None
     #: When the job is ready, in seconds since the epoch, instead of a delay.
     at: int | float | None = None
+    #: The time, in seconds since the epoch, from which `delay`, `debounce`, `expires` and
+    #: seconds of `unique_until` count, instead of the put: that of a recurring job's tick.
+    since: int | float | None = None
     #: The time, in seconds since the epoch, after which the job must not start any more.
     expires_at: int | float | None = None
     #: The id of the workflow that counts the job as one of its own.
@@ -199,6 +202,7 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "debounce_max": partial(arguments.not_negative, "debounce_max"),
     "expires": partial(arguments.number, "expires"),
     "at": partial(arguments.number, "at"),
+    "since": partial(arguments.number, "since"),
     "expires_at": partial(arguments.number, "expires_at"),
     "workflow": partial(arguments.name, "workflow"),
     "limit_key": partial(arguments.name, "limit_key"),

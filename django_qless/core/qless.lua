@@ -57,6 +57,8 @@ local PATTERNS = {
   --   depends    dependent    when it was put there
   --   recur      templates    when the next job is due
   --   aside      waiting      as in work: jobs that a limit holds back
+  --   ticks      schedules    from when on a tick of cron is missed (+inf: it is made up for), whose job nobody who
+  --                           serves the queue has been offered yet
   --   openings   limits       when to look whether there is room for those they hold back in this queue
   place = 'q:<>-<>', --                 zset
 
@@ -136,6 +138,9 @@ local function more_patterns()
     results_until = 'results_until', --   zset
     spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
     --                                           failed
+
+    -- What a job has put that puts others in several steps (its record names it in `once`).
+    once = 'once:<>', --                  set    jids that it has put; expires by itself
 
     -- Entities: see payloads.lua.
     payloads = 'payloads:<>', --           zset   payload that waits (JSON) -> its score; of the job of an entity
@@ -240,8 +245,9 @@ function key.stat(kind, day, queue)
   return scope.prefix .. 's:' .. kind .. ':' .. string.format('%.0f', day) .. ':' .. queue
 end
 
--- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed;
---                                without a queue (''), of the whole namespace, but for put
+-- m:<queue>:<hour>:<kind>  hash  minute of the hour -> jobs put, started, completed or failed; of
+--                                entities alone: runs processed, payloads died;
+--                                without a queue (''), jobs of the whole namespace, but for put
 function key.minutes(queue, hour, kind)
   return scope.prefix .. 'm:' .. queue .. ':' .. string.format('%.0f', hour) .. ':' .. kind
 end
@@ -1392,329 +1398,6 @@ function SortedSet.append(name, elements)
   in_pieces('RPUSH', name, elements)
 end
 end
-elseif module_name == 'History' then
-return function()
-local History = {
-time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
-0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
-some = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
-}
-modules.History = History
--- history.lua
--- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
--- ended:
---   done       it was completed
---   failed     it failed for good
---   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
---   crashed    its process died
---   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
---   lost       the grace after such a notice is over: the worker holds the job no more
---
--- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
--- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
--- Until then the record's field `put` has their times.
-
-local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
-
--- A time as an entry has it; defaults to now.
-function History.time(when)
-  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
-end
-
--- An entry; `more` is the text of a JSON object.
-function History.entry(what, more, when)
-  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
-end
-
--- Keeps the first entry and the newest.
-local function shorten(name, length)
-  local limit = modules.Config.whole('max-job-history')
-  if limit > 0 and limit ~= 2 and length > limit then
-    local first = call('LPOP', name)
-    call('LTRIM', name, -math.max(limit - 1, 1), -1)
-    call('LPUSH', name, first)
-  end
-end
-
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length == 1 and not putting then
-    History.begin_late(jid)
-  elseif length >= 3 then
-    shorten(name, length)
-  end
-end
-
-function History.add(jid, what, more, when)
-  append(jid, History.entry(what, more, when))
-end
-
-local function put_entry(time, queue)
-  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
-end
-
-function History.put(jid, queue, when)
-  append(jid, put_entry(History.time(when), queue), true)
-end
-
--- The same of a job that there was not. -> what its record says in place of the entry
-function History.begin()
-  return modules.NumberFormat.milliseconds()
-end
-
-local function popped_entry(time, worker)
-  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-end
-
--- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
--- fraction is dear.)
-local function put_time(milliseconds)
-  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
-  if second then
-    return rest == '000' and second or second .. '.' .. rest
-  end
-  local number = tonumber(milliseconds)
-  return number and modules.NumberFormat.thousandths(number / 1000)
-end
-
--- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
--- put, that it was handed out. -> the first or nil, the second or nil
-function History.unwritten(put, queue, worker)
-  local space = put and find(put, ' ', 1, true)
-  local time = put and put_time(space and sub(put, 1, space - 1) or put)
-  if time then
-    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
-  end
-end
-
--- A worker has a job, with this field `put`. -> what its record says in place of entries
-function History.popped(jid, worker, put)
-  if put and put ~= '' and not find(put, ' ', 1, true) then
-    return put .. ' ' .. History.time()
-  end
-  History.add_popped(jid, worker, put)
-  return ''
-end
-
--- The same, written at once.
-function History.add_popped(jid, worker, put)
-  if put and put ~= '' then
-    History.write_late(jid)
-  end
-  append(jid, popped_entry(History.time(), worker))
-end
-
-local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
-
-local function done_entry(held)
-  if held and held >= SHORTEST then
-    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
-  end
-  return '[' .. History.time() .. ',"done"]'
-end
-
--- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
-function History.done(jid, held)
-  append(jid, done_entry(held))
-end
-
--- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
--- entries any longer, which the caller has to write
-function History.done_with(jid, held, put, queue, worker)
-  local first, second = History.unwritten(put, queue, worker)
-  if not second then
-    History.done(jid, held)
-    return false
-  end
-  local name = key.history(jid)
-  local length = call('RPUSH', name, first, second, done_entry(held))
-  if length > 3 then
-    -- Another library has begun the list.
-    call('LREM', name, 1, first)
-    call('LPUSH', name, first)
-  end
-  shorten(name, length)
-  return true
-end
-
--- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.) `telling`: `held` is told however short it was.
-local function members(worker, group, held, ready, message, telling)
-  local texts = {}
-  if worker then
-    texts[#texts + 1] = '"worker":' .. quote(worker)
-  end
-  if group then
-    texts[#texts + 1] = '"group":' .. quote(group)
-  end
-  if held and (telling or held >= SHORTEST) then
-    texts[#texts + 1] = '"held":' .. format('%.3f', held)
-  end
-  if ready then
-    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
-  end
-  if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
-  end
-  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
-end
-
--- What is not run at all may fail as well: then there is no worker.
-function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, message))
-end
-
--- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given.
-function History.ended(jid, what, job, group, message, delay)
-  if what == 'done' then
-    History.done(jid, job.held)
-    return
-  end
-  local ready = delay and delay > 0 and scope.now + delay
-  -- What was handed back has run if it says for how long it was held before.
-  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
-end
-
--- The last attempt failed that the job had.
-function History.exhausted(job, group, message)
-  History.ended(job.jid, 'failed', job, group, message)
-end
-
-function History.when(time)
-  return time
-end
-
--- Triples as objects with when, what and the members of their third part.
-function History.shown(triples)
-  local entries = {}
-  for n, triple in ipairs(triples) do
-    local entry_shown = triple[3] or {}
-    entry_shown.when = History.when(triple[1])
-    entry_shown.what = triple[2]
-    entries[n] = entry_shown
-  end
-  return entries
-end
-
-local function shown(texts)
-  local triples = {}
-  for n, text in ipairs(texts) do
-    triples[n] = modules.Record.entry_of(text)
-  end
-  return History.shown(triples)
-end
-
--- Those of the job with this record.
-function History.read(jid, record)
-  local texts = call('LRANGE', key.history(jid), 0, -1)
-  local first, second = History.unwritten(record.put, record.queue, record.worker)
-  if first then
-    table.insert(texts, 1, first)
-    texts[#texts + 1] = second
-  end
-  return shown(texts)
-end
-
-local PIECE = 20 -- entries read at a time where they may be long
-
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
-function History.texts(jid, most, bytes)
-  local name = key.history(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  local total, newest = call('LLEN', name), { second }
-  local last, oldest = total - 1, first and 0 or 1
-  bytes = bytes - #(second or '')
-  while last >= oldest and #newest < most - 1 and bytes > 0 do
-    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
-    local part = call('LRANGE', name, from, last)
-    for n = #part, 1, -1 do
-      bytes = bytes - #part[n]
-      if bytes > 0 then
-        newest[#newest + 1] = part[n]
-      end
-    end
-    last = from - 1
-  end
-  local texts = first and { first } or call('LRANGE', name, 0, 0)
-  for n = #newest, 1, -1 do
-    texts[#texts + 1] = newest[n]
-  end
-  return texts, total + (first and 1 or 0) + (second and 1 or 0)
-end
-
--- The same as objects.
-function History.some(jid, most, bytes)
-  local texts, total = History.texts(jid, most, bytes)
-  return shown(texts), total
-end
-
--- Records of the earliest versions carry their history in a field of the hash.
-function History.modernise(jid, text)
-  local entries = modules.Record.read('history', text)
-  for _, old in ipairs(entries or {}) do
-    if old.put then
-      History.put(jid, old.q, tonumber(old.put))
-    end
-    if old.popped then
-      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
-    end
-    if old.failed then
-      History.add(jid, 'failed', nil, tonumber(old.failed))
-    end
-    if old.done then
-      History.add(jid, 'done', nil, tonumber(old.done))
-    end
-  end
-  if entries then
-    call('HDEL', key.job(jid), 'history')
-  end
-end
-
--- Writes what stands in the record in place of the first entries, before all others.
-function History.write_late(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  if second then
-    call('LPUSH', key.history(jid), second, first)
-  elseif first then
-    call('LPUSH', key.history(jid), first)
-  end
-  if first then
-    call('HSET', key.job(jid), 'put', '')
-  end
-  return first ~= nil
-end
-
--- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
--- in the form of the earliest versions.
-function History.begin_late(jid)
-  if History.write_late(jid) then
-    return
-  end
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
-    local newest = call('LPOP', key.history(jid))
-    History.modernise(jid, text)
-    call('RPUSH', key.history(jid), newest)
-  end
-end
-
--- log jid message [data]
-function History.log(args, i)
-  local jid = modules.Arguments.name('log', 'jid', args[i])
-  local message = modules.Arguments.message('log', args[i + 1])
-  local data = args[i + 2]
-  if data then
-    modules.Arguments.object('log', 'data', data)
-  end
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('log', jid)
-  end
-  History.add(jid, message, data)
-end
-end
 elseif module_name == 'Job' then
 return function()
 local Job = {
@@ -2055,6 +1738,329 @@ end
 -- result jid
 function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
+end
+end
+elseif module_name == 'History' then
+return function()
+local History = {
+time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
+0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
+some = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+}
+modules.History = History
+-- history.lua
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+--
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
+
+local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
+
+-- A time as an entry has it; defaults to now.
+function History.time(when)
+  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+end
+
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
+  local limit = modules.Config.whole('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
+  end
+end
+
+function History.add(jid, what, more, when)
+  append(jid, History.entry(what, more, when))
+end
+
+local function put_entry(time, queue)
+  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
+end
+
+function History.put(jid, queue, when)
+  append(jid, put_entry(History.time(when), queue), true)
+end
+
+-- The same of a job that there was not. -> what its record says in place of the entry
+function History.begin()
+  return modules.NumberFormat.milliseconds()
+end
+
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
+end
+
+-- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
+-- fraction is dear.)
+local function put_time(milliseconds)
+  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
+  if second then
+    return rest == '000' and second or second .. '.' .. rest
+  end
+  local number = tonumber(milliseconds)
+  return number and modules.NumberFormat.thousandths(number / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local space = put and find(put, ' ', 1, true)
+  local time = put and put_time(space and sub(put, 1, space - 1) or put)
+  if time then
+    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
+  end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and put ~= '' and not find(put, ' ', 1, true) then
+    return put .. ' ' .. History.time()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
+end
+
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
+
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
+  end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
+end
+
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.) `telling`: `held` is told however short it was.
+local function members(worker, group, held, ready, message, telling)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and (telling or held >= SHORTEST) then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+    return
+  end
+  local ready = delay and delay > 0 and scope.now + delay
+  -- What was handed back has run if it says for how long it was held before.
+  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
+  local entries = {}
+  for n, triple in ipairs(triples) do
+    local entry_shown = triple[3] or {}
+    entry_shown.when = History.when(triple[1])
+    entry_shown.what = triple[2]
+    entries[n] = entry_shown
+  end
+  return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = modules.Record.entry_of(text)
+  end
+  return History.shown(triples)
+end
+
+-- Those of the job with this record.
+function History.read(jid, record)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
+  if first then
+    table.insert(texts, 1, first)
+    texts[#texts + 1] = second
+  end
+  return shown(texts)
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
+  local name = key.history(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
+  local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
+  while last >= oldest and #newest < most - 1 and bytes > 0 do
+    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = first and { first } or call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
+  return shown(texts), total
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  local entries = modules.Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
+end
+
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
+-- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
+-- in the form of the earliest versions.
+function History.begin_late(jid)
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = modules.Arguments.name('log', 'jid', args[i])
+  local message = modules.Arguments.message('log', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    modules.Arguments.object('log', 'data', data)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
 end
 end
 elseif module_name == 'Dependencies' then
@@ -2801,8 +2807,8 @@ end
 elseif module_name == 'Entity' then
 return function()
 local Entity = {
-jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed = 0,
-set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
+jid = 0, is_jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed
+= 0, set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
 }
 modules.Entity = Entity
 -- entities/entity.lua
@@ -2811,6 +2817,11 @@ modules.Entity = Entity
 -- The id of the job that carries an entity of a queue.
 function Entity.jid(queue, entity)
   return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- Does a job of this id carry an entity? (As far as its id tells.)
+function Entity.is_jid(jid)
+  return #jid == 47 and string.find(jid, '^entity%-%x+$') ~= nil
 end
 
 -- An argument that names an entity.
@@ -3196,13 +3207,14 @@ modules.Minutes = Minutes
 local floor, text_of = math.floor, modules.Arguments.text_of
 
 local KINDS = { 'put', 'started', 'completed', 'failed' }
+local TOTALLED = { started = true, completed = true, failed = true }
 local KEPT = 26 * 3600 -- an hour's counters are kept until its last minute is 25 hours old
 local LONGEST = 25 * 60
 
 Minutes.kinds, Minutes.longest = KINDS, LONGEST
 
 -- The counters of the whole namespace stand under a name that no queue has. What is put is not
--- counted there: it would cost each put as much as its own counter.
+-- counted there: it would cost each put as much as its own counter. Nor are the entities' own.
 local ALL = ''
 
 -- What a call counts is written at its end: scope.minutes, a list, as a call counts few.
@@ -3241,7 +3253,7 @@ function Minutes.finish()
   local minute = floor(scope.now / 60)
   for _, one in ipairs(scope.minutes) do
     Minutes.write(one.queue, one.kind, minute, one.n)
-    if one.kind ~= 'put' then
+    if TOTALLED[one.kind] then
       Minutes.write_total(one.kind, minute, one.n)
     end
   end
@@ -3451,8 +3463,15 @@ local function whole(text)
   return number and number > 0 and math.ceil(number) or nil
 end
 
+-- The name under which the limits of a job type are kept: jobs that were put before it got another name count with the
+-- others.
+local function current(klass)
+  return modules.Config.get(klass .. '-renamed-to') or klass
+end
+
 -- The limits of a job type and of each of its keys; false if there are none.
 function LimitSettings.of(klass)
+  klass = current(klass)
   local known = scope.limits or {}
   scope.limits = known
   if known[klass] == nil then
@@ -3479,15 +3498,15 @@ end
 
 -- The names of limits. What is behind the first colon is only compared, never taken apart.
 function LimitSettings.of_type(klass)
-  return 'type:' .. klass
+  return 'type:' .. current(klass)
 end
 
 function LimitSettings.of_key(klass, text)
-  return 'key:' .. klass .. ':' .. text
+  return 'key:' .. current(klass) .. ':' .. text
 end
 
 function LimitSettings.of_order(klass, text)
-  return 'order:' .. klass .. ':' .. text
+  return 'order:' .. current(klass) .. ':' .. text
 end
 
 function LimitSettings.of_tenant(queue, text)
@@ -4753,7 +4772,7 @@ local function check_until(command, job)
       modules.Errors.value(until_when)
     )
   end
-  job.period = math.min(seconds, LONGEST)
+  job.period = math.min(seconds, LONGEST) - (scope.now - (job.since or scope.now))
 end
 
 local function check_debounce(command, job)
@@ -4769,8 +4788,8 @@ local function check_debounce(command, job)
     end
     job[name] = seconds
   end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+  job.first = job.since or scope.now
+  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
 end
 
 -- Checks the options of a put that have to do with its key, as the call gave them.
@@ -4901,7 +4920,7 @@ end
 function Unique.push_back(job, first)
   if job.debounce and first then
     job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
+    local due = (job.since or scope.now) + job.debounce
     if job.debounce_max then
       due = math.min(due, first + job.debounce_max)
     end
@@ -5064,6 +5083,153 @@ function Workflow.finish()
       modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
       judge(id)
     end
+  end
+end
+end
+elseif module_name == 'Lock' then
+return function()
+local Lock = {
+holds = 0, another = 0, completed = 0, claim = 0, count_start = 0, holder = 0, release = 0,
+heartbeat = 0, extend = 0
+}
+modules.Lock = Lock
+-- lock.lua
+-- The lock of a running job: who holds it, renewing it, taking it away.
+
+-- What is read of a run that ends.
+local ENDING = {
+  'worker',
+  'state',
+  'queue',
+  'token',
+  'time',
+  'retries',
+  'grace',
+  'progress',
+  'rare',
+  'remaining',
+  'priority',
+  'crashes',
+  'waited',
+  'entity',
+}
+
+-- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
+-- script has handed it out.)
+function Lock.holds(proof, state, worker, token)
+  return worker and state == 'running' and proof == token
+end
+
+-- How the worker that holds a job is named to another one.
+function Lock.another()
+  return 'another worker'
+end
+
+-- Why it does not. -> code, text
+local function refusal(command, jid)
+  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
+  local about = command .. '(): Job ' .. modules.Errors.name(jid)
+  if not worker then
+    return 'NOJOB', about .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Places.state_now(jid, queue, state)
+  end
+  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
+end
+
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
+-- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
+function Lock.completed(jid, token)
+  local worker, state, queue, its_token, time, retries, rare, waited, put =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
+  if not Lock.holds(token, state, worker, its_token) then
+    return nil, refusal('settle', jid)
+  end
+  return worker, queue or '', time, retries, rare, waited, put
+end
+
+-- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
+-- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name = key.job(jid)
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
+    unpack(texts)
+  if not Lock.holds(proof, state, worker, token) then
+    return nil, refusal(command, jid)
+  end
+  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
+    bad, bad_text = 'queue', ''
+  end
+  return {
+    jid = jid,
+    key = name,
+    bad = bad,
+    bad_text = bad_text,
+    worker = worker,
+    queue = queue or '',
+    time = modules.Record.read('time', time, scope.now),
+    retries = modules.Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = modules.Record.read('remaining', remaining, 0),
+    priority = modules.Record.read('priority', priority, 0),
+    crashes = modules.Record.read('crashes', crashes, 0),
+    waited = waited or nil,
+    entity = entity or nil,
+  }
+end
+
+-- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
+-- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
+function Lock.count_start(job, held, runs)
+  job.held = held or modules.Samples.held(job.waited)
+  if job.held or runs then
+    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
+  end
+end
+
+function Lock.holder(command, jid, proof)
+  modules.Arguments.name(command, 'jid', jid)
+  modules.Arguments.proof(command, proof)
+  local job, code, text = Lock.claim(command, jid, proof)
+  if not job then
+    modules.Errors.raise(code, text)
+  end
+  return job
+end
+
+-- Takes the job out of the hands of its worker and out of the running ones.
+function Lock.release(job)
+  call('ZREM', key.place(job.queue, 'locks'), job.jid)
+  modules.Job.unhold(job.jid, job.worker)
+  modules.Wake.freed(job.queue, 1)
+end
+
+-- heartbeat jid worker [data] -> the new expiry
+function Lock.heartbeat(args, i)
+  local jid, proof, data = args[i], args[i + 1], args[i + 2]
+  if data then
+    modules.Arguments.json('heartbeat', 'data', data)
+  end
+  local job = Lock.holder('heartbeat', jid, proof)
+  local expires = scope.now + modules.Config.heartbeat(job.queue)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Lock.extend(job, expires)
+  call('ZADD', key.workers(), scope.now, job.worker)
+  return expires
+end
+
+-- Renews a lock. The next loss of it gets another notice.
+function Lock.extend(job, expires)
+  call('HSET', key.job(job.jid), 'expires', expires)
+  call('HDEL', key.job(job.jid), 'grace')
+  call('ZADD', key.held(job.worker), expires, job.jid)
+  if job.queue ~= '' then -- a damaged record names none
+    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
   end
 end
 end
@@ -6441,6 +6607,13 @@ function JobEnd.mark(jid)
   call('HSET', key.job(jid), 'rare', '1')
 end
 
+-- A job that has put others in several steps does not go on.
+local function forget_put(once)
+  if once then
+    call('UNLINK', key.once(once)) -- there may be very many: their memory is freed in the background
+  end
+end
+
 -- These jobs are complete. `rare` lists those of them whose records have the field of this name.
 function JobEnd.completed(jids, rare)
   local is_rare
@@ -6448,7 +6621,7 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, grace, progress = modules.Hash.values(
+    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, once = modules.Hash.values(
       key.job(jid),
       'unique',
       'workflow',
@@ -6456,9 +6629,12 @@ function JobEnd.completed(jids, rare)
       'holds',
       'turn',
       'entity',
+      'home',
       'grace',
-      'progress'
+      'progress',
+      'once'
     )
+    forget_put(once)
     modules.Unique.free(jid, unique)
     if grace or progress then
       modules.Outcome.forget_marks(key.job(jid))
@@ -6472,6 +6648,7 @@ function JobEnd.completed(jids, rare)
     modules.Spawned.done(jid, spawners)
     if entity then
       entities[#entities + 1] = jid
+      modules.Minutes.count(home or '', 'processed', 1)
     end
     is_rare = is_rare or {}
     is_rare[jid] = true
@@ -6557,6 +6734,7 @@ function JobEnd.canceled(jid, record)
   if record.rare then
     modules.ResultWaiters.ended(jid)
     modules.Unique.free(jid, record.unique)
+    forget_put(record.once)
     if record.workflow then
       modules.Workflow.moved(record.workflow, record.state, false)
     end
@@ -6565,153 +6743,6 @@ function JobEnd.canceled(jid, record)
     if record.entity then
       modules.Entity.gone(jid, record.home)
     end
-  end
-end
-end
-elseif module_name == 'Lock' then
-return function()
-local Lock = {
-holds = 0, another = 0, completed = 0, claim = 0, count_start = 0, holder = 0, release = 0,
-heartbeat = 0, extend = 0
-}
-modules.Lock = Lock
--- lock.lua
--- The lock of a running job: who holds it, renewing it, taking it away.
-
--- What is read of a run that ends.
-local ENDING = {
-  'worker',
-  'state',
-  'queue',
-  'token',
-  'time',
-  'retries',
-  'grace',
-  'progress',
-  'rare',
-  'remaining',
-  'priority',
-  'crashes',
-  'waited',
-  'entity',
-}
-
--- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
--- script has handed it out.)
-function Lock.holds(proof, state, worker, token)
-  return worker and state == 'running' and proof == token
-end
-
--- How the worker that holds a job is named to another one.
-function Lock.another()
-  return 'another worker'
-end
-
--- Why it does not. -> code, text
-local function refusal(command, jid)
-  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
-  local about = command .. '(): Job ' .. modules.Errors.name(jid)
-  if not worker then
-    return 'NOJOB', about .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Places.state_now(jid, queue, state)
-  end
-  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
-end
-
--- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
--- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
-function Lock.completed(jid, token)
-  local worker, state, queue, its_token, time, retries, rare, waited, put =
-    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
-  if not Lock.holds(token, state, worker, its_token) then
-    return nil, refusal('settle', jid)
-  end
-  return worker, queue or '', time, retries, rare, waited, put
-end
-
--- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
--- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name = key.job(jid)
-  local texts = call('HMGET', name, unpack(ENDING))
-  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
-    unpack(texts)
-  if not Lock.holds(proof, state, worker, token) then
-    return nil, refusal(command, jid)
-  end
-  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
-  if (queue or '') == '' then
-    bad, bad_text = 'queue', ''
-  end
-  return {
-    jid = jid,
-    key = name,
-    bad = bad,
-    bad_text = bad_text,
-    worker = worker,
-    queue = queue or '',
-    time = modules.Record.read('time', time, scope.now),
-    retries = modules.Record.text('retries', retries, '0'),
-    marked = grace or progress,
-    rare = rare or nil,
-    remaining = modules.Record.read('remaining', remaining, 0),
-    priority = modules.Record.read('priority', priority, 0),
-    crashes = modules.Record.read('crashes', crashes, 0),
-    waited = waited or nil,
-    entity = entity or nil,
-  }
-end
-
--- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
--- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
-function Lock.count_start(job, held, runs)
-  job.held = held or modules.Samples.held(job.waited)
-  if job.held or runs then
-    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
-  end
-end
-
-function Lock.holder(command, jid, proof)
-  modules.Arguments.name(command, 'jid', jid)
-  modules.Arguments.proof(command, proof)
-  local job, code, text = Lock.claim(command, jid, proof)
-  if not job then
-    modules.Errors.raise(code, text)
-  end
-  return job
-end
-
--- Takes the job out of the hands of its worker and out of the running ones.
-function Lock.release(job)
-  call('ZREM', key.place(job.queue, 'locks'), job.jid)
-  modules.Job.unhold(job.jid, job.worker)
-  modules.Wake.freed(job.queue, 1)
-end
-
--- heartbeat jid worker [data] -> the new expiry
-function Lock.heartbeat(args, i)
-  local jid, proof, data = args[i], args[i + 1], args[i + 2]
-  if data then
-    modules.Arguments.json('heartbeat', 'data', data)
-  end
-  local job = Lock.holder('heartbeat', jid, proof)
-  local expires = scope.now + modules.Config.heartbeat(job.queue)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Lock.extend(job, expires)
-  call('ZADD', key.workers(), scope.now, job.worker)
-  return expires
-end
-
--- Renews a lock. The next loss of it gets another notice.
-function Lock.extend(job, expires)
-  call('HSET', key.job(job.jid), 'expires', expires)
-  call('HDEL', key.job(job.jid), 'grace')
-  call('ZADD', key.held(job.worker), expires, job.jid)
-  if job.queue ~= '' then -- a damaged record names none
-    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
   end
 end
 end
@@ -7667,69 +7698,218 @@ function AuditJobs.check(report, jid)
   end
 end
 end
-elseif module_name == 'StatsBuffer' then
+elseif module_name == 'Ticks' then
 return function()
-local StatsBuffer = {
-entry = 0, append = 0, read = 0, take = 0
+local Ticks = {
+policies = 0, choose = 0, none_yet = 0, put = 0, put_next = 0, serve = 0, keep = 0, carry_out = 0,
+put_off = 0
 }
-modules.StatsBuffer = StatsBuffer
--- stats_buffer.lua
--- Samples that the statistics do not have yet: few at a time are only appended here.
+modules.Ticks = Ticks
+-- schedules/ticks.lua
+-- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
+-- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
 
-local match, format, floor = string.match, string.format, math.floor
-local text_of = modules.Arguments.text_of
+local format, min = string.format, math.min
 
--- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
--- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
--- them; their own entries have none.
-function StatsBuffer.entry(second, kind, seconds, n, queue)
-  local whole = floor(seconds)
-  return modules.NumberFormat.whole(second)
-    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
-    .. kind
-    .. ' '
-    .. text_of(whole)
-    .. ' '
-    .. text_of(n)
-    .. ' '
-    .. queue
+local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
+
+-- What may become of missed ticks: all are caught up, the last one, or none.
+Ticks.policies = { all = true, last = true, none = true }
+
+-- A tick is missed when it is late by more than this: half the time to the tick after it, at most
+-- so many seconds.
+local GRACE = 60
+
+-- The last moment at which the tick is not missed yet.
+local function in_time(tick, following)
+  return tick + min(GRACE, (following - tick) / 2)
 end
 
--- -> how many entries there are now
-function StatsBuffer.append(...)
-  return call('RPUSH', key.journal(), ...)
-end
-
--- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
--- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
--- times: those come as one.
-local function show(texts, visit)
-  local times = {}
-  for n = 1, #texts do
-    times[texts[n]] = (times[texts[n]] or 0) + 1
+-- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
+-- -> the tick that puts a job now, or nil; and the tick to go on with
+function Ticks.choose(policy, first, following, last, next)
+  if policy == 'all' then
+    return first, following
+  elseif policy == 'none' and scope.now > in_time(last, next) then
+    return nil, next
   end
-  for text, often in pairs(times) do
-    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
-    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
-      if fraction ~= '' then
-        seconds = tonumber(seconds .. fraction)
-      end
-      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
+  return last, next
+end
+
+-- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
+function Ticks.none_yet(time)
+  return time == math.floor(time) and time - 2 ^ -10 or time
+end
+
+-- What few jobs have; `rare` says that there is some of it. What is counted from the put is counted from the tick.
+local function write_rare(record, child, time)
+  local name = key.job(child)
+  if record.context then
+    call('HSET', name, 'context', record.context)
+  end
+  if record.expires then
+    call('HSET', name, 'deadline', format('%.17g', time + modules.Record.number(record.expires)), 'rare', '1')
+  end
+  if record.unique then
+    -- The key names the job put last, until that one has ended.
+    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
+    modules.Unique.take(child, record.unique)
+  end
+end
+
+-- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
+-- read (Record.bad_schedule).
+function Ticks.put(record, child, time)
+  modules.Canceled.forget(child)
+  call(
+    'HSET',
+    key.job(child),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    0,
+    'time',
+    format('%.20f', time),
+    'remaining',
+    record.retries,
+    'jid',
+    child,
+    'klass',
+    record.klass,
+    'data',
+    record.data,
+    'priority',
+    record.priority,
+    'tags',
+    record.tags,
+    'queue',
+    record.queue,
+    'retries',
+    record.retries,
+    'spawned_from_jid',
+    record.jid
+  )
+  if record.context or record.expires or record.unique then
+    write_rare(record, child, time)
+  end
+  local tags = modules.Record.read('tags', record.tags, {})
+  if #tags > 0 then
+    modules.Tags.index(child, tags)
+  end
+  modules.History.put(child, record.queue, time)
+  modules.Places.work(child, record.queue, modules.Record.number(record.priority), time)
+  modules.Minutes.count(record.queue, 'put', 1)
+end
+
+-- Puts the job of an interval's tick, under the next number that no job bears.
+function Ticks.put_next(record, time)
+  local count = modules.Record.number(record.count)
+  repeat
+    count = count + 1
+  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
+  record.count, record.last = count, time
+  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
+end
+
+-- The job of a time of cron.
+local function child_at(record, time)
+  return record.jid .. '@' .. format('%.0f', time)
+end
+
+-- Takes away the job that a cron schedule put last, if no worker has been offered it and nothing waits for it: its
+-- tick is missed. -> whether it did
+local function take_back(record)
+  local last = modules.Record.number(record.last)
+  local child = last and child_at(record, last)
+  local is_there = child and call('ZSCORE', key.place(record.queue, 'work'), child)
+  local job = is_there and call('EXISTS', key.dependents(child)) == 0 and modules.Job.read(child)
+  if not job then
+    return false
+  end
+  modules.Job.remove(child, job)
+  record.count = math.max((modules.Record.number(record.count) or 0) - 1, 0)
+  return true
+end
+
+-- A worker asks for jobs of the queue: what cron schedules have put there is served, but for missed ticks of
+-- those that make up for none.
+function Ticks.serve(queue)
+  local name = key.place(queue, 'ticks')
+  for _, id in
+    ipairs(call('ZRANGEBYSCORE', name, '-inf', format('(%.17g', scope.now), 'LIMIT', 0, modules.Arguments.most))
+  do
+    local record = modules.Hash.all(key.schedule(id))
+    record.jid = id
+    if record.queue == queue and take_back(record) then
+      call('HSET', key.schedule(id), 'count', record.count)
     end
   end
+  call('DEL', name)
 end
 
-function StatsBuffer.read(visit)
-  show(call('LRANGE', key.journal(), '0', '-1'), visit)
-end
-
--- The same, and forgets them.
-function StatsBuffer.take(visit)
-  local texts = call('LRANGE', key.journal(), '0', '-1')
-  if #texts > 0 then
-    call('DEL', key.journal())
-    show(texts, visit)
+-- Puts the job of a time of cron. (It is there already if the clock was set back.) Nobody may serve the queue: that is
+-- known from `ticks`, as whoever does takes the schedule out of it. Then one job stands for all ticks that are missed.
+local function put_at(record, time, tick)
+  local child = child_at(record, time)
+  if call('EXISTS', key.job(child)) == 1 then
+    return 0
   end
+  local name = key.place(record.queue, 'ticks')
+  if record.missed ~= 'all' then
+    if call('ZSCORE', name, record.jid) then
+      take_back(record)
+    end
+    call(
+      'ZADD',
+      name,
+      record.missed == 'none' and format('%.17g', in_time(time, tick.next)) or '+inf',
+      record.jid
+    )
+  end
+  record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
+  Ticks.put(record, child, time)
+  modules.Places.register(record.queue)
+  return 1
+end
+
+-- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
+function Ticks.keep(record, next)
+  if scope.live and record.last then
+    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
+  else
+    call('HSET', record.key, 'count', record.count or 0)
+  end
+  call('ZADD', record.place, format('%.17g', next), record.jid)
+end
+
+-- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
+-- `first` none is due yet. -> how many jobs were put
+function Ticks.carry_out(record, tick)
+  local number, chosen, next = 0, nil, tick.next
+  if tick.first then
+    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
+  end
+  if chosen and record.cron then
+    number = put_at(record, chosen, tick)
+  elseif chosen then
+    Ticks.put_next(record, chosen)
+    number = 1
+  end
+  Ticks.keep(record, next)
+  return number
+end
+
+-- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
+-- then stays due.
+function Ticks.put_off(record, since, words)
+  if scope.live then
+    since = modules.Record.text('since', record.since, format('%.17g', since))
+    call('HSET', record.key, 'trouble', words, 'since', since)
+  end
+  local again = scope.now + AGAIN
+  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
 end
 end
 elseif module_name == 'Failures' then
@@ -8287,7 +8467,10 @@ local function write_rare(job, state)
     call('HSET', key.job(jid), unpack(fields))
   end
   if job.unique then
-    modules.Unique.take(jid, job.unique, job.period)
+    -- (Who is late from the start holds nothing.)
+    if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
+      modules.Unique.take(jid, job.unique, job.period)
+    end
   else
     modules.Unique.regain(jid, job.unique_field, state)
   end
@@ -8631,164 +8814,69 @@ function Rates.last_of_buckets(name)
   end
 end
 end
-elseif module_name == 'Ticks' then
+elseif module_name == 'StatsBuffer' then
 return function()
-local Ticks = {
-policies = 0, choose = 0, none_yet = 0, put = 0, put_next = 0, keep = 0, carry_out = 0, put_off = 0
+local StatsBuffer = {
+entry = 0, append = 0, read = 0, take = 0
 }
-modules.Ticks = Ticks
--- schedules/ticks.lua
--- Ticks of a schedule of either kind: which missed ones are caught up, the job that one puts, and how it goes on.
--- Which tick comes next those say who look: Recurring by the interval, for cron a worker (Cron).
+modules.StatsBuffer = StatsBuffer
+-- stats_buffer.lua
+-- Samples that the statistics do not have yet: few at a time are only appended here.
 
-local format, min = string.format, math.min
+local match, format, floor = string.match, string.format, math.floor
+local text_of = modules.Arguments.text_of
 
-local AGAIN = 60 -- seconds until a schedule that cannot go on is looked at again
-
--- What may become of missed ticks: all are caught up, the last one, or none.
-Ticks.policies = { all = true, last = true, none = true }
-
--- A tick is missed when it is late by more than this: half the time to the tick after it, at most
--- so many seconds.
-local GRACE = 60
-
-local function is_missed(tick, following)
-  return scope.now - tick > min(GRACE, (following - tick) / 2)
+-- An entry: when, wait or run, how many seconds, how often, the queue. The milliseconds of the length
+-- stand behind the whole seconds of the time, where libraries that count in whole seconds overlook
+-- them; their own entries have none.
+function StatsBuffer.entry(second, kind, seconds, n, queue)
+  local whole = floor(seconds)
+  return modules.NumberFormat.whole(second)
+    .. format('.%03d ', floor((seconds - whole) * 1000 + 0.5))
+    .. kind
+    .. ' '
+    .. text_of(whole)
+    .. ' '
+    .. text_of(n)
+    .. ' '
+    .. queue
 end
 
--- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
--- -> the tick that puts a job now, or nil; and the tick to go on with
-function Ticks.choose(policy, first, following, last, next)
-  if policy == 'all' then
-    return first, following
-  elseif policy == 'none' and is_missed(last, next) then
-    return nil, next
-  end
-  return last, next
+-- -> how many entries there are now
+function StatsBuffer.append(...)
+  return call('RPUSH', key.journal(), ...)
 end
 
--- A score for cron schedules that is due now and that cannot be a tick, which is a whole number.
-function Ticks.none_yet(time)
-  return time == math.floor(time) and time - 2 ^ -10 or time
-end
-
--- What few jobs have; `rare` says that there is some of it.
-local function write_rare(record, child)
-  local name = key.job(child)
-  if record.context then
-    call('HSET', name, 'context', record.context)
+-- Shows all entries to `visit(second, kind, seconds, n, queue)`; the seconds are a text if no more than
+-- the whole ones are known. Jobs that come quickly one after the other leave the same entry many
+-- times: those come as one.
+local function show(texts, visit)
+  local times = {}
+  for n = 1, #texts do
+    times[texts[n]] = (times[texts[n]] or 0) + 1
   end
-  if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + modules.Record.number(record.expires)), 'rare', '1')
-  end
-  if record.unique then
-    -- The key names the job put last, until that one has ended.
-    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    modules.Unique.take(child, record.unique)
+  for text, often in pairs(times) do
+    local second, fraction, kind, seconds, n, queue = match(text, '^(%-?%d+)(%.?%d*) (%a+) (%S+) (%S+) (.*)$')
+    if (kind == 'wait' or kind == 'run') and tonumber(seconds) and tonumber(n) then
+      if fraction ~= '' then
+        seconds = tonumber(seconds .. fraction)
+      end
+      visit(tonumber(second), kind, seconds, tonumber(n) * often, queue)
+    end
   end
 end
 
--- Puts the job of a tick, without a word. `record` is that of the schedule, in which everything can be
--- read (Record.bad_schedule).
-function Ticks.put(record, child, time)
-  modules.Canceled.forget(child)
-  call(
-    'HSET',
-    key.job(child),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    0,
-    'time',
-    format('%.20f', time),
-    'remaining',
-    record.retries,
-    'jid',
-    child,
-    'klass',
-    record.klass,
-    'data',
-    record.data,
-    'priority',
-    record.priority,
-    'tags',
-    record.tags,
-    'queue',
-    record.queue,
-    'retries',
-    record.retries,
-    'spawned_from_jid',
-    record.jid
-  )
-  if record.context or record.expires or record.unique then
-    write_rare(record, child)
-  end
-  local tags = modules.Record.read('tags', record.tags, {})
-  if #tags > 0 then
-    modules.Tags.index(child, tags)
-  end
-  modules.History.put(child, record.queue, time)
-  modules.Places.work(child, record.queue, modules.Record.number(record.priority), time)
-  modules.Minutes.count(record.queue, 'put', 1)
+function StatsBuffer.read(visit)
+  show(call('LRANGE', key.journal(), '0', '-1'), visit)
 end
 
--- Puts the job of an interval's tick, under the next number that no job bears.
-function Ticks.put_next(record, time)
-  local count = modules.Record.number(record.count)
-  repeat
-    count = count + 1
-  until call('EXISTS', key.job(record.jid .. '-' .. format('%.0f', count))) == 0
-  record.count, record.last = count, time
-  Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
-end
-
--- Puts the job of a time of cron. (It is there already if the clock was set back.)
-local function put_at(record, time)
-  local child = record.jid .. '@' .. format('%.0f', time)
-  if call('EXISTS', key.job(child)) == 0 then
-    record.count, record.last = (modules.Record.number(record.count) or 0) + 1, format('%.0f', time)
-    Ticks.put(record, child, time)
-    modules.Places.register(record.queue)
+-- The same, and forgets them.
+function StatsBuffer.take(visit)
+  local texts = call('LRANGE', key.journal(), '0', '-1')
+  if #texts > 0 then
+    call('DEL', key.journal())
+    show(texts, visit)
   end
-end
-
--- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
-function Ticks.keep(record, next)
-  if scope.live and record.last then
-    call('HSET', record.key, 'count', record.count or 0, 'last', record.last)
-  else
-    call('HSET', record.key, 'count', record.count or 0)
-  end
-  call('ZADD', record.place, format('%.17g', next), record.jid)
-end
-
--- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
--- `first` none is due yet. -> how many jobs were put
-function Ticks.carry_out(record, tick)
-  local before, chosen, next = record.count, nil, tick.next
-  if tick.first then
-    chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
-  end
-  if chosen and record.cron then
-    put_at(record, chosen)
-  elseif chosen then
-    Ticks.put_next(record, chosen)
-  end
-  Ticks.keep(record, next)
-  return record.count ~= before and 1 or 0
-end
-
--- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`
--- then stays due.
-function Ticks.put_off(record, since, words)
-  if scope.live then
-    since = modules.Record.text('since', record.since, format('%.17g', since))
-    call('HSET', record.key, 'trouble', words, 'since', since)
-  end
-  local again = scope.now + AGAIN
-  call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
 end
 end
 elseif module_name == 'Commands' then
@@ -8901,6 +8989,7 @@ detached.get Detached.get
 local OUR_WRITES = [[
 
 put.many PutMany.many
+put.once PutMany.once
 spawn Spawn.spawn
 settle Settle.settle
 beat Worker.beat
@@ -9098,6 +9187,7 @@ function EntityRun.failed(job, group, message)
   modules.Dead.add(record, queue, group, message, flat)
   modules.Stats.count(queue, 'failures', 1)
   modules.Minutes.count(queue, 'failed', 1)
+  modules.Minutes.count(queue, 'died', 1)
   modules.Entity.unlisted(jid, queue)
   if modules.Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
     EntityRun.erase(record, queue)
@@ -9314,6 +9404,7 @@ for _, name in ipairs({
   'debounce_max',
   'expires',
   'at',
+  'since',
   'expires_at',
   'workflow',
   'limit_key',
@@ -9338,6 +9429,7 @@ local function check_keys(command, job)
   end
 end
 
+-- (`since` is when the tick was of a job that recurs: what is counted from the put is counted from then.)
 local function check_rare(command, job)
   if job.on_failure then
     local policy = POLICIES[job.on_failure]
@@ -9348,6 +9440,10 @@ local function check_rare(command, job)
       )
     end
     job.on_failure = policy
+  end
+  if job.since then
+    job.since = math.min(modules.Arguments.number(command, 'since', job.since), scope.now)
+    job.delay = math.max(0, job.delay - (scope.now - job.since))
   end
   if job.at then
     if job.delay ~= 0 then
@@ -9364,7 +9460,7 @@ local function check_rare(command, job)
     end
     job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
   elseif job.expires then
-    job.deadline = scope.now + modules.Arguments.number(command, 'expires', job.expires)
+    job.deadline = (job.since or scope.now) + modules.Arguments.number(command, 'expires', job.expires)
   end
   if job.workflow then
     if job.workflow == '' or #job.workflow > 255 then
@@ -10123,6 +10219,7 @@ end
 local function drop(record)
   local id = record.jid
   call('ZREM', record.place, id)
+  call('ZREM', key.place(record.queue or '', 'ticks'), id)
   call('DEL', record.cron and key.schedule(id) or key.template(id))
   call('ZREM', key.paused_schedules(), id)
   call('HDEL', key.declared_schedules(), id)
@@ -10224,6 +10321,53 @@ local function refuse_too_many(made)
   end
 end
 
+-- What the code says of the jobs of a schedule that it has renamed, whatever else an operator has changed.
+local OF_CODE = { 'klass', 'data', 'name', 'unique' }
+
+-- The schedule has another id from now on, with all that is kept under it: its pause, its rhythm, what an operator has
+-- changed.
+local function rename(record, made)
+  local old, id = record.jid, made.jid
+  local from, to = key.template(old), key.template(id)
+  if record.cron then
+    from, to = key.schedule(old), key.schedule(id)
+  end
+  call('RENAME', from, to)
+  for _, field in ipairs(OF_CODE) do
+    if made[field] then
+      call('HSET', to, field, made[field])
+    else
+      call('HDEL', to, field)
+    end
+  end
+  if not record.cron then
+    call('HSET', to, 'jid', id)
+  end
+  for _, place in ipairs({ record.place, key.paused_schedules() }) do
+    local score = call('ZSCORE', place, old)
+    if score then
+      call('ZREM', place, old)
+      call('ZADD', place, score, id)
+    end
+  end
+  call('ZREM', key.place(record.queue or '', 'ticks'), old)
+  if record.declared then
+    call('HDEL', key.declared_schedules(), old)
+    call('HSET', key.declared_schedules(), id, record.declared)
+  end
+  return Schedules.read(id)
+end
+
+-- The schedule of the same owner under a former id, or nil.
+local function find_former(made)
+  for _, id in ipairs(made.formerly or {}) do
+    local former = Schedules.read(id)
+    if former and (former.owner or '') == (made.owner or '') then
+      return former
+    end
+  end
+end
+
 -- schedule.set id queue klass data [pairs] -> new, changed, same or kept
 function Schedules.set(args, i)
   local id = modules.Arguments.jid('schedule.set', args[i])
@@ -10241,9 +10385,14 @@ function Schedules.set(args, i)
     made[field] = made[field] or value
   end
   local old = Schedules.read(id)
-  local reply = stays(made, old)
-  if not reply then
+  local former = not old and find_former(made)
+  local reply = stays(made, old or former)
+  if former then
+    old = rename(former, made)
+  elseif not reply then
     refuse_too_many(made)
+  end
+  if not reply then
     store(made, old)
     reply = old and 'changed' or 'new'
   end
@@ -10272,8 +10421,13 @@ function Schedules.update(args, i)
   for _, field in ipairs(FIELDS) do
     made[field] = old[field]
   end
-  local given =
-    modules.Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
+  local given = modules.Definition.lay_over(
+    'schedule.update',
+    made,
+    args,
+    i + 1,
+    { owner = true, declared = true, force = true, formerly = true }
+  )
   modules.Definition.settle_kind('schedule.update', made, given)
   refuse_unreadable('schedule.update', made, ': give it anew')
   made.interval, made.offset = modules.Record.number(made.interval), modules.Record.number(made.offset)
@@ -10378,6 +10532,10 @@ end
 -- Takes away what only calls with KEYS give: the template is replaced or removed.
 function Schedules.forget(id)
   if scope.live then
+    local queue = call('HGET', key.schedule(id), 'queue')
+    if queue then
+      call('ZREM', key.place(queue, 'ticks'), id)
+    end
     call('ZREM', key.schedules(), id)
     call('DEL', key.schedule(id))
     call('ZREM', key.paused_schedules(), id)
@@ -11496,6 +11654,9 @@ end
 -- What is stored where nothing is given.
 Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
 
+-- What is said of a schedule and not stored.
+local ALSO = { force = true, formerly = true }
+
 -- Checks option pairs from args[i] on, and lays their values over `made`.
 function Definition.lay_over(command, made, args, i, refused)
   if (#args - i + 1) % 2 ~= 0 then
@@ -11504,10 +11665,12 @@ function Definition.lay_over(command, made, args, i, refused)
   local given = {}
   for n = i, #args, 2 do
     local name, value = args[n], args[n + 1]
-    if refused[name] or not (CHECKS[name] or name == 'force') then
+    if refused[name] or not (CHECKS[name] or ALSO[name]) then
       modules.Errors.argument(command, 'Unknown option ' .. modules.Errors.name(name))
     elseif name == 'force' then
       made.force = value == '1'
+    elseif name == 'formerly' then
+      made.formerly = modules.Arguments.names(command, 'formerly', value)
     else
       value = CHECKS[name](command, value)
       given[name] = true
@@ -12278,15 +12441,30 @@ local function is_due(queue, place)
   return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
 end
 
--- The same with those that have just fallen due.
+-- Have cron schedules put jobs that nobody has been offered?
+local function has_ticks(queue)
+  local name = key.place(queue, 'ticks')
+  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
+end
+
+-- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
+-- looked for, as long as one call may.)
 local function take_ready(queue, worker, count, visit, reserved)
-  if is_due(queue, 'recur') then
-    modules.Recurring.spawn_due(queue, count)
+  local taken, before = 0, nil
+  if scope.live and has_ticks(queue) then
+    modules.Ticks.serve(queue)
   end
-  if is_due(queue, 'scheduled') then
-    modules.Queue.move_due(queue, count)
-  end
-  return take_work(queue, worker, count, visit, reserved)
+  repeat
+    before = late()
+    if is_due(queue, 'recur') then
+      modules.Recurring.spawn_due(queue, count - taken)
+    end
+    if is_due(queue, 'scheduled') then
+      modules.Queue.move_due(queue, count - taken)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  until taken == count or late() == before or late() >= MOST_LATE
+  return taken
 end
 
 -- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
@@ -12354,7 +12532,7 @@ end
 elseif module_name == 'PutMany' then
 return function()
 local PutMany = {
-plan = 0, carry_out = 0, many = 0
+plan = 0, carry_out = 0, many = 0, once = 0
 }
 modules.PutMany = PutMany
 -- put_many.lua
@@ -12404,15 +12582,17 @@ local function all_new(jids)
   return true, modules.Canceled.among(jids)
 end
 
--- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
+-- Reads what there is of the jobs: some may be left alone. `once` is the key of the jids that were put before.
+local function look_at_all(jobs, jids, coming, once)
   local fresh, canceled = all_new(jids)
-  for _, job in ipairs(jobs) do
+  local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
+  for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     modules.Put.look(job)
-    if job.left_alone then
+    if job.left_alone or before[n] == 1 then
+      job.left_alone = true
       coming[job.jid] = nil
     end
   end
@@ -12492,12 +12672,12 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- function `known`), and for which others have come to stand before (a metatable `instead`); `once`: see PutMany.once.
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
+  look_at_all(jobs, jids, coming, how and how.once)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -12567,6 +12747,36 @@ end
 function PutMany.many(args, i)
   local worker = modules.Arguments.asking('put.many', args[i])
   return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
+end
+
+-- Seconds for which it is remembered what a producer has put: one that is here, and forgets it in the end; one of another
+-- namespace.
+local KEPT, KEPT_FOR_ANOTHER = 7 * 86400, 86400
+
+-- put.once name jid token worker (as put.many) -> as put.many. The job with this token puts others in several steps. It
+-- may run again: those that it has put under this name are left alone then, whatever has become of them. (Of a job in
+-- another namespace jid and token are ''.)
+function PutMany.once(args, i)
+  local name, jid =
+    modules.Arguments.name('put.once', 'name', args[i]), modules.Arguments.given('put.once', 'jid', args[i + 1])
+  local worker, is_here = modules.Arguments.asking('put.once', args[i + 3]), jid ~= ''
+  if is_here then
+    modules.Lock.holder('put.once', jid, args[i + 2])
+  end
+  local once, jids = key.once(name), {}
+  local plan = PutMany.plan('put.once', args, i + 4, { once = once })
+  for _, job in ipairs(plan.jobs) do
+    jids[#jids + 1] = job.spare ~= '1' and (job.given or job.jid) or nil
+  end
+  local reply = PutMany.carry_out(plan, worker)
+  if is_here then
+    call('HSET', key.job(jid), 'once', name, 'rare', '1')
+  end
+  if #jids > 0 then
+    call('SADD', once, unpack(jids))
+    call('EXPIRE', once, is_here and KEPT or KEPT_FOR_ANOTHER)
+  end
+  return reply
 end
 end
 elseif module_name == 'QueueChoice' then
@@ -14493,128 +14703,6 @@ function QueueSchedules.list(args, i)
   return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
 end
 end
-elseif module_name == 'QueueStats' then
-return function()
-local QueueStats = {
-lag_of = 0, lag = 0, due = 0, survey = 0
-}
-modules.QueueStats = QueueStats
--- views/queue_stats.lua
--- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
--- survey by which workers choose among them.
-
-local format, min = string.format, math.min
-
--- Levels of priority looked at.
-local LEVELS = 32
-
--- When the first thing in a place falls due, or `latest` if that is not before it.
-local function first_due(queue, place, latest)
-  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-  return head[2] and min(latest, tonumber(head[2])) or latest
-end
-
--- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
--- the first of each level of priority is the oldest of it. -> the time, whether there is any
-local function oldest_waiting(queue)
-  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
-  for _ = 1, LEVELS do
-    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
-    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
-    if not record or not record[1] then
-      break
-    end
-    found = true
-    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
-    -- Below all that could have been put at this priority until a day from now.
-    highest = '(' .. format('%.17g', modules.Places.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
-  end
-  return oldest, found
-end
-
--- -> the age of the oldest ready job in seconds, whether there is one
-local function lag(queue)
-  local oldest, found = oldest_waiting(queue)
-  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
-  return scope.now - due, found or due < oldest
-end
-
--- The same without the second.
-function QueueStats.lag_of(queue)
-  return (lag(queue))
-end
-
--- lag queue... -> seconds, as text, for each
-function QueueStats.lag(args, i)
-  modules.Arguments.given('lag', 'queue', args[i])
-  modules.Arguments.bounded('lag', #args - i + 1)
-  local lags = {}
-  for n = i, #args do
-    lags[#lags + 1] = format('%.6f', (lag(args[n])))
-  end
-  return lags
-end
-
--- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
--- text, '' if there is none
-function QueueStats.due(args, i)
-  modules.Arguments.given('due', 'queue', args[i])
-  modules.Arguments.bounded('due', #args - i + 1)
-  local times = {}
-  for n = i, #args do
-    for _, place in ipairs({ 'scheduled', 'recur' }) do
-      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
-      times[#times + 1] = head[2] or ''
-    end
-  end
-  return times
-end
-
-local function is_empty(queue)
-  return call(
-    'EXISTS',
-    key.place(queue, 'work'),
-    key.place(queue, 'scheduled'),
-    key.place(queue, 'recur'),
-    key.place(queue, 'locks')
-  ) == 0
-end
-
--- Is there anything that a pop would hand out, or has to look at? -> that, the lag
-local function look(queue)
-  if modules.LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
-    return true, (lag(queue))
-  elseif is_empty(queue) then
-    return false, 0
-  end
-  local seconds, found = lag(queue)
-  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
-end
-
--- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
--- without names of all queues that are known, as far as one call may handle them
-function QueueStats.survey(args, i)
-  modules.Arguments.bounded('survey', #args - i + 1)
-  local queues, paused, flat = {}, {}, {}
-  for n = i, #args do
-    queues[#queues + 1] = args[n]
-  end
-  if #queues == 0 then
-    queues = modules.Queue.names(modules.Arguments.most)
-  end
-  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
-    paused[queue] = true
-  end
-  for n, queue in ipairs(queues) do
-    local ready, seconds = look(queue)
-    local at = 5 * n - 4
-    flat[at], flat[at + 1] = queue, ready and '1' or '0'
-    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
-    flat[at + 4] = paused[queue] and '1' or '0'
-  end
-  return flat
-end
-end
 elseif module_name == 'RecordTexts' then
 return function()
 local RecordTexts = {
@@ -14980,9 +15068,10 @@ local function look_around(jids, choice)
   end
   local theirs = {}
   for n = 1, #queues do
-    local queue, at = queues[n], 4 * n
-    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    theirs[at - 1], theirs[at] = key.idle_at(queue), key.wake_at(queue)
+    local queue, at = queues[n], 5 * n
+    theirs[at - 4], theirs[at - 3] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 2], theirs[at - 1], theirs[at] =
+      key.place(queue, 'ticks'), key.idle_at(queue), key.wake_at(queue)
   end
   theirs[#theirs + 1] = choice.globbing and key.idle() or nil
   return modules.ExistenceCache.look_for(names, theirs)
@@ -15818,6 +15907,12 @@ local function member_of_recur(report, jid, queue)
   end
 end
 
+local function member_of_ticks(report, id, queue)
+  if call('HGET', key.schedule(id), 'queue') ~= queue then
+    complain(report, 'schedule %s has put a job into queue %s, but is none of that', id, queue)
+  end
+end
+
 local function member_of_schedules(report, id)
   if call('EXISTS', key.schedule(id)) == 0 then
     complain(report, 'schedule %s has a next tick, but no record', id)
@@ -15844,7 +15939,12 @@ local function check_place_key(report, name)
   if not queue or call('ZSCORE', key.queues(), queue) then
     return
   end
-  local special = { recur = member_of_recur, aside = member_of_aside, openings = member_of_openings }
+  local special = {
+    recur = member_of_recur,
+    ticks = member_of_ticks,
+    aside = member_of_aside,
+    openings = member_of_openings,
+  }
   local check = special[place] or member_of_place(place)
   for _, jid in ipairs(modules.SortedSet.head(key.place(queue, place))) do
     check(report, jid, queue)
@@ -15916,6 +16016,7 @@ local function lists()
       add(key.place(queue, place), member_of_place(place), queue)
     end
     add(key.place(queue, 'recur'), member_of_recur, queue)
+    add(key.place(queue, 'ticks'), member_of_ticks, queue)
     add(key.place(queue, 'aside'), member_of_aside, queue)
   end
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
@@ -16383,9 +16484,19 @@ function EntityView.show(args, i)
   )
 end
 
--- The jids of the entities in a worker's hands. (Of these one call looks at so many.)
-local function running(queue, offset, count)
-  return call('ZRANGE', key.place(queue, 'locks'), offset, offset + count - 1)
+local MOST_LOCKS = 5000 -- of a queue, that one call looks at
+
+-- The jids of a queue's entities in workers' hands, and how many these are. (Locks beyond the first ones are taken
+-- to be entities': few queues have that many, and fewer have other jobs, too.)
+local function running(queue)
+  local name, jids = key.place(queue, 'locks'), {}
+  local locks = call('ZRANGE', name, 0, MOST_LOCKS - 1)
+  for _, jid in ipairs(locks) do
+    if modules.Entity.is_jid(jid) then
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids, call('ZCARD', name) - #locks + #jids
 end
 
 -- entities.list fresh|retrying|running|dead|dead-ids queue [offset count] -> how many there are, and some: the
@@ -16403,11 +16514,16 @@ function EntityView.list(args, i)
     for _, entity in ipairs(ids) do
       shown[#shown + 1] = of_dead(modules.Entity.jid(queue, entity), true)
     end
-  elseif tab == 'running' or LISTS[tab] then
-    local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
+  elseif tab == 'running' then
+    local jids
+    jids, total = running(queue)
+    for n = offset + 1, math.min(#jids, offset + count) do
+      shown[#shown + 1] = of_job(jids[n], true)
+    end
+  elseif LISTS[tab] then
+    local name = key[LISTS[tab]](queue)
     total = call('ZCARD', name)
-    local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
-    for _, jid in ipairs(jids) do
+    for _, jid in ipairs(call('ZRANGE', name, offset, last)) do
       shown[#shown + 1] = of_job(jid, true)
     end
   else
@@ -16420,7 +16536,7 @@ function EntityView.list(args, i)
   return '{"total":' .. total .. ',"entities":[' .. table.concat(texts, ',') .. ']}'
 end
 
--- The jobs of a kind that the last `minutes` have counted.
+-- What of a kind was counted in these minutes.
 local function counted(queue, kind, from, to)
   local number = 0
   for hour = math.floor(from / 60), math.floor(to / 60) do
@@ -16433,19 +16549,24 @@ local function counted(queue, kind, from, to)
   return number
 end
 
--- The runs that ended well from a minute on, and that the counters do not have yet: by queue.
-local function buffered(from)
-  local numbers = {}
-  modules.StatsBuffer.read(function(second, kind, _, n, queue)
-    if modules.Minutes.buffered[kind] == 'completed' and math.floor(second / 60) >= from then
-      numbers[queue] = (numbers[queue] or 0) + n
-    end
-  end)
-  return numbers
+-- How long the oldest due entity has waited, in seconds.
+local function lag_of(queue)
+  local oldest = scope.now
+  for _, list in ipairs({ key.fresh(queue), key.retrying(queue) }) do
+    local head = call('ZRANGE', list, 0, 0, 'WITHSCORES')
+    oldest = head[2] and math.min(oldest, tonumber(head[2])) or oldest
+  end
+  return scope.now - oldest
+end
+
+-- How many entities of a list may run later only.
+local function delayed(list)
+  return call('ZCOUNT', list, '(' .. string.format('%.17g', scope.now), '+inf')
 end
 
 -- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
--- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
+-- fresh and retrying, and delayed), running, dead, the lag in seconds; what was processed and has died in the last
+-- hour. Other jobs of the queue are not counted.
 function EntityView.counts(args, i)
   local types, shown, queues = modules.Hash.all(key.entity_types()), {}, {}
   modules.Arguments.bounded('entities.counts', #args - i + 1)
@@ -16459,9 +16580,9 @@ function EntityView.counts(args, i)
     table.sort(queues)
   end
   local minute = math.floor(scope.now / 60)
-  local uncounted = buffered(minute - 59)
   for n = 1, math.min(#queues, modules.Arguments.most) do
     local queue = queues[n]
+    local _, busy = running(queue)
     local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
     shown[n] = cjson.encode({
       queue = queue,
@@ -16469,11 +16590,12 @@ function EntityView.counts(args, i)
       queued = fresh + retrying,
       fresh = fresh,
       retries = retrying,
-      busy = call('ZCARD', key.place(queue, 'locks')),
+      delayed = delayed(key.fresh(queue)) + delayed(key.retrying(queue)),
+      busy = busy,
       dead = call('ZCARD', key.dead(queue)),
-      lag = modules.QueueStats.lag_of(queue),
-      processed = counted(queue, 'completed', minute - 59, minute) + (uncounted[queue] or 0),
-      failed = counted(queue, 'failed', minute - 59, minute),
+      lag = lag_of(queue),
+      processed = counted(queue, 'processed', minute - 59, minute),
+      failed = counted(queue, 'died', minute - 59, minute),
     })
   end
   return '[' .. table.concat(shown, ',') .. ']'
@@ -16917,6 +17039,123 @@ end
 
 function Legacy.Worker()
   modules.Worker.with_info = encoded
+end
+end
+elseif module_name == 'QueueStats' then
+return function()
+local QueueStats = {
+lag = 0, due = 0, survey = 0
+}
+modules.QueueStats = QueueStats
+-- views/queue_stats.lua
+-- How long jobs have waited and have to wait: the lag of queues, what falls due in them, and the
+-- survey by which workers choose among them.
+
+local format, min = string.format, math.min
+
+-- Levels of priority looked at.
+local LEVELS = 32
+
+-- When the first thing in a place falls due, or `latest` if that is not before it.
+local function first_due(queue, place, latest)
+  local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
+  return head[2] and min(latest, tonumber(head[2])) or latest
+end
+
+-- Since when the oldest waiting job has been ready, at a cost that does not grow with the queue:
+-- the first of each level of priority is the oldest of it. -> the time, whether there is any
+local function oldest_waiting(queue)
+  local work, highest, oldest, found = key.place(queue, 'work'), '+inf', scope.now, false
+  for _ = 1, LEVELS do
+    local jid = call('ZREVRANGEBYSCORE', work, highest, '-inf', 'LIMIT', 0, 1)[1]
+    local record = jid and call('HMGET', key.job(jid), 'time', 'priority')
+    if not record or not record[1] then
+      break
+    end
+    found = true
+    oldest = min(oldest, modules.Record.read('time', record[1], oldest))
+    -- Below all that could have been put at this priority until a day from now.
+    highest = '(' .. format('%.17g', modules.Places.score(modules.Record.read('priority', record[2], 0), scope.now + 86400))
+  end
+  return oldest, found
+end
+
+-- -> the age of the oldest ready job in seconds, whether there is one
+local function lag(queue)
+  local oldest, found = oldest_waiting(queue)
+  local due = first_due(queue, 'recur', first_due(queue, 'scheduled', oldest))
+  return scope.now - due, found or due < oldest
+end
+
+-- lag queue... -> seconds, as text, for each
+function QueueStats.lag(args, i)
+  modules.Arguments.given('lag', 'queue', args[i])
+  modules.Arguments.bounded('lag', #args - i + 1)
+  local lags = {}
+  for n = i, #args do
+    lags[#lags + 1] = format('%.6f', (lag(args[n])))
+  end
+  return lags
+end
+
+-- due queue... -> for each: when its first scheduled job and its first recurring one fall due, as
+-- text, '' if there is none
+function QueueStats.due(args, i)
+  modules.Arguments.given('due', 'queue', args[i])
+  modules.Arguments.bounded('due', #args - i + 1)
+  local times = {}
+  for n = i, #args do
+    for _, place in ipairs({ 'scheduled', 'recur' }) do
+      local head = call('ZRANGE', key.place(args[n], place), 0, 0, 'WITHSCORES')
+      times[#times + 1] = head[2] or ''
+    end
+  end
+  return times
+end
+
+local function is_empty(queue)
+  return call(
+    'EXISTS',
+    key.place(queue, 'work'),
+    key.place(queue, 'scheduled'),
+    key.place(queue, 'recur'),
+    key.place(queue, 'locks')
+  ) == 0
+end
+
+-- Is there anything that a pop would hand out, or has to look at? -> that, the lag
+local function look(queue)
+  if modules.LimitSettings.exist() and first_due(queue, 'openings', scope.now + 1) <= scope.now then
+    return true, (lag(queue))
+  elseif is_empty(queue) then
+    return false, 0
+  end
+  local seconds, found = lag(queue)
+  return found or first_due(queue, 'locks', scope.now + 1) <= scope.now, seconds
+end
+
+-- survey [queue...] -> name, ready (1 or 0), lag, weight, paused (1 or 0) of each, as texts;
+-- without names of all queues that are known, as far as one call may handle them
+function QueueStats.survey(args, i)
+  modules.Arguments.bounded('survey', #args - i + 1)
+  local queues, paused, flat = {}, {}, {}
+  for n = i, #args do
+    queues[#queues + 1] = args[n]
+  end
+  if #queues == 0 then
+    queues = modules.Queue.names(modules.Arguments.most)
+  end
+  for _, queue in ipairs(call('SMEMBERS', key.paused_queues())) do
+    paused[queue] = true
+  end
+  for n, queue in ipairs(queues) do
+    local ready, seconds = look(queue)
+    local at = 5 * n - 4
+    flat[at], flat[at + 1] = queue, ready and '1' or '0'
+    flat[at + 2], flat[at + 3] = format('%.6f', seconds), format('%.17g', modules.Config.weight(queue))
+    flat[at + 4] = paused[queue] and '1' or '0'
+  end
+  return flat
 end
 end
 elseif module_name == 'Search' then

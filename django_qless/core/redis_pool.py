@@ -45,8 +45,18 @@ _DROPPED = (
     "himport_registry",
     "cache",
     "cache_config",
+    "cache_factory",
     "connection_pool",
 )
+_OURS = {
+    "protocol": 2,
+    "decode_responses": True,
+    "encoding": "utf-8",
+    "encoding_errors": "surrogateescape",
+}
+
+#: The options of redis-py that the user's client may have and that change nothing.
+WITHOUT_EFFECT = frozenset({*_DROPPED, *_OURS, "retry"})
 
 
 class Limits:
@@ -114,10 +124,7 @@ def _copied_options(client: Any) -> dict[str, Any]:
     return options | {
         "connection_class": pool.connection_class,
         "retry": Retry(NoBackoff(), 0) if blocking else AsyncRetry(NoBackoff(), 0),
-        "protocol": 2,
-        "decode_responses": True,
-        "encoding": "utf-8",
-        "encoding_errors": "surrogateescape",
+        **_OURS,
     }
 
 

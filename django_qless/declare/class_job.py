@@ -15,6 +15,7 @@ its workers may run them: a fleet moves over job by job.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from django_qless.declare.declaration import Declaration
 from django_qless.declare.function import JobFunction
 from django_qless.exceptions import Fail, InvalidJob, Retry, UnserialisableArgument
 from django_qless.job_types.current import CurrentJob
+from django_qless.job_types.option_checks import takes
 from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.schedules.timetable import DeclaredSchedule, checked_schedule
@@ -96,6 +98,7 @@ def declare_class(
             f"{whose} has an attribute {taken[0]!r}, which @job would replace. A queue "
             "cannot be called so in a class job"
         )
+    _must_have_method(owner, whose)
     job_type = JobType(
         name=name or whose,
         function=owner,
@@ -223,6 +226,34 @@ def method_of(owner: type, queue: str) -> Any:
         f"{queue}-method-missing",
         f"{owner.__qualname__} has neither a method {queue!r} nor one called 'process'",
     )
+
+
+def _must_have_method(owner: type, whose: str) -> None:
+    """Raise InvalidJob unless a queue may name a method that can run."""
+    methods = {
+        name: value
+        for parent in reversed(owner.__mro__[:-1])
+        for name, value in vars(parent).items()
+        if not name.startswith("__") and name not in METHODS
+    }
+    if any(_can_run(value) for value in methods.values()):
+        return
+    found = methods.get("process")
+    has = "no static method that takes the job"
+    if inspect.isfunction(found):
+        has = f"a method process{inspect.signature(found)}, and {has}"
+    raise InvalidJob(
+        f"{whose} has {has}. The job's queue names the one that runs, and process() is "
+        "for all other queues:\n\n"
+        "    @staticmethod\n    def process(job): …\n"
+    )
+
+
+def _can_run(value: object) -> bool:
+    if not isinstance(value, staticmethod) or isinstance(value.__func__, JobFunction):
+        return False
+    yields = inspect.isgeneratorfunction, inspect.isasyncgenfunction
+    return takes(value.__func__, 1) and not any(each(value.__func__) for each in yields)
 
 
 def _is_static(owner: type, name: str) -> bool:

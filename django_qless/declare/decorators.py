@@ -28,6 +28,7 @@ from django_qless.job_types.source_location import locate_errors
 from django_qless.job_types.validation import (
     called,
     validate_detached,
+    validate_entity,
     validate_function,
 )
 from django_qless.schedules.timetable import DeclaredSchedule, checked_schedule
@@ -113,11 +114,12 @@ def job(queue: Any = None, /, **options: Any) -> Any:
     """
     if queue is not None and not isinstance(queue, str):
         if options or not _may_be_a_job(queue):
-            raise InvalidOption(f"@job: the queue must be a string, not {queue!r}")
+            text = f"@job: the queue must be a string, not {queue!r}"
+            raise InvalidOption(text, enqueues=False)
         return _declared(queue, {})
     if queue is not None:
         if "queue" in options:
-            raise InvalidOption("@job: the queue is given twice")
+            raise InvalidOption("@job: the queue is given twice", enqueues=False)
         options["queue"] = queue
 
     def declare(function: Any) -> Any:
@@ -156,6 +158,8 @@ def _declare(function: Any, given: dict[str, Any]) -> Any:
     declaration = Declaration(function, options, name, aliases, schedule)
     if declaration.in_class:
         return declare_method(declaration)
+    if options.entity:
+        validate_entity(function, whose, Binding.FUNCTION)
     job_type = JobType(
         name=name or whose,
         function=function,

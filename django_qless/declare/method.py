@@ -23,7 +23,7 @@ from django_qless.enqueue.dependencies import check_after
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.source_location import locate_errors
-from django_qless.job_types.validation import validate_binding
+from django_qless.job_types.validation import validate_binding, validate_entity
 from django_qless.schedules.timetable import checked_schedule
 
 HIDDEN = (
@@ -58,6 +58,8 @@ def bind(sender: type[Model], **kwargs: Any) -> None:
         declaration = declared.declaration
         with locate_errors(declaration.function):
             validate_binding(declaration.function, declared.name, binding)
+            if declaration.options.entity:
+                validate_entity(declaration.function, declared.name, binding)
             job_type = _job_type(sender, attribute, declaration, binding)
             if attribute in vars(Model) or attribute == "objects":
                 raise InvalidJob(
@@ -93,6 +95,9 @@ def static_job_type(declaration: Declaration) -> JobType | None:
     found = vars(owner).get(function.__name__)
     if not isinstance(found, staticmethod):
         return None
+    if declaration.options.entity:
+        with locate_errors(function):
+            validate_entity(function, declaration.origin, Binding.FUNCTION)
     return JobType(
         name=declaration.name or declaration.origin,
         function=function,

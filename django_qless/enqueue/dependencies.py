@@ -93,7 +93,7 @@ def check_after(job_type: JobType, *, only_near: bool = False) -> None:
     """
     names = job_type.options.after_names
     if names:
-        with locate_errors(job_type.function):
+        with locate_errors(job_type.function, enqueues=True):
             _resolve(job_type, names, only_near=only_near)
 
 

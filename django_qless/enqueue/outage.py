@@ -26,6 +26,7 @@ from django_qless.exceptions import CannotRunInline
 from django_qless.outbox import backlog, entries
 from django_qless.outbox.delivery import Delivery, forget
 from django_qless.outbox.tables import usual_database
+from django_qless.worker import failure_report
 
 if TYPE_CHECKING:
     from django_qless.enqueue.dispatchable import Dispatchable
@@ -153,8 +154,8 @@ class Inline(_Guarded):
             for request in self._requests(error):
                 try:
                     _run_request(request, error)
-                except Exception:
-                    logger.exception("a job that ran inline on commit has failed")
+                except Exception as raised:  # noqa: BLE001  it is logged
+                    _log_failure(request, raised)
 
     def _run(self, error: QlessError) -> None:
         for request in self._requests(error):
@@ -181,6 +182,16 @@ def _run_request(request: EnqueueRequest, error: QlessError) -> None:
     )
     handle.pending = handle.created = False
     run_inline(request)
+
+
+def _log_failure(request: EnqueueRequest, error: Exception) -> None:
+    """Log what a job raised that ran on commit."""
+    words = "a job that ran inline on commit has failed"
+    if request.plan.job_type.options.sensitive:
+        # As text: frames hold the arguments, and Sentry shows variables.
+        logger.error("%s\n%s", words, failure_report.message_of(error))
+    else:
+        logger.error(words, exc_info=error)
 
 
 def why_not_inline(request: EnqueueRequest) -> str:

@@ -8,15 +8,14 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asgiref.sync import sync_to_async
 from django.db import DEFAULT_DB_ALIAS
 from django.db import connections as django_databases
 
 from django_qless.conf import in_tests, routing, sealing
-from django_qless.conf.connections import connections
-from django_qless.core import Put, new_jid
+from django_qless.core import Client, Put, new_jid
 from django_qless.core.connection import pack
 from django_qless.core.protocol import Packed
 from django_qless.core.put import PreparedPut, rare_options
@@ -44,6 +43,18 @@ UNTIL = {"waiting": "start", "running": "end"}
 
 # Data of so many characters are surely short enough for a job.
 SHORT = MOST_BYTES // 4
+
+
+class Tick(NamedTuple):
+    """A tick of a schedule, and the running job that enqueues its jobs."""
+
+    id: str
+    time: float
+    """When it was, in seconds of the epoch."""
+    jid: str
+    token: str
+    client: Client
+    """That of the alias where the job runs."""
 
 
 class EnqueuePlan:
@@ -155,11 +166,14 @@ class EnqueuePlan:
         await dispatch.asend(EnqueueBatch(requests), transactions)
         return requests[-1].handle
 
-    def enqueue_missing(self, jobs: Iterable[tuple[str, CallArguments]]) -> int:
-        """Enqueue at once, under the jids given, the jobs that do not exist yet.
+    def enqueue_missing(
+        self, tick: Tick, jobs: Iterable[tuple[str, CallArguments]]
+    ) -> int:
+        """Enqueue at once, under the jids given, the jobs that this tick still misses.
 
-        Calling it again therefore adds none. Returns the number of new jobs, without the
-        dependencies enqueued before them.
+        Calling it again therefore adds none, whatever has become of them, and what counts
+        from the enqueueing of a job counts from the tick. Returns the number of new jobs,
+        without the dependencies enqueued before them.
         """
         context = self.captured_context(self.alias)
         requests = [
@@ -168,9 +182,13 @@ class EnqueuePlan:
             for request in self._with_dependencies(job, jid=jid, context=context)
         ]
         jids = {each.handle.jid for each in requests if not each.optional}
-        puts = [each.put()._replace(absent=not each.optional) for each in requests]
+        puts = [
+            each.put()._replace(absent=not each.optional, since=tick.time)
+            for each in requests
+        ]
         if puts:
-            reply = connections[self.alias].put_many("", puts)
+            held = tick.jid, tick.token
+            reply = tick.client.put_once(tick.id, *held, "", puts)
             jids.difference_update(reply.skipped, reply.duplicates)
         return len(jids)
 

@@ -27,6 +27,7 @@ from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
 from django_qless.enqueue.puts import MOST_DEPENDENCIES, put_of, puts_of
 from django_qless.job_types.current import running
+from django_qless.job_types.redaction import data_for_log
 from django_qless.outbox.delivery import parts_of, through
 from django_qless.signals import job_enqueued
 
@@ -217,10 +218,11 @@ class EnqueueBatch(Dispatchable):
                 logger.warning("a job was not enqueued on commit: %s", error)
             else:
                 request.mark_not_enqueued()
-                # Its name and data: nothing else is left of it.
+                # Nothing else is left of it.
                 logger.error(
                     "%s %s was not enqueued on commit: %s; its data: %s",
-                    *(handle.name, handle.jid, error, handle.data),
+                    *(handle.name, handle.jid, error),
+                    data_for_log(handle.name, handle.data),
                 )
 
     def mark_enqueued(

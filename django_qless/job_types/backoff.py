@@ -56,13 +56,15 @@ def exponential(
     if first > longest:
         raise InvalidOption(
             f"exponential: base={first:g} exceeds maximum={longest:g}: lower the base, "
-            "or raise the maximum."
+            "or raise the maximum.",
+            enqueues=False,
         )
     scatter = _number("jitter", jitter, 0)
     if scatter > 1:
         raise InvalidOption(
             f"exponential: jitter must be between 0 and 1, not {jitter!r}: 0.25 makes "
-            "each wait up to a quarter shorter or longer."
+            "each wait up to a quarter shorter or longer.",
+            enqueues=False,
         )
     return Exponential(first, _number("factor", factor, 1), longest, scatter)
 
@@ -71,10 +73,13 @@ def _number(name: str, value: Any, least: float) -> float:
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidOption(f"exponential: {name} must be a number, not {value!r}.")
+        raise InvalidOption(
+            f"exponential: {name} must be a number, not {value!r}.", enqueues=False
+        )
     if not is_finite(value) or not least <= value <= 1e10:
         raise InvalidOption(
-            f"exponential: {name} must be a finite number from {least:g}, not {value!r}."
+            f"exponential: {name} must be a finite number from {least:g}, not {value!r}.",
+            enqueues=False,
         )
     return value
 

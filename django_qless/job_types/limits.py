@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf import config_sync, routing
+from django_qless.core.options import RENAMED
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.redaction import parameters_of
-from django_qless.job_types.registry import registry
+from django_qless.job_types.registry import JobType, registry
 
 if TYPE_CHECKING:
     from django_qless.job_types.options import Options
@@ -65,13 +66,36 @@ def core_options(name: str, options: Options) -> dict[str, str]:
 
 
 def declared_options(alias: str) -> dict[str, str]:
-    """Return what the jobs of an alias declare."""
+    """Return what the jobs of an alias declare.
+
+    Jobs that were put under a former name of their type count under its limits as well.
+    """
+    declared: dict[str, str] = {}
+    for job_type in _types_of(alias):
+        limits = core_options(job_type.name, job_type.options)
+        declared |= limits
+        if limits:
+            declared |= {
+                f"{former}-{RENAMED.name}": job_type.name for former in job_type.aliases
+            }
+    return declared
+
+
+def renamed_options(alias: str) -> dict[str, str]:
+    """Return the options of former names of jobs, and what they are called by now."""
     return {
-        option: value
-        for job_type in registry
-        if routing.alias_for(job_type.options) == alias
-        for option, value in core_options(job_type.name, job_type.options).items()
+        f"{former}-{option}": f"{job_type.name}-{option}"
+        for job_type in _types_of(alias)
+        for former in job_type.aliases
+        for option in CORE_OPTIONS.values()
     }
 
 
+def _types_of(alias: str) -> Iterator[JobType]:
+    for job_type in registry:
+        if routing.alias_for(job_type.options) == alias:
+            yield job_type
+
+
 config_sync.sources.append(declared_options)
+config_sync.renames.append(renamed_options)

@@ -54,9 +54,11 @@ def flag(value: Any) -> bool:
 
 
 def callable_or_name(what: str) -> Callable[[Any], Any]:
-    """Return the check of a function, or its dotted name; None for none."""
+    """Return the check of a function of one thing, or its dotted name; None for none."""
 
     def check(value: Any) -> Any:
+        if callable(value) and not takes(value, 1):
+            raise Refused(f"{what}; this one cannot be called with one argument")
         is_dotted = isinstance(value, str) and "." in value
         if value is None or callable(value) or is_dotted:
             return value
@@ -279,7 +281,7 @@ def backoff(value: Any) -> Any:
     if value is None or isinstance(value, Exponential):
         return value
     if callable(value):
-        if not _takes_two(value):
+        if not takes(value, 2):
             raise Refused(f"{BACKOFF}; this one cannot be called with two arguments")
         return value
     if isinstance(value, (list, tuple)):
@@ -389,9 +391,10 @@ def app_data(value: Any) -> str:
     return text if value else ""
 
 
-def _takes_two(function: Callable[..., Any]) -> bool:
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Return whether a function can be called with so many arguments."""
     try:
-        inspect.signature(function).bind(1, None)
+        inspect.signature(function).bind(*range(count))
     except TypeError:
         return False
     except ValueError:

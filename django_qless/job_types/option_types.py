@@ -11,6 +11,8 @@ from django_qless.job_types.backoff import Exponential
 if TYPE_CHECKING:
     from django_qless.schedules.timetable import Rows
 
+#: Seconds for all retries, seconds for each, `exponential(…)`, or a function of the attempt and its
+#: exception; None: `exponential()`.
 Backoff = (
     float
     | Sequence[float]

@@ -28,6 +28,7 @@ from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.serialization.envelope import ROW_KEY, Envelope, mark_part
 from django_qless.serialization.json_values import json_or_none
+from django_qless.serialization.sealing import is_sealed
 
 HIDDEN = "[hidden]"
 
@@ -92,6 +93,17 @@ def redact(klass: str, data: str, *, indent: int | None = 2) -> Redacted:
         place.holder[place.key] = HIDDEN
     names = dict.fromkeys(place.name for place in places)
     return Redacted(_written(value, indent), tuple(names))
+
+
+def data_for_log(klass: str, data: str) -> str:
+    """Return the data of a job as a log may have them: nothing that may be sensitive.
+
+    Hidden whole are those of a job that is not known here, and sealed ones: a log is read
+    by others than those who have the keys.
+    """
+    if registry.get(klass) is None or is_sealed(data):
+        return HIDDEN
+    return redact(klass, data, indent=None).text
 
 
 def may_show_result(klass: str, data: str = "") -> bool:

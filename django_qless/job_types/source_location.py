@@ -79,10 +79,11 @@ def at(thing: Any) -> str:
 
 
 @contextmanager
-def locate_errors(thing: Any) -> Iterator[None]:
+def locate_errors(thing: Any, *, enqueues: bool = False) -> Iterator[None]:
     """Prefix InvalidJob and InvalidOption raised in this block with a source location.
 
-    Blocks may be nested: the innermost location is given, once.
+    Blocks may be nested: the innermost location is given, once. `enqueues` says whether
+    the block is part of a call that enqueues; else it declares something.
     """
     try:
         yield
@@ -92,6 +93,8 @@ def locate_errors(thing: Any) -> Iterator[None]:
             error.place = place  # type: ignore[union-attr]
             error.detail = f"{place}: {error.detail}"
             error.args = (error.detail,)
+        if isinstance(error, InvalidOption) and not enqueues:
+            error.enqueues = False
         raise
 
 

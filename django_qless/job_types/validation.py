@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from django_qless.exceptions import InvalidJob
+from django_qless.job_types.option_checks import takes
 from django_qless.job_types.registry import Binding
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import module_of
@@ -90,6 +91,20 @@ def validate_binding(
             f"{whose} takes self, but as a class method it runs on the model: take "
             "@classmethod away, or call the parameter cls"
         )
+
+
+def validate_entity(function: Callable[..., Any], whose: str, binding: Binding) -> None:
+    """Raise InvalidJob unless the handler of entities takes what it is called with."""
+    first = {Binding.ROW: "self, ", Binding.MODEL: "cls, "}.get(binding, "")
+    if takes(function, 2 if first else 1):
+        return
+    what, name = "one dict, {entity: [payload, …]}", "batch"
+    if binding is Binding.ROW:
+        what, name = "the list of payloads", "payloads"
+    raise InvalidJob(
+        f"{whose}{inspect.signature(function)} is a job of entities, which is called "
+        f"with {what}: write def {function.__name__}({first}{name})"
+    )
 
 
 def _kind(function: Any) -> str:

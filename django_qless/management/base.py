@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import math
@@ -11,7 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import (
+    BaseCommand,
+    CommandError,
+    DjangoHelpFormatter,
+)
 
 from django_qless.conf import DEFAULT_ALIAS, routing
 from django_qless.conf.connections import connections
@@ -23,14 +28,52 @@ if TYPE_CHECKING:
     from django_qless.core import Client
 
 
-class QlessCommand(BaseCommand):
-    """A command on one alias; errors of the server become CommandErrors."""
+class UncheckedCommand(BaseCommand):
+    """A command without system checks; Django's options may stand anywhere.
+
+    So a script may give all commands the same options, `--skip-checks` among them.
+    """
 
     requires_system_checks = []
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._base_arguments: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+        #: The parsers of subcommands.
+        self._parsers: list[CommandParser] = []
+
+    def create_parser(
+        self, prog_name: str, subcommand: str, **kwargs: Any
+    ) -> CommandParser:
+        """Return the parser, whose subcommands take Django's options, too."""
+        self._base_arguments, self._parsers = [], []
+        parser: CommandParser = super().create_parser(prog_name, subcommand, **kwargs)
+        help_text = "Accepted for scripts: this command runs no system checks."
+        self.add_base_argument(
+            parser, "--skip-checks", action="store_true", help=help_text
+        )
+        for inner in self._parsers:
+            for names, options in self._base_arguments:
+                # Without a default: it would replace what stands before the subcommand.
+                inner.add_argument(*names, **options | {"default": argparse.SUPPRESS})
+        return parser
+
+    def add_base_argument(
+        self, parser: CommandParser, *args: str, **kwargs: Any
+    ) -> None:
+        """Add an option of Django's."""
+        super().add_base_argument(parser, *args, **kwargs)
+        self._base_arguments.append((args, kwargs))
+
+
+class QlessCommand(UncheckedCommand):
+    """A command on one alias; errors of the server become CommandErrors."""
+
     #: The alias that the command is run on.
     alias: str
     client: Client
     as_json: bool
+    verbosity: int
     #: Runs the command; each subclass defines it with its options as arguments.
     run: Callable[..., None]
 
@@ -46,7 +89,7 @@ class QlessCommand(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Connect to the alias and run the command."""
-        self.as_json = options["json"]
+        self.as_json, self.verbosity = options["json"], options["verbosity"]
         try:
             self.alias = self.alias_of(options)
             options["alias"] = self.alias
@@ -79,11 +122,16 @@ class QlessCommand(BaseCommand):
         return ()
 
     def print(self, text: str) -> None:
-        """Print a line; with `--json`, as a text of the JSON."""
+        """Print a line that was asked for; with `--json`, as a text of the JSON."""
         if self.as_json:
             self._text.append(text)
         else:
             self.stdout.write(text)
+
+    def report(self, text: str, *, is_warning: bool = False) -> None:
+        """Print a line on what was done; with `-v 0` only a warning, or JSON."""
+        if self.verbosity or self.as_json or is_warning:
+            self.print(text)
 
     def print_json(self, data: object) -> None:
         """Print data as one line of JSON."""
@@ -128,8 +176,13 @@ class SubcommandsCommand(QlessCommand):
     ) -> CommandParser:
         """Add a subcommand and return its parser."""
         parser: CommandParser = self._subparsers.add_parser(
-            name, help=text, description=text, aliases=list(aliases)
+            name,
+            help=text,
+            description=text,
+            aliases=list(aliases),
+            formatter_class=DjangoHelpFormatter,
         )
+        self._parsers.append(parser)
         super().add_arguments(parser)
         parser.set_defaults(run_subcommand=run)
         return parser

@@ -26,6 +26,7 @@ from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 from django_qless.core.exceptions import QlessError
 from django_qless.enqueue.context_propagation import MEMBER, enqueueing
 from django_qless.exceptions import Retry
+from django_qless.worker.exception_groups import decisive
 
 if TYPE_CHECKING:
     from django_qless.job_types.current import CurrentJob
@@ -115,7 +116,7 @@ def run_span(job: CurrentJob) -> Iterator[otel.Span]:
             yield span
         except BaseException as error:
             span.record_exception(error)
-            if not isinstance(error, Retry):
+            if not isinstance(decisive(error), Retry):
                 text = f"{type(error).__name__}: {error}"
                 span.set_status(Status(StatusCode.ERROR, text))
             raise

@@ -217,10 +217,10 @@ def checked(change_name: str) -> str:
 
 def _run_on_all(client: Any, change_name: str, queue: str) -> Steps[EntityRun]:
     """Return the run on all entities of a queue that a change is for."""
+    [counts] = yield client.entity_counts([queue])
     if change_name == "run":
-        number = (yield client.queue_counts(queue)).scheduled
+        number = counts.delayed
     else:
-        [counts] = yield client.entity_counts([queue])
         is_of_failed = change_name in ("kill", "delete")
         number = counts.retries if is_of_failed else counts.dead
     return EntityRun(change_name, queue, None, number, finished=not number)

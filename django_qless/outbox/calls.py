@@ -21,19 +21,38 @@ def read(text: str) -> Command[object]:
     return Command(name, tuple(args), "write")
 
 
+def jobs(call: Command[object]) -> Iterator[tuple[str, str, str]]:
+    """Yield the jobs that a call puts: jid, name and data of each."""
+    args = [str(argument) for argument in call.args]
+    if call.name == "put":
+        _, _, jid, name, data, *_ = args
+        yield jid, name, data
+    elif call.name == "put.many":
+        for at, _ in _items(args[1:]):
+            jid, _, name, data = args[1 + at : 5 + at]
+            yield jid, name, data
+
+
 def single_puts(call: Command[object]) -> Iterator[tuple[str, Command[object]]]:
     """Yield the jobs of a put.many one by one, each with its jid.
 
     What is put only because another job of the call depends on it stays with that.
     """
     worker, *args = (str(argument) for argument in call.args)
-    at = begin = 0
+    begin = 0
+    for at, end in _items(args):
+        if not _is_optional(args[at + 6 : end]):
+            yield args[at], Command(call.name, (worker, *args[begin:end]), call.kind)
+            begin = end
+
+
+def _items(args: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where each job of a put.many begins and ends."""
+    at = 0
     while at < len(args):
-        jid, pairs = args[at], args[at + 6 : at + 6 + 2 * int(args[at + 5])]
-        at += 6 + len(pairs)
-        if not _is_optional(pairs):
-            yield jid, Command(call.name, (worker, *args[begin:at]), call.kind)
-            begin = at
+        end = at + 6 + 2 * int(args[at + 5])
+        yield at, end
+        at = end
 
 
 def _is_optional(pairs: Sequence[str]) -> bool:

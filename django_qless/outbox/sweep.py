@@ -16,6 +16,7 @@ from django_qless.conf.connections import connections
 from django_qless.core import Client, QlessError
 from django_qless.core.commands.deliveries import MOST_FORGOTTEN
 from django_qless.core.exceptions import REFUSALS, NotReplicated
+from django_qless.job_types.redaction import data_for_log
 from django_qless.outbox import calls, delivery
 from django_qless.outbox.tables import Now, entries
 
@@ -140,9 +141,13 @@ def _send(client: Any, number: str, call: Command[Any]) -> None:
 
 
 def _log_refusal(row: Entry, call: Command[Any], error: QlessError) -> None:
+    # Payloads, contexts and other values are in no log.
+    data = ", ".join(
+        f"{jid}: {data_for_log(name, data)}" for jid, name, data in calls.jobs(call)
+    )
     logger.error(
-        "%s was not enqueued from the outbox: %s; the call: %.*s",
-        *(row.summary, error, MOST_LOGGED, calls.written(call)),
+        "%s was not enqueued from the outbox: %s%s%.*s",
+        *(row.summary, error, data and "; its data: ", MOST_LOGGED, data),
     )
 
 

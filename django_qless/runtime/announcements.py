@@ -8,6 +8,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.db import connections as databases
 from django.utils.module_loading import import_string
 
@@ -16,6 +17,7 @@ from django_qless.job_types.current import CurrentJob
 from django_qless.job_types.registry import JobType, registry
 from django_qless.runtime import connection_cleanup
 from django_qless.runtime.job_threads import JobThreads
+from django_qless.runtime.returned import awaited, is_awaitable
 from django_qless.tasks import attempt as tasks
 from django_qless.tasks import known_tasks
 
@@ -116,7 +118,9 @@ class Announcements:
             if isinstance(hook, str):
                 hook = import_string(hook)
             if hook is not None:
-                hook(dict(batch))
+                answer = hook(dict(batch))
+                if is_awaitable(answer):
+                    async_to_sync(awaited)(answer)
 
         self._apart(send, "retries_exhausted of %s failed", klass)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections as databases
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
@@ -128,6 +130,23 @@ def leave_thread() -> None:
     """Close the connections of this thread."""
     if opened.databases:
         databases.close_all()
+
+
+def before_fork() -> None:
+    """Close all connections of this thread, and the connection pools of all threads.
+
+    The sockets of a pool would have two users after a fork, and its threads end with
+    it. The new process makes a pool when it needs one.
+    """
+    databases.close_all()
+    for name in databases:
+        if not (databases.settings[name].get("OPTIONS") or {}).get("pool"):
+            continue
+        # One that is not configured well has no connections; its jobs see the error.
+        with suppress(ImproperlyConfigured):
+            database: Any = databases[name]
+            if hasattr(database, "close_pool"):
+                database.close_pool()
 
 
 class LeftOpen(Exception):

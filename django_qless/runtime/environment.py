@@ -14,11 +14,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import connections as databases
 
 from django_qless import conf
 from django_qless.conf import routing, sealing
@@ -36,6 +35,12 @@ from django_qless.runtime.announcements import SIGNALS, Announcements
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
+from django_qless.runtime.returned import (
+    awaited,
+    is_awaitable,
+    refuse_awaitable,
+    refuse_generator,
+)
 from django_qless.runtime.startup import Startup
 from django_qless.schedules.per_row import has_ended_with_row
 from django_qless.serialization.envelope import decode
@@ -48,6 +53,7 @@ from django_qless.worker.interrupt import (
     TaskScope,
     ThreadScope,
     await_in_context,
+    handed_over,
     interrupt_reason,
 )
 from django_qless.workflows import spawn
@@ -148,8 +154,8 @@ class DjangoEnvironment(Announcements):
         What the job sets in context variables (the current language, the time zone)
         ends with it.
         """
-        if self._startup.schedules_due:
-            self._startup.apply_due_schedules()
+        if self._startup.waits:
+            self._startup.apply_due()
         return copy_context().run(self._run_in_thread, job_type, reserved, current)
 
     async def arun(
@@ -160,8 +166,8 @@ class DjangoEnvironment(Announcements):
         try:
             if not _is_async(job_type, reserved):
                 return await thread.call(self.run, job_type, reserved, current)
-            if self._startup.schedules_due:
-                await thread.call(self._startup.apply_due_schedules)
+            if self._startup.waits:
+                await thread.call(self._startup.apply_due)
             current.job_type = job_type
             context = copy_context()
             context.run(running.set, current)
@@ -172,7 +178,9 @@ class DjangoEnvironment(Announcements):
             scope = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
             try:
                 running_chain = context.run(chain, current)
-                return await scope.run(await_in_context(context, running_chain))
+                result = await scope.run(await_in_context(context, running_chain))
+                refuse_awaitable(current.name, result)
+                return result
             finally:
                 if thread.used:
                     await thread.clean_up(suspect=scope.was_interrupted)
@@ -192,12 +200,16 @@ class DjangoEnvironment(Announcements):
                 chain = context_propagation.restoring(self.alias, chain)
             if _is_async(job_type, reserved):
                 # Its coroutine is awaited in its own scope.
-                return chain(current)
-            scope = ThreadScope(reserved.token, self.limits(job_type, reserved).soft)
-            try:
-                return scope.run(chain, current)
-            finally:
-                suspect = scope.was_interrupted
+                result = chain(current)
+            else:
+                soft = self.limits(job_type, reserved).soft
+                scope = ThreadScope(reserved.token, soft)
+                try:
+                    result = scope.run(chain, current)
+                finally:
+                    suspect = scope.was_interrupted
+            refuse_awaitable(current.name, result)
+            return result
         except Interrupted:
             suspect = True
             raise
@@ -229,19 +241,27 @@ class DjangoEnvironment(Announcements):
             call = _prepared(current)
         except RowGone as gone:
             return _finish_without_row(current, gone)
+        token = current.reserved.token
         if call.is_async:
             # In its own event loop; what it calls through sync_to_async runs in this
             # thread, with this thread's database connections.
-            result = async_to_sync(self._in_own_loop)(current, call)
+            start = partial(call.function, *call.args, **call.kwargs)
+            soft = self.limits(current.job_type, current.reserved).soft
+            result = async_to_sync(self._in_own_loop)(token, start, soft)
         else:
             result = call.function(*call.args, **call.kwargs)
+            if is_awaitable(result):
+                with handed_over(token):
+                    result = async_to_sync(self._in_own_loop)(token, lambda: result)
+        refuse_generator(current.name, result)
         return result if call.finish is None else call.finish(result)
 
-    async def _in_own_loop(self, current: CurrentJob, call: JobCall) -> Any:
-        reserved, job_type = current.reserved, current.job_type
-        scope = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
+    async def _in_own_loop(
+        self, token: str, start: Callable[[], Any], soft: float | None = None
+    ) -> Any:
+        scope = TaskScope(token, soft)
         try:
-            return await scope.run(call.function(*call.args, **call.kwargs))
+            return await scope.run(awaited(start()))
         finally:
             await connections.aclose()
 
@@ -256,13 +276,14 @@ class DjangoEnvironment(Announcements):
         else:
             call = _prepared(current)
         try:
-            result = await call.function(*call.args, **call.kwargs)
+            result = await awaited(call.function(*call.args, **call.kwargs))
         except asyncio.CancelledError as error:
             # Middleware is to see the same exceptions around all kinds of jobs.
             reason = interrupt_reason(current.reserved.token)
             if reason is None:
                 raise
             raise reason.with_traceback(error.__traceback__) from None
+        refuse_generator(current.name, result)
         if call.finish is None:
             return result
         if call.finish_blocks:
@@ -337,7 +358,7 @@ class DjangoEnvironment(Announcements):
 
     def before_fork(self) -> None:
         """Close what two processes must not share."""
-        databases.close_all()
+        connection_cleanup.before_fork()
         connections.close_all()
 
     def after_fork(self) -> None:

@@ -18,6 +18,7 @@ from django_qless import conf
 from django_qless.exceptions import Fail
 from django_qless.job_types.current import CurrentJob
 from django_qless.job_types.registry import JobType
+from django_qless.runtime.returned import awaited, is_awaitable
 from django_qless.worker.log import log_job_event
 
 Run = Callable[[CurrentJob], Any]
@@ -50,10 +51,11 @@ def with_hooks(alias: str, job_type: JobType, run: Run, *, is_async: bool) -> Ru
 
 
 def _asking(hook: Callable[..., Any], run: Run) -> Run:
-    asked = async_to_sync(hook) if iscoroutinefunction(hook) else hook
-
     def around(job: CurrentJob) -> Any:
-        _check(hook, asked(job))
+        answer = hook(job)
+        if is_awaitable(answer):
+            answer = async_to_sync(awaited)(answer)
+        _check(hook, answer)
         return run(job)
 
     return around
@@ -63,7 +65,7 @@ def _aasking(hook: Callable[..., Any], run: AsyncRun) -> AsyncRun:
     asked = hook if iscoroutinefunction(hook) else sync_to_async(hook)
 
     async def around(job: CurrentJob) -> Any:
-        _check(hook, await asked(job))
+        _check(hook, await awaited(await asked(job)))
         return await run(job)
 
     return around

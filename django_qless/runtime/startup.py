@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from time import monotonic
 
-from django_qless.conf.config_sync import sync_config
+from django_qless.conf import config_sync
 from django_qless.conf.connections import connections
 from django_qless.schedules.declared import AGAIN, declarations_lost, sync_at_start
 from django_qless.schedules.per_row import listen_for_deletions
@@ -23,6 +23,8 @@ class Startup:
         self._alias = alias
         #: The time at which schedules are to be applied again, by the monotonic clock.
         self.schedules_due: float | None = None
+        #: The same of options.
+        self.config_due: float | None = None
         # How often in a row it was missing although it had just been applied: the server
         # lost it in that moment, or another project's mistake takes it away each time.
         self._missing = 0
@@ -33,7 +35,7 @@ class Startup:
         Mistakes in schedules do not keep a worker from its work.
         """
         connections.enter_worker()
-        sync_config(self._alias)
+        self.sync_config()
         self.sync_schedules()
         try:
             listen_for_deletions(self._alias)
@@ -55,10 +57,27 @@ class Startup:
             )
             self.apply()
 
-    def apply_due_schedules(self) -> None:
-        """Apply schedules, between jobs, if that is due."""
+    @property
+    def waits(self) -> bool:
+        """True if something is to be applied later."""
+        return bool(self.schedules_due or self.config_due)
+
+    def apply_due(self) -> None:
+        """Apply options and schedules, between jobs, if that is due."""
+        if self.config_due and monotonic() > self.config_due:
+            try:
+                self.sync_config()
+            except Exception:
+                logger.exception("options and limits are not applied yet")
+                self.config_due = monotonic() + AGAIN
         if self.schedules_due and monotonic() > self.schedules_due:
             self.sync_schedules()
+
+    def sync_config(self) -> None:
+        """Apply options; plan the next time if they cannot be applied yet."""
+        self.config_due = None
+        if wait := config_sync.sync_at_start(self._alias):
+            self.config_due = monotonic() + wait
 
     def sync_schedules(self) -> None:
         """Apply schedules; plan the next time if they cannot be applied yet."""

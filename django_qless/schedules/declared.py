@@ -12,11 +12,9 @@ itself; after ten minutes it is a rollback, and it is.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 from django.conf import ENVIRONMENT_VARIABLE, settings
@@ -25,6 +23,10 @@ from django_qless import conf
 from django_qless.conf import routing
 from django_qless.conf.config_sync import MARKER, declared_options
 from django_qless.conf.connections import connections
+from django_qless.conf.declaration_mark import DEPLOYMENT_SECONDS as DEPLOYMENT_SECONDS
+from django_qless.conf.declaration_mark import MOST_EARLIER as MOST_EARLIER
+from django_qless.conf.declaration_mark import Mark as Mark
+from django_qless.conf.declaration_mark import digest_of
 from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
@@ -37,13 +39,8 @@ from django_qless.serialization import envelope
 
 logger = logging.getLogger("django_qless.worker")
 
-DEPLOYMENT_SECONDS = 600.0
-"""Seconds for which a set that was replaced may be that of workers about to end."""
-
 AGAIN = 60.0
 """Seconds until what could not be applied is tried again."""
-
-MOST_EARLIER = 10
 
 OF_ANOTHER = (
     "recurring job %s is left as the project %r has declared it: if that is this one "
@@ -184,6 +181,13 @@ def declared_on(alias: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def former_ids(name: str, wanted: Container[str]) -> list[str]:
+    """Return the ids that a declared schedule had under former names of its job."""
+    job_type = registry.get(name)
+    aliases = job_type.aliases if job_type is not None else ()
+    return [each for each in aliases if each not in wanted]
+
+
 def definition_of(job_type: JobType) -> dict[str, Any]:
     """Return the definition of the schedule of a declared job."""
     schedule, options = job_type.schedule, job_type.options
@@ -223,12 +227,6 @@ def _recurs(job_type: JobType) -> bool:
     return schedule is not None
 
 
-def digest_of(wanted: dict[str, Any]) -> str:
-    """Return a text that is the same for the same definitions only."""
-    text = json.dumps(wanted, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
-
-
 def declarations_lost(alias: str) -> list[str]:
     """Return the names of what is declared and missing on the server.
 
@@ -262,42 +260,6 @@ def project_name(alias: str = conf.DEFAULT_ALIAS) -> str:
     return conf.alias(alias).project or str(module or "project").partition(".")[0]
 
 
-class Mark(NamedTuple):
-    """The mark of the set that was applied, and of earlier ones."""
-
-    applied: str = ""
-    ids: tuple[str, ...] = ()
-    earlier: dict[str, float] = {}
-    """When each earlier set was replaced, in seconds of the epoch."""
-
-    @classmethod
-    def read(cls, text: str) -> Mark:
-        """Return the mark that `text()` wrote; an empty one for ""."""
-        members = json.loads(text or "{}")
-        return cls(
-            members.get("applied", ""),
-            tuple(members.get("ids", ())),
-            members.get("earlier", {}),
-        )
-
-    def text(self) -> str:
-        """Return it as JSON."""
-        return json.dumps(self._asdict())
-
-    def seconds_until_due(self, digest: str, now: float) -> float:
-        """Return how long, in seconds, workers about to end may still have this set."""
-        replaced = self.earlier.get(digest)
-        return 0.0 if replaced is None else replaced + DEPLOYMENT_SECONDS - now
-
-    def replaced_by(self, digest: str, ids: Iterable[str], now: float) -> Mark:
-        """Return the mark for another set, which is applied now."""
-        earlier = {each: at for each, at in self.earlier.items() if each != digest}
-        if self.applied and self.applied != digest:
-            earlier[self.applied] = int(now)
-        newest = sorted(earlier.items(), key=lambda each: -each[1])[:MOST_EARLIER]
-        return Mark(digest, tuple(ids), dict(newest))
-
-
 def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> SyncResult:
     client = connections[alias]
     owner = owner_name(alias)
@@ -308,22 +270,28 @@ def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> SyncRes
         if id in owners and id not in present:
             done.others[id] = owners[id].removeprefix(CODE)
             continue
-        if id in mark.ids and id not in present:
+        formerly = [] if id in present else former_ids(id, wanted)
+        renamed = present.intersection(formerly)
+        known = {id} if renamed else {id, *formerly}
+        if id not in present and known.intersection(mark.ids):
             done.kept.append(id)  # An operator has removed it.
             continue
         try:
-            outcome = client.schedule_set(id, **_owned(alias, definition))
+            outcome = client.schedule_set(
+                id, **_owned(alias, definition), formerly=formerly
+            )
         except ConnectionLost:
             raise
         except QlessError as error:
             done.failed[id] = str(error)  # The others are to recur all the same.
             continue
+        present -= renamed
         if outcome == "new":
             done.added.append(id)
         elif outcome == "changed":
             done.changed.append(id)
         elif outcome == "kept":
-            (done.kept if id in present else done.by_hand).append(id)
+            (done.kept if id in present or renamed else done.by_hand).append(id)
     gone = sorted(present - wanted.keys())
     if gone:
         client.schedule_remove(gone)

@@ -123,7 +123,8 @@ class ScheduleChange(Dispatchable):
     def _request(self) -> Any:
         if self._definition is None:
             return Client.schedule_remove.build(None, self._ids)
-        return Client.schedule_set.build(None, self._ids[0], **self._definition)
+        own, *former = self._ids
+        return Client.schedule_set.build(None, own, **self._definition, formerly=former)
 
     def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
         if self._definition is not None and self.target.row is not None:

@@ -252,7 +252,12 @@ class RecurringHandle(Handle):
 
     def _updating(self, client: Any, changes: Mapping[str, Any]) -> Steps[None]:
         now = yield from self._reading(client)
-        yield client.schedule_update(self.id, **now._checked(changes))
+        try:
+            checked = now._checked(changes)
+        except InvalidOption as error:
+            error.enqueues = False
+            raise
+        yield client.schedule_update(self.id, **checked)
 
     def _checked(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the changes as the core takes them."""

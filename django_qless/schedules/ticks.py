@@ -22,7 +22,7 @@ from django_qless.enqueue.dependencies import (
     keys_need_row,
 )
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, has_keys, limit_keys
-from django_qless.enqueue.plan import EnqueuePlan
+from django_qless.enqueue.plan import EnqueuePlan, Tick
 from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import Fail, RowGone
 from django_qless.job_types.current import CurrentJob, running
@@ -106,23 +106,26 @@ def method_of(owner: type[Model], name: str) -> Any:
     return getattr(manager.get_queryset(), name) if found is None else found
 
 
-def enqueue_rows(job_type: JobType, plan: EnqueuePlan, tick: str) -> int:
+def enqueue_rows(job_type: JobType, plan: EnqueuePlan, tick: Tick) -> int:
     """Enqueue the job of each row that this tick still misses; return how many."""
     queryset = rows_of(job_type)
     database = written_to(queryset)
     number = 0
     for rows in chunks_of_keys(queryset, whole=keys_need_row(job_type)):
         # A row may come more than once, by a join.
-        by_jid = {f"{tick}:{key_text(key)}": (key, row) for key, row in rows}
+        by_jid = {f"{tick.id}:{key_text(key)}": (key, row) for key, row in rows}
         number += plan.enqueue_missing(
-            (jid, _arguments_of_row(job_type, key, database, row))
-            for jid, (key, row) in by_jid.items()
+            tick,
+            (
+                (jid, _arguments_of_row(job_type, key, database, row))
+                for jid, (key, row) in by_jid.items()
+            ),
         )
     return number
 
 
 def enqueue_one(
-    job_type: JobType, plan: EnqueuePlan, tick: str, data: str, key: str
+    job_type: JobType, plan: EnqueuePlan, tick: Tick, data: str, key: str
 ) -> int:
     """Enqueue the job of this tick unless it exists; return how many.
 
@@ -141,7 +144,7 @@ def enqueue_one(
             return 0
         row = envelope.row_part(job_type.name, reference_key(instance, owner), database)
     job = _call_arguments(job_type, data, key, row, instance)
-    return plan.enqueue_missing([(f"{tick}:job", job)])
+    return plan.enqueue_missing(tick, [(f"{tick.id}:job", job)])
 
 
 def _arguments_of_row(
@@ -197,22 +200,24 @@ def _tick_type(base: JobType) -> JobType:
             base.options,
             on_conflict="keep" if conflict == "refuse" else conflict,
             alias=alias or routing.alias_for(base.options),
+            # Only a dynamic schedule can have a base with one, which `.recur()` refuses.
+            delay=0,
             queue=now.queue,
             priority=int(now.priority),
             tags=tuple(now.tag_list),
         )
-        plan, name = EnqueuePlan(base, options), tick_id()
+        plan, at = EnqueuePlan(base, options), running_tick()
         if data:
-            return enqueue_one(base, plan, name, data, key)
+            return enqueue_one(base, plan, at, data, key)
         if base.binding is Binding.ROW:
-            return enqueue_rows(base, plan, name)
+            return enqueue_rows(base, plan, at)
         if base.binding is Binding.CLASS:
             key = unique_keys.of_data(base.name, "{}") if options.unique is True else ""
             return enqueue_one(
-                base, plan, name, "{}", key or declared_key(base, "", None)
+                base, plan, at, "{}", key or declared_key(base, "", None)
             )
         data = envelope.encode(base.name, (), {}, mark=mark_of(base))
-        return enqueue_one(base, plan, name, data, declared_key(base, "", None))
+        return enqueue_one(base, plan, at, data, declared_key(base, "", None))
 
     return JobType(
         name=tick_name(base),
@@ -224,19 +229,22 @@ def _tick_type(base: JobType) -> JobType:
     )
 
 
-def tick_id() -> str:
-    """Return a text that no other tick has, also none of earlier schedules.
+def running_tick() -> Tick:
+    """Return the tick of the running job.
 
-    The id of a job of a cron schedule ends in its second. Those of intervals are counted,
-    and counted from the start if their schedule is made again.
+    Its id is a text that no other tick has, also none of earlier schedules: the id of a
+    job of a cron schedule ends in its second. Those of intervals are counted, and counted
+    from the start if their schedule is made again.
     """
     job = _running()
-    second = job.jid.rpartition("@")[2]
+    name, held = job.jid, (job.jid, job.reserved.token, job.client)
+    second = name.rpartition("@")[2]
     if second.isdecimal():
-        return job.jid
-    record = job.client.get(job.jid)
-    put = record.history[0]["when"] if record and record.history else 0
-    return f"{job.jid}@{int(put)}"
+        return Tick(name, int(second), *held)
+    record = job.client.get(name)
+    # (Without a record the job is cancelled, and enqueues nothing.)
+    put = float(record.history[0]["when"]) if record and record.history else 0.0
+    return Tick(f"{name}@{int(put)}", put, *held)
 
 
 def _running() -> CurrentJob:

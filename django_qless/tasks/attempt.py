@@ -12,6 +12,7 @@ from django_qless.core.put import time_of
 from django_qless.job_types.registry import registry
 from django_qless.tasks import frameworks, known_tasks, results, task_data
 from django_qless.worker import failure_report
+from django_qless.worker.exception_groups import decisive
 
 if TYPE_CHECKING:
     from django_qless.job_types.current import CurrentJob
@@ -94,7 +95,7 @@ class TaskAttempt:
 
     def failed(self, error: BaseException, *, final: bool) -> None:
         """Keep the error of the attempt; send `task_finished` if it is the last one."""
-        kind, ended = type(error), time.time()
+        kind, ended = type(decisive(error)), time.time()
         path = f"{kind.__module__}.{kind.__qualname__}"
         text = failure_report.message_of(error)
         self._log(path, text[-MAX_CHARACTERS:], ended)

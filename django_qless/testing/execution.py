@@ -20,6 +20,7 @@ from django_qless.testing import clock, dispatcher
 from django_qless.testing.captured import CapturedJob, Outcome, Run, put_like
 from django_qless.worker import failure_report
 from django_qless.worker.entity_runs import EntityRun
+from django_qless.worker.exception_groups import decisive
 from django_qless.worker.execution import Execution
 from django_qless.worker.log import is_final_failure
 from django_qless.worker.pools.channel import GONE
@@ -217,7 +218,8 @@ def raise_failure(run: Run, *, retries: bool) -> None:
     """Raise the failure of a run; with `retries` only one without a further attempt."""
     if run.outcome == "unknown":
         raise UnknownJob(f"No job is called {run.name!r} in this process")
-    if run.outcome == "retried" and (retries or isinstance(run.exception, Retry)):
+    wants_retry = run.exception and isinstance(decisive(run.exception), Retry)
+    if run.outcome == "retried" and (retries or wants_retry):
         return
     if run.outcome in ("failed", "retried", "released"):
         raise run.exception or AssertionError(f"{run!r}\n{run.message}")

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from django_qless.exceptions import BatchFailure
+from django_qless.worker.exception_groups import decisive
 from django_qless.worker.execution import details_of, outcome_of
 from django_qless.worker.log import is_final_failure
 
@@ -92,8 +93,9 @@ class EntityRun:
 
     def causes(self) -> list[BaseException | None]:
         """Return the error of each entity, None for those that are done."""
-        if isinstance(self.error, BatchFailure):
-            return self.error.of([str(content_of(job)[0]) for job in self.jobs])
+        error = decisive(self.error) if self.error is not None else None
+        if isinstance(error, BatchFailure):
+            return error.of([str(content_of(job)[0]) for job in self.jobs])
         return [self.error for _ in self.jobs]
 
 

@@ -23,6 +23,7 @@ from django_qless.exceptions import (
 from django_qless.job_types.backoff import DEFAULT_BACKOFF
 from django_qless.job_types.current import CurrentJob
 from django_qless.worker import failure_report
+from django_qless.worker.exception_groups import decisive
 from django_qless.worker.log import is_final_failure, log_outcome
 from django_qless.worker.retry_policy import retry_delay, should_retry
 from django_qless.worker.sandbox import Sandboxes
@@ -266,13 +267,14 @@ class Execution:
 
     def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
         """Return the outcome of a job that raised: as requested, or another attempt."""
-        if isinstance(error, Fail):
-            group = failure_report.group_of(error)
-            message = failure_report.message_from_job(error)
+        deciding = decisive(error)
+        if isinstance(deciding, Fail):
+            group = failure_report.group_of(deciding)
+            message = failure_report.message_from_job(deciding, error)
             return outcome_of(reserved, "fail", group, message)
-        if isinstance(error, Retry):
-            return self.retry_as_requested(reserved, error)
-        if isinstance(error, (ShuttingDown, JobLost)):
+        if isinstance(deciding, Retry):
+            return self.retry_as_requested(reserved, deciding, error)
+        if isinstance(deciding, (ShuttingDown, JobLost)):
             # Not the job's fault. If it is lost, the server will refuse the outcome.
             return outcome_of(reserved, "release", 0)
         group = failure_report.group_of(error)
@@ -280,11 +282,13 @@ class Execution:
         if not self.may_retry(reserved, error):
             return outcome_of(reserved, "fail", group, message)
         # The server counts retries: without one left the job fails.
-        delay = self.backoff(reserved, error)
+        delay = self.backoff(reserved, deciding)
         return outcome_of(reserved, "retry", delay, group, message)
 
-    def retry_as_requested(self, reserved: Reserved, retry: Retry) -> Settlement:
-        """Return the outcome of a job that raised Retry."""
+    def retry_as_requested(
+        self, reserved: Reserved, retry: Retry, error: BaseException
+    ) -> Settlement:
+        """Return the outcome of a job that raised Retry; `error` is the group it was in."""
         delay = retry.delay
         if delay is not None and not is_delay(delay):
             logger.error("%s raised Retry(delay=%r)", reserved.klass, delay)
@@ -294,9 +298,8 @@ class Execution:
         group = retry.group
         if not group and retry.__cause__:
             group = failure_report.group_of(retry.__cause__)
-        return outcome_of(
-            reserved, "retry", delay, group, failure_report.message_from_job(retry)
-        )
+        message = failure_report.message_from_job(retry, error)
+        return outcome_of(reserved, "retry", delay, group, message)
 
     def may_retry(self, reserved: Reserved, error: BaseException) -> bool:
         """Return whether the job's options allow another attempt."""

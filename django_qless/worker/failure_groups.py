@@ -95,11 +95,12 @@ GROUPS = (
         "bad-result",
         (
             "The job did its work, but returned what JSON cannot carry, or more than "
-            "64 KiB of JSON. It is not run again."
+            "64 KiB of JSON. Or it returned a generator, and nothing was done. It is "
+            "not run again."
         ),
         (
-            "Return less, or a reference; or set `result_ttl=0`. A retry does the "
-            "work again."
+            "Return less, or a reference; or set `result_ttl=0`. Go through a "
+            "generator in the job. A retry does the work again."
         ),
     ),
     FailureGroup(

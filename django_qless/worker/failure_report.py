@@ -6,6 +6,8 @@ import signal
 import traceback
 from typing import TYPE_CHECKING
 
+from django_qless.worker.exception_groups import decisive, leaves_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
@@ -23,12 +25,19 @@ TRUNCATED = "[the beginning is left out]\n"
 
 
 def group_of(error: BaseException) -> str:
-    """Return the failure group of an exception: its `group`, else its class's name."""
-    try:
-        group = getattr(error, "group", None)
-    except Exception:  # noqa: BLE001  a hostile property, an endless __getattr__
-        group = None
-    return group if isinstance(group, str) and group else type(error).__name__
+    """Return the failure group of an exception: its `group`, else its class's name.
+
+    An exception group without a `group` has that of what is in it.
+    """
+    deciding = decisive(error)
+    for each in (error, deciding):
+        try:
+            group = getattr(each, "group", None)
+        except Exception:  # noqa: BLE001  a hostile property, an endless __getattr__
+            continue
+        if isinstance(group, str) and group:
+            return group
+    return type(deciding).__name__
 
 
 def message_of(error: BaseException) -> str:
@@ -43,8 +52,11 @@ def message_of(error: BaseException) -> str:
     return truncate("".join(lines))
 
 
-def message_from_job(request: Fail | Retry) -> str:
-    """Return the text of a Fail or Retry, and its cause if there is one."""
+def message_from_job(request: Fail | Retry, error: BaseException | None = None) -> str:
+    """Return the text of a Fail or Retry, its cause, and what was raised together with it.
+
+    `error` is the exception group that the job has raised.
+    """
     try:
         text = str(request)
     except Exception as trouble:  # noqa: BLE001  Fail("group", 404), say
@@ -52,6 +64,8 @@ def message_from_job(request: Fail | Retry) -> str:
         text = f"{type(request).__name__}, which cannot be shown: {why}"
     if request.__cause__ is not None:
         text = f"{text}\n\n{message_of(request.__cause__)}"
+    if error is not None and len(leaves_of(error)) > 1:
+        text = f"{text}\n\n{message_of(error)}"
     return truncate(text)
 
 
@@ -62,6 +76,7 @@ def refusal(verb: str, why: object) -> tuple[str, str]:
 
 def summary_of(error: BaseException) -> str:
     """Return the exception in one line, cut to fit: its class and its text."""
+    error = decisive(error)
     try:
         text = str(error)
     except Exception as trouble:  # noqa: BLE001  a hostile __str__

@@ -19,7 +19,8 @@ import ctypes
 import os
 import threading
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
@@ -68,6 +69,7 @@ class ThreadScope:
         "_seconds",
         "_timer",
         "_token",
+        "is_handed_over",
         "was_interrupted",
     )
 
@@ -75,6 +77,8 @@ class ThreadScope:
         """`seconds` is the soft timeout, None for none."""
         self._token = token
         self._seconds = seconds
+        #: True while a TaskScope of the same job is to be interrupted instead.
+        self.is_handed_over = False
         self._ident = threading.get_ident()
         self._lock = threading.Lock()
         self._is_open = True
@@ -106,11 +110,15 @@ class ThreadScope:
             if not self._is_open:
                 return False
             self.was_interrupted = True
+            if self.is_handed_over:
+                return interrupt(self._token, exception)
             raise exception
         with self._lock:
             if not self._is_open:
                 return False
             self.was_interrupted = True
+            if self.is_handed_over:
+                return interrupt(self._token, exception)
             _raise_in(self._ident, _class_without_arguments(exception))
         return True
 
@@ -226,6 +234,29 @@ class TaskScope:
             self._reason = reason
             self._cancels += 1
             self._task.cancel()
+
+
+@contextmanager
+def handed_over(token: str) -> Iterator[None]:
+    """Let interruptions of this thread's job reach a TaskScope of it in the body.
+
+    The thread waits there for the coroutine that the job's function has returned, and
+    an exception in the thread would leave that running.
+    """
+    scope = _scopes.get(token)
+    if not isinstance(scope, ThreadScope):
+        yield
+        return
+    # Never both: it would pass the interruption on to itself, and wait for its lock.
+    _scopes.pop(token, None)
+    scope.is_handed_over = True
+    try:
+        yield
+    finally:
+        scope.is_handed_over = False
+        _scopes[token] = scope
+        if _pending and (late := _pending.pop(token, None)):
+            scope.interrupt(late)
 
 
 @types.coroutine

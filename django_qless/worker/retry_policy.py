@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django_qless.job_types.backoff import DEFAULT_BACKOFF
+from django_qless.worker.exception_groups import leaves_of
 
 if TYPE_CHECKING:
     from django_qless.job_types.option_types import Backoff
@@ -21,11 +22,15 @@ logger = logging.getLogger("django_qless.worker")
 def should_retry(options: Options, error: BaseException) -> bool:
     """Return whether a job with these options is tried again after this exception.
 
-    `fail_on` takes precedence. Subclasses of the named exceptions count.
+    `fail_on` takes precedence. Subclasses of the named exceptions count. Of a group one
+    in `fail_on` is enough, and all have to be in `retry_on`.
     """
-    if options.fail_on and is_any_of(error, options.fail_on):
+    leaves = leaves_of(error)
+    if options.fail_on and any(is_any_of(e, options.fail_on) for e in (error, *leaves)):
         return False
-    return not options.retry_on or is_any_of(error, options.retry_on)
+    if not options.retry_on or is_any_of(error, options.retry_on):
+        return True
+    return all(is_any_of(leaf, options.retry_on) for leaf in leaves)
 
 
 def is_any_of(

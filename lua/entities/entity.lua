@@ -5,6 +5,11 @@ function Entity.jid(queue, entity)
   return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
 end
 
+-- Does a job of this id carry an entity? (As far as its id tells.)
+function Entity.is_jid(jid)
+  return #jid == 47 and string.find(jid, '^entity%-%x+$') ~= nil
+end
+
 -- An argument that names an entity.
 function Entity.id(command, value)
   Arguments.name(command, 'entity', value)

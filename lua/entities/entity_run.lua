@@ -108,6 +108,7 @@ function EntityRun.failed(job, group, message)
   Dead.add(record, queue, group, message, flat)
   Stats.count(queue, 'failures', 1)
   Minutes.count(queue, 'failed', 1)
+  Minutes.count(queue, 'died', 1)
   Entity.unlisted(jid, queue)
   if Payloads.move_all(key.payloads(jid), key.dead_payloads(jid), flat) then
     EntityRun.erase(record, queue)

@@ -100,8 +100,15 @@ local function whole(text)
   return number and number > 0 and math.ceil(number) or nil
 end
 
+-- The name under which the limits of a job type are kept: jobs that were put before it got another name count with the
+-- others.
+local function current(klass)
+  return Config.get(klass .. '-renamed-to') or klass
+end
+
 -- The limits of a job type and of each of its keys; false if there are none.
 function LimitSettings.of(klass)
+  klass = current(klass)
   local known = scope.limits or {}
   scope.limits = known
   if known[klass] == nil then
@@ -128,15 +135,15 @@ end
 
 -- The names of limits. What is behind the first colon is only compared, never taken apart.
 function LimitSettings.of_type(klass)
-  return 'type:' .. klass
+  return 'type:' .. current(klass)
 end
 
 function LimitSettings.of_key(klass, text)
-  return 'key:' .. klass .. ':' .. text
+  return 'key:' .. current(klass) .. ':' .. text
 end
 
 function LimitSettings.of_order(klass, text)
-  return 'order:' .. klass .. ':' .. text
+  return 'order:' .. current(klass) .. ':' .. text
 end
 
 function LimitSettings.of_tenant(queue, text)

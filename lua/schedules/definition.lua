@@ -76,6 +76,9 @@ end
 -- What is stored where nothing is given.
 Definition.defaults = { priority = 0, retries = 5, tags = '{}', missed = 'last' }
 
+-- What is said of a schedule and not stored.
+local ALSO = { force = true, formerly = true }
+
 -- Checks option pairs from args[i] on, and lays their values over `made`.
 function Definition.lay_over(command, made, args, i, refused)
   if (#args - i + 1) % 2 ~= 0 then
@@ -84,10 +87,12 @@ function Definition.lay_over(command, made, args, i, refused)
   local given = {}
   for n = i, #args, 2 do
     local name, value = args[n], args[n + 1]
-    if refused[name] or not (CHECKS[name] or name == 'force') then
+    if refused[name] or not (CHECKS[name] or ALSO[name]) then
       Errors.argument(command, 'Unknown option ' .. Errors.name(name))
     elseif name == 'force' then
       made.force = value == '1'
+    elseif name == 'formerly' then
+      made.formerly = Arguments.names(command, 'formerly', value)
     else
       value = CHECKS[name](command, value)
       given[name] = true

@@ -92,6 +92,7 @@ end
 local function drop(record)
   local id = record.jid
   call('ZREM', record.place, id)
+  call('ZREM', key.place(record.queue or '', 'ticks'), id)
   call('DEL', record.cron and key.schedule(id) or key.template(id))
   call('ZREM', key.paused_schedules(), id)
   call('HDEL', key.declared_schedules(), id)
@@ -193,6 +194,53 @@ local function refuse_too_many(made)
   end
 end
 
+-- What the code says of the jobs of a schedule that it has renamed, whatever else an operator has changed.
+local OF_CODE = { 'klass', 'data', 'name', 'unique' }
+
+-- The schedule has another id from now on, with all that is kept under it: its pause, its rhythm, what an operator has
+-- changed.
+local function rename(record, made)
+  local old, id = record.jid, made.jid
+  local from, to = key.template(old), key.template(id)
+  if record.cron then
+    from, to = key.schedule(old), key.schedule(id)
+  end
+  call('RENAME', from, to)
+  for _, field in ipairs(OF_CODE) do
+    if made[field] then
+      call('HSET', to, field, made[field])
+    else
+      call('HDEL', to, field)
+    end
+  end
+  if not record.cron then
+    call('HSET', to, 'jid', id)
+  end
+  for _, place in ipairs({ record.place, key.paused_schedules() }) do
+    local score = call('ZSCORE', place, old)
+    if score then
+      call('ZREM', place, old)
+      call('ZADD', place, score, id)
+    end
+  end
+  call('ZREM', key.place(record.queue or '', 'ticks'), old)
+  if record.declared then
+    call('HDEL', key.declared_schedules(), old)
+    call('HSET', key.declared_schedules(), id, record.declared)
+  end
+  return Schedules.read(id)
+end
+
+-- The schedule of the same owner under a former id, or nil.
+local function find_former(made)
+  for _, id in ipairs(made.formerly or {}) do
+    local former = Schedules.read(id)
+    if former and (former.owner or '') == (made.owner or '') then
+      return former
+    end
+  end
+end
+
 -- schedule.set id queue klass data [pairs] -> new, changed, same or kept
 function Schedules.set(args, i)
   local id = Arguments.jid('schedule.set', args[i])
@@ -210,9 +258,14 @@ function Schedules.set(args, i)
     made[field] = made[field] or value
   end
   local old = Schedules.read(id)
-  local reply = stays(made, old)
-  if not reply then
+  local former = not old and find_former(made)
+  local reply = stays(made, old or former)
+  if former then
+    old = rename(former, made)
+  elseif not reply then
     refuse_too_many(made)
+  end
+  if not reply then
     store(made, old)
     reply = old and 'changed' or 'new'
   end
@@ -241,8 +294,13 @@ function Schedules.update(args, i)
   for _, field in ipairs(FIELDS) do
     made[field] = old[field]
   end
-  local given =
-    Definition.lay_over('schedule.update', made, args, i + 1, { owner = true, declared = true, force = true })
+  local given = Definition.lay_over(
+    'schedule.update',
+    made,
+    args,
+    i + 1,
+    { owner = true, declared = true, force = true, formerly = true }
+  )
   Definition.settle_kind('schedule.update', made, given)
   refuse_unreadable('schedule.update', made, ': give it anew')
   made.interval, made.offset = Record.number(made.interval), Record.number(made.offset)
@@ -347,6 +405,10 @@ end
 -- Takes away what only calls with KEYS give: the template is replaced or removed.
 function Schedules.forget(id)
   if scope.live then
+    local queue = call('HGET', key.schedule(id), 'queue')
+    if queue then
+      call('ZREM', key.place(queue, 'ticks'), id)
+    end
     call('ZREM', key.schedules(), id)
     call('DEL', key.schedule(id))
     call('ZREM', key.paused_schedules(), id)

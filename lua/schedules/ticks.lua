@@ -12,8 +12,9 @@ Ticks.policies = { all = true, last = true, none = true }
 -- so many seconds.
 local GRACE = 60
 
-local function is_missed(tick, following)
-  return scope.now - tick > min(GRACE, (following - tick) / 2)
+-- The last moment at which the tick is not missed yet.
+local function in_time(tick, following)
+  return tick + min(GRACE, (following - tick) / 2)
 end
 
 -- Ticks are due: `first`, which `following` comes after, to `last`, which `next` comes after.
@@ -21,7 +22,7 @@ end
 function Ticks.choose(policy, first, following, last, next)
   if policy == 'all' then
     return first, following
-  elseif policy == 'none' and is_missed(last, next) then
+  elseif policy == 'none' and scope.now > in_time(last, next) then
     return nil, next
   end
   return last, next
@@ -32,14 +33,14 @@ function Ticks.none_yet(time)
   return time == math.floor(time) and time - 2 ^ -10 or time
 end
 
--- What few jobs have; `rare` says that there is some of it.
-local function write_rare(record, child)
+-- What few jobs have; `rare` says that there is some of it. What is counted from the put is counted from the tick.
+local function write_rare(record, child, time)
   local name = key.job(child)
   if record.context then
     call('HSET', name, 'context', record.context)
   end
   if record.expires then
-    call('HSET', name, 'deadline', format('%.17g', scope.now + Record.number(record.expires)), 'rare', '1')
+    call('HSET', name, 'deadline', format('%.17g', time + Record.number(record.expires)), 'rare', '1')
   end
   if record.unique then
     -- The key names the job put last, until that one has ended.
@@ -83,7 +84,7 @@ function Ticks.put(record, child, time)
     record.jid
   )
   if record.context or record.expires or record.unique then
-    write_rare(record, child)
+    write_rare(record, child, time)
   end
   local tags = Record.read('tags', record.tags, {})
   if #tags > 0 then
@@ -104,14 +105,65 @@ function Ticks.put_next(record, time)
   Ticks.put(record, record.jid .. '-' .. format('%.0f', count), time)
 end
 
--- Puts the job of a time of cron. (It is there already if the clock was set back.)
-local function put_at(record, time)
-  local child = record.jid .. '@' .. format('%.0f', time)
-  if call('EXISTS', key.job(child)) == 0 then
-    record.count, record.last = (Record.number(record.count) or 0) + 1, format('%.0f', time)
-    Ticks.put(record, child, time)
-    Places.register(record.queue)
+-- The job of a time of cron.
+local function child_at(record, time)
+  return record.jid .. '@' .. format('%.0f', time)
+end
+
+-- Takes away the job that a cron schedule put last, if no worker has been offered it and nothing waits for it: its
+-- tick is missed. -> whether it did
+local function take_back(record)
+  local last = Record.number(record.last)
+  local child = last and child_at(record, last)
+  local is_there = child and call('ZSCORE', key.place(record.queue, 'work'), child)
+  local job = is_there and call('EXISTS', key.dependents(child)) == 0 and Job.read(child)
+  if not job then
+    return false
   end
+  Job.remove(child, job)
+  record.count = math.max((Record.number(record.count) or 0) - 1, 0)
+  return true
+end
+
+-- A worker asks for jobs of the queue: what cron schedules have put there is served, but for missed ticks of
+-- those that make up for none.
+function Ticks.serve(queue)
+  local name = key.place(queue, 'ticks')
+  for _, id in
+    ipairs(call('ZRANGEBYSCORE', name, '-inf', format('(%.17g', scope.now), 'LIMIT', 0, Arguments.most))
+  do
+    local record = Hash.all(key.schedule(id))
+    record.jid = id
+    if record.queue == queue and take_back(record) then
+      call('HSET', key.schedule(id), 'count', record.count)
+    end
+  end
+  call('DEL', name)
+end
+
+-- Puts the job of a time of cron. (It is there already if the clock was set back.) Nobody may serve the queue: that is
+-- known from `ticks`, as whoever does takes the schedule out of it. Then one job stands for all ticks that are missed.
+local function put_at(record, time, tick)
+  local child = child_at(record, time)
+  if call('EXISTS', key.job(child)) == 1 then
+    return 0
+  end
+  local name = key.place(record.queue, 'ticks')
+  if record.missed ~= 'all' then
+    if call('ZSCORE', name, record.jid) then
+      take_back(record)
+    end
+    call(
+      'ZADD',
+      name,
+      record.missed == 'none' and format('%.17g', in_time(time, tick.next)) or '+inf',
+      record.jid
+    )
+  end
+  record.count, record.last = (Record.number(record.count) or 0) + 1, format('%.0f', time)
+  Ticks.put(record, child, time)
+  Places.register(record.queue)
+  return 1
 end
 
 -- Writes how far a schedule has come, which stands at `record.key` and goes on in `record.place`.
@@ -127,17 +179,18 @@ end
 -- Puts the job of that tick which counts of those that are due, if any. `tick` has those that choose wants; without
 -- `first` none is due yet. -> how many jobs were put
 function Ticks.carry_out(record, tick)
-  local before, chosen, next = record.count, nil, tick.next
+  local number, chosen, next = 0, nil, tick.next
   if tick.first then
     chosen, next = Ticks.choose(record.missed, tick.first, tick.following, tick.last, tick.next)
   end
   if chosen and record.cron then
-    put_at(record, chosen)
+    number = put_at(record, chosen, tick)
   elseif chosen then
     Ticks.put_next(record, chosen)
+    number = 1
   end
   Ticks.keep(record, next)
-  return record.count ~= before and 1 or 0
+  return number
 end
 
 -- A schedule that cannot go on is left for later, so that it does not stand before others. What fell due `since`

@@ -241,6 +241,12 @@ local function member_of_recur(report, jid, queue)
   end
 end
 
+local function member_of_ticks(report, id, queue)
+  if call('HGET', key.schedule(id), 'queue') ~= queue then
+    complain(report, 'schedule %s has put a job into queue %s, but is none of that', id, queue)
+  end
+end
+
 local function member_of_schedules(report, id)
   if call('EXISTS', key.schedule(id)) == 0 then
     complain(report, 'schedule %s has a next tick, but no record', id)
@@ -267,7 +273,12 @@ local function check_place_key(report, name)
   if not queue or call('ZSCORE', key.queues(), queue) then
     return
   end
-  local special = { recur = member_of_recur, aside = member_of_aside, openings = member_of_openings }
+  local special = {
+    recur = member_of_recur,
+    ticks = member_of_ticks,
+    aside = member_of_aside,
+    openings = member_of_openings,
+  }
   local check = special[place] or member_of_place(place)
   for _, jid in ipairs(SortedSet.head(key.place(queue, place))) do
     check(report, jid, queue)
@@ -339,6 +350,7 @@ local function lists()
       add(key.place(queue, place), member_of_place(place), queue)
     end
     add(key.place(queue, 'recur'), member_of_recur, queue)
+    add(key.place(queue, 'ticks'), member_of_ticks, queue)
     add(key.place(queue, 'aside'), member_of_aside, queue)
   end
   for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do

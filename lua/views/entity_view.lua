@@ -87,9 +87,19 @@ function EntityView.show(args, i)
   )
 end
 
--- The jids of the entities in a worker's hands. (Of these one call looks at so many.)
-local function running(queue, offset, count)
-  return call('ZRANGE', key.place(queue, 'locks'), offset, offset + count - 1)
+local MOST_LOCKS = 5000 -- of a queue, that one call looks at
+
+-- The jids of a queue's entities in workers' hands, and how many these are. (Locks beyond the first ones are taken
+-- to be entities': few queues have that many, and fewer have other jobs, too.)
+local function running(queue)
+  local name, jids = key.place(queue, 'locks'), {}
+  local locks = call('ZRANGE', name, 0, MOST_LOCKS - 1)
+  for _, jid in ipairs(locks) do
+    if Entity.is_jid(jid) then
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids, call('ZCARD', name) - #locks + #jids
 end
 
 -- entities.list fresh|retrying|running|dead|dead-ids queue [offset count] -> how many there are, and some: the
@@ -107,11 +117,16 @@ function EntityView.list(args, i)
     for _, entity in ipairs(ids) do
       shown[#shown + 1] = of_dead(Entity.jid(queue, entity), true)
     end
-  elseif tab == 'running' or LISTS[tab] then
-    local name = tab == 'running' and key.place(queue, 'locks') or key[LISTS[tab]](queue)
+  elseif tab == 'running' then
+    local jids
+    jids, total = running(queue)
+    for n = offset + 1, math.min(#jids, offset + count) do
+      shown[#shown + 1] = of_job(jids[n], true)
+    end
+  elseif LISTS[tab] then
+    local name = key[LISTS[tab]](queue)
     total = call('ZCARD', name)
-    local jids = tab == 'running' and running(queue, offset, count) or call('ZRANGE', name, offset, last)
-    for _, jid in ipairs(jids) do
+    for _, jid in ipairs(call('ZRANGE', name, offset, last)) do
       shown[#shown + 1] = of_job(jid, true)
     end
   else
@@ -124,7 +139,7 @@ function EntityView.list(args, i)
   return '{"total":' .. total .. ',"entities":[' .. table.concat(texts, ',') .. ']}'
 end
 
--- The jobs of a kind that the last `minutes` have counted.
+-- What of a kind was counted in these minutes.
 local function counted(queue, kind, from, to)
   local number = 0
   for hour = math.floor(from / 60), math.floor(to / 60) do
@@ -137,19 +152,24 @@ local function counted(queue, kind, from, to)
   return number
 end
 
--- The runs that ended well from a minute on, and that the counters do not have yet: by queue.
-local function buffered(from)
-  local numbers = {}
-  StatsBuffer.read(function(second, kind, _, n, queue)
-    if Minutes.buffered[kind] == 'completed' and math.floor(second / 60) >= from then
-      numbers[queue] = (numbers[queue] or 0) + n
-    end
-  end)
-  return numbers
+-- How long the oldest due entity has waited, in seconds.
+local function lag_of(queue)
+  local oldest = scope.now
+  for _, list in ipairs({ key.fresh(queue), key.retrying(queue) }) do
+    local head = call('ZRANGE', list, 0, 0, 'WITHSCORES')
+    oldest = head[2] and math.min(oldest, tonumber(head[2])) or oldest
+  end
+  return scope.now - oldest
+end
+
+-- How many entities of a list may run later only.
+local function delayed(list)
+  return call('ZCOUNT', list, '(' .. string.format('%.17g', scope.now), '+inf')
 end
 
 -- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these
--- fresh and retrying), running, dead, the lag in seconds; what was processed and has failed in the last hour
+-- fresh and retrying, and delayed), running, dead, the lag in seconds; what was processed and has died in the last
+-- hour. Other jobs of the queue are not counted.
 function EntityView.counts(args, i)
   local types, shown, queues = Hash.all(key.entity_types()), {}, {}
   Arguments.bounded('entities.counts', #args - i + 1)
@@ -163,9 +183,9 @@ function EntityView.counts(args, i)
     table.sort(queues)
   end
   local minute = math.floor(scope.now / 60)
-  local uncounted = buffered(minute - 59)
   for n = 1, math.min(#queues, Arguments.most) do
     local queue = queues[n]
+    local _, busy = running(queue)
     local fresh, retrying = call('ZCARD', key.fresh(queue)), call('ZCARD', key.retrying(queue))
     shown[n] = cjson.encode({
       queue = queue,
@@ -173,11 +193,12 @@ function EntityView.counts(args, i)
       queued = fresh + retrying,
       fresh = fresh,
       retries = retrying,
-      busy = call('ZCARD', key.place(queue, 'locks')),
+      delayed = delayed(key.fresh(queue)) + delayed(key.retrying(queue)),
+      busy = busy,
       dead = call('ZCARD', key.dead(queue)),
-      lag = QueueStats.lag_of(queue),
-      processed = counted(queue, 'completed', minute - 59, minute) + (uncounted[queue] or 0),
-      failed = counted(queue, 'failed', minute - 59, minute),
+      lag = lag_of(queue),
+      processed = counted(queue, 'processed', minute - 59, minute),
+      failed = counted(queue, 'died', minute - 59, minute),
     })
   end
   return '[' .. table.concat(shown, ',') .. ']'

@@ -37,11 +37,6 @@ local function lag(queue)
   return scope.now - due, found or due < oldest
 end
 
--- The same without the second.
-function QueueStats.lag_of(queue)
-  return (lag(queue))
-end
-
 -- lag queue... -> seconds, as text, for each
 function QueueStats.lag(args, i)
   Arguments.given('lag', 'queue', args[i])

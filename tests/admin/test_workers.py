@@ -10,8 +10,10 @@ from django.contrib.admin.models import LogEntry
 
 from django_qless.admin.actions.workers import AllWorkersAction
 from django_qless.admin.links import quote
+from django_qless.core import Settlement
 from tests.admin.reading import read
 from tests.admin.stock import put
+from tests.lua.keyspace import digest
 from tests.real_servers import poll
 from tests.worker.processes import WorkerProcess
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import redis
     from django.http import HttpResponse
     from django.test import Client as Browser
 
@@ -231,9 +234,25 @@ class TestPage:
         assert "Thread one" in read(as_user("view+act_on_workers").get(url())).text
         assert "Thread one" not in read(as_user("view").get(url())).text
 
-    def test_one_that_is_gone(self, qless: Client, admin_browser: Browser) -> None:
-        text = read(admin_browser.get(url("nobody")), 404).text
-        assert "There is no worker nobody" in text
+    @pytest.mark.parametrize("name", ["w1", "<script>x</script>", "a/b"])
+    def test_one_that_has_ended_and_left_nothing_but_links(
+        self,
+        qless: Client,
+        redis_client: redis.Redis,
+        admin_browser: Browser,
+        name: str,
+    ) -> None:
+        put(qless, "mail", "a")
+        [held] = qless.settle(name, [], 1, ["mail"]).jobs
+        qless.settle(name, [Settlement("a", held.token, "complete")], 0, ["-"])
+        qless.deregister(name)
+        page = read(admin_browser.get("/admin/django_qless/job/a/change/"))
+        before = digest(redis_client)
+        response = admin_browser.get(page.links()[name])
+        assert "no longer running" in read(response).facts()["State"]
+        assert "<script>x" not in response.content.decode()
+        assert buttons_of(response) == []
+        assert digest(redis_client) == before
 
     @pytest.mark.parametrize(
         "name", ["a/b", "a b", "ä", "<script>", "..", "a?b#c", "a_2Fb", "%2F"]

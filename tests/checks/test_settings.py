@@ -293,7 +293,7 @@ def test_what_is_good_is_silent(tmp_path) -> None:
         **GOOD,
         "PREFIX": "shop:",
         "ENGINE": "function",
-        "OPTIONS": {"socket_timeout": 9, "health_check_interval": 30, "protocol": 3},
+        "OPTIONS": {"socket_timeout": 9, "client_name": "shop", "max_connections": 100},
         "QUEUES": {"mail": {"heartbeat": 30, "max_concurrency": 4, "weight": 3}},
         "CONFIG": {"jobs-history": 86400, "mail-heartbeat": 5, "application": "shop"},
         "MIDDLEWARE": ["tests.jobs_app.middleware.outer"],

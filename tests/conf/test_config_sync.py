@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 
 import pytest
+from django.core.management import call_command
 from django.test import override_settings
 
 from django_qless.conf import config_sync
 from django_qless.conf.config_sync import MARKER, operator_overrides, sync_config
 from django_qless.conf.connections import connections
+from django_qless.conf.declaration_mark import DEPLOYMENT_SECONDS
 from django_qless.runtime.environment import DjangoEnvironment
+from django_qless.worker.execution import Execution
+from tests.jobs_app.jobs import add
 
 
 @contextmanager
@@ -116,3 +121,58 @@ def test_a_worker_applies_it_at_its_start(server) -> None:
     with declaring(server, MAIL) as client:
         DjangoEnvironment().on_start()
         assert client.config_get("mail-heartbeat") == "30"
+
+
+OLD = {"mail": {"max_concurrency": 8, "rate": "60/m"}}
+NEW = {"mail": {"max_concurrency": 4}}
+
+
+def start_worker(server, declared):
+    """Start one with this code; return its environment and what holds for the queue."""
+    with declaring(server, declared) as client:
+        environment = DjangoEnvironment()
+        environment.on_start()
+        return environment, limits_of(client)
+
+
+def limits_of(client) -> tuple[object, object]:
+    return client.config_get("mail-max-concurrency"), client.config_get("mail-rate")
+
+
+def run_a_job(environment, client) -> None:
+    add.delay(1)
+    [job] = client.settle("w", [], 1, ["*"]).jobs
+    assert Execution(environment, client, "w").perform(job).verb == "complete"
+
+
+def test_old_code_beside_new_code_changes_no_limit_back(server) -> None:
+    """A deployment is under way: workers of both versions start, in any order."""
+    assert start_worker(server, OLD)[1] == ("8", "60/m")
+    for declared in (NEW, OLD, NEW, OLD):
+        assert start_worker(server, declared)[1] == ("4", None)
+
+
+def test_limits_of_a_rollback_are_applied_when_the_deployment_has_settled(
+    server, monkeypatch
+) -> None:
+    for declared in (OLD, NEW):
+        start_worker(server, declared)
+    environment, limits = start_worker(server, OLD)
+    with declaring(server, OLD) as client:
+        run_a_job(environment, client)
+        assert limits_of(client) == limits == ("4", None)
+        client.script.now = float(client.meta()["now"]) + DEPLOYMENT_SECONDS + 1
+        later = time.monotonic() + DEPLOYMENT_SECONDS + 1
+        monkeypatch.setattr("django_qless.runtime.startup.monotonic", lambda: later)
+        run_a_job(environment, client)
+        assert limits_of(client) == ("8", "60/m")
+    # Now it is the other version that is late.
+    assert start_worker(server, NEW)[1] == ("8", "60/m")
+
+
+def test_a_command_applies_options_without_waiting(server) -> None:
+    for declared in (OLD, NEW, OLD):
+        start_worker(server, declared)
+    with declaring(server, OLD) as client:
+        call_command("qless_config", "sync", verbosity=0)
+        assert limits_of(client) == ("8", "60/m")

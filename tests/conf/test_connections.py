@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import threading
+from typing import Any
 from weakref import WeakSet
 
 import pytest
@@ -13,8 +14,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from django_qless.conf import connection_factory
+from django_qless.conf.connection_checks import redis_options
 from django_qless.conf.connections import connections
+from django_qless.conf.validation import validate_alias
 from django_qless.core import ConnectionLost, NotAuthenticated
+from django_qless.core.redis_pool import Limits, copy_pool
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.servers import embedded
 from tests.jobs_app import jobs
@@ -62,6 +66,20 @@ def test_settings_reach_the_client(qless) -> None:
     assert (known["username"], known["password"]) == ("u", "p")
     assert (known["socket_timeout"], pool.max_connections) == (7, 3)
     assert pool.connection_class.__name__ == "SSLConnection"
+
+
+@pytest.mark.parametrize("name", sorted(redis_options()))
+def test_options_that_are_accepted_reach_the_connections(name: str) -> None:
+    value: Any = {"max_connections": 7, "socket_timeout": 3}.get(name, 1)
+    alias = {"LOCATION": "rediss://h:1", "OPTIONS": {name: value}}
+    if problems := [*validate_alias("default", alias)]:
+        assert all(name in each.text and each.hint for each in problems)
+        return
+    with override_settings(QLESS={"default": alias}):
+        client = connections["default"].redis
+        assert Limits(client).most == (7 if name == "max_connections" else 100)
+        if name != "max_connections":
+            assert copy_pool(client).connection_kwargs[name] == value
 
 
 @pytest.mark.parametrize("backend", [REDIS_CACHE, DJANGO_REDIS])

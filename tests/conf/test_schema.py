@@ -138,6 +138,20 @@ def test_numbers_of_the_core(name: str) -> None:
         ({"OPTIONS": {"retry": None}}, "E010", "must not have 'retry'"),
         ({"OPTIONS": {"decode_responses": True}}, "E010", "the client reads bytes"),
         ({"OPTIONS": {"socket_timout": 5}}, "E010", "no connection option"),
+        ({"OPTIONS": {"max_connections": 500}}, "E010", "from 1 to 100, not 500"),
+        ({"OPTIONS": {"protocol": 3}}, "E010", "the client speaks RESP2"),
+        (
+            {"LOCATION": "redis://h/0?health_check_interval=30"},
+            *("E005", "must not have 'health_check_interval'"),
+        ),
+        (
+            {"CLUSTER": ["redis://h:1?health_check_interval=30"], "PREFIX": "{q}"},
+            *("E045", "must not have 'health_check_interval'"),
+        ),
+        (
+            {**SENTINELS, "SENTINEL_OPTIONS": {"health_check_interval": 30}},
+            *("E042", "must not have 'health_check_interval'"),
+        ),
         ({"QUEUES": {"": {}}}, "E011", "'' cannot name a queue"),
         ({"QUEUES": {"q*": {}}}, "E011", "'q*' cannot name a queue"),
         ({"QUEUES": {"q?": {}}}, "E011", "'q?' cannot name a queue"),

@@ -72,6 +72,7 @@ SAMPLES: dict[str, Any] = {
     "debounce_max": 60,
     "declared": "as declared",
     "decline": True,
+    "formerly": ["old.s"],
     "gone": ["d1", "d2"],
     "delay": 9.5,
     "depends": ["d1", "d2"],

@@ -119,6 +119,43 @@ class TestFunctions:
             with pytest.raises(InvalidJob, match="yields; a job returns"):
                 job(name="yields")(function)
 
+    def test_handler_of_entities_takes_one_argument(self) -> None:
+        def handler(sku: str, payloads: list[int]) -> None: ...
+
+        with pytest.raises(InvalidJob) as caught:
+            job(name="handles", entity=True)(handler)
+        assert "(sku: 'str', payloads: 'list[int]')" in str(caught.value)
+        assert "write def handler(batch)" in str(caught.value)
+        assert job(name="handles.all", entity=True)(lambda *batches: None)
+
+    def test_class_has_a_static_method_that_takes_the_job(self) -> None:
+        class Nothing:
+            queue = "mail"
+
+        class NotStatic:
+            def process(self, job: Any) -> None: ...
+
+        class TakesNothing:
+            @staticmethod
+            def process() -> None: ...
+
+        class Yields:
+            @staticmethod
+            def process(job: Any) -> Iterator[int]:
+                yield 1
+
+        class Inherits(NotStatic):
+            @staticmethod
+            def send(job: Any) -> None: ...
+
+        for kind in (Nothing, NotStatic, TakesNothing, Yields):
+            with pytest.raises(InvalidJob, match=r"no static method[^@]*@staticmethod"):
+                job(name="mailer")(kind)
+            assert "mailer" not in registry
+        with pytest.raises(InvalidJob, match=r"has a method process\(self, job"):
+            job(name="mailer")(NotStatic)
+        assert job(name="inherits")(Inherits)
+
     def test_a_program_that_was_started(self, monkeypatch) -> None:
         def function() -> None:
             pass
@@ -159,6 +196,18 @@ BAD_MODELS = [
     (
         "@job(entity=True, batch_size=3)\ndef act(self, payloads): ...",
         "batch_size=3 cannot go with a method of rows",
+    ),
+    (
+        "@job(entity=True)\ndef act(self, sku, payloads): ...",
+        r"list of payloads: write def act\(self, payloads\)",
+    ),
+    (
+        "@classmethod\n@job(entity=True)\ndef act(cls): ...",
+        r"one dict, .*: write def act\(cls, batch\)",
+    ),
+    (
+        "@staticmethod\n@job(entity=True)\ndef act(sku, payloads): ...",
+        r"one dict, .*: write def act\(batch\)",
     ),
     ("@transaction.atomic\n@job\ndef act(self): ...", HIDDEN),
     ("@property\n@job\ndef act(self): ...", HIDDEN),
@@ -364,6 +413,18 @@ class TestChecks:
         )
         with pytest.raises(InvalidJob, match="nothing on which a worker could call it"):
             module.Tools().lost.delay()
+
+    def test_static_handler_of_entities_that_takes_too_much(self, monkeypatch) -> None:
+        module = types.ModuleType("static_jobs")
+        module.job = job  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        text = (
+            "class Stock:\n    @staticmethod\n    @job(entity=True)\n"
+            "    def sync(sku, payloads): ..."
+        )
+        exec(compile(text, "static_jobs.py", "exec"), vars(module))
+        with pytest.raises(InvalidJob, match=r"write def sync\(batch\)"):
+            job_checks.check_jobs()
 
     def test_a_schedule_in_a_class_inside_a_function_never_ticks(
         self, monkeypatch

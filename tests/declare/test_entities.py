@@ -53,7 +53,7 @@ async def async_sync(batch: dict[Any, list[Any]]) -> None:
         raise Fail("bad", "for good")
 
 
-def note_exhausted(batch: dict[Any, list[Any]]) -> None:
+async def note_exhausted(batch: dict[Any, list[Any]]) -> None:
     exhausted.append(batch)
 
 

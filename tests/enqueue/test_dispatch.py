@@ -15,7 +15,7 @@ from django_qless.core.commands.entities import Payload
 from django_qless.enqueue import dispatch
 from django_qless.exceptions import JobGone, NotPut
 from django_qless.signals import job_enqueued
-from tests.jobs_app import jobs
+from tests.jobs_app import jobs, secret
 from tests.jobs_app.models import Feed, Parcel
 from tests.rows_app.models import Source
 
@@ -266,6 +266,16 @@ def test_what_the_server_refuses_at_the_commit_stops_no_other_job(
     assert '"args":[2]' in messages[0]
     assert "workflow nightly was not enqueued" in messages[3]
     assert qless.audit().violations == []
+
+
+def test_sensitive_arguments_of_a_refused_job_are_not_logged(qless, caplog) -> None:
+    with transaction.atomic():
+        secret.sign_in.using(after_jids=["nobody"]).delay("Ann", "hush")
+        secret.Vault.using(after_jids=["nobody"]).delay(pin="hush", box=7)  # type: ignore[attr-defined]
+    signing_in, vault = (record.getMessage() for record in caplog.records)
+    assert '"args":["Ann","[hidden]"]' in signing_in
+    assert '"box":7' in vault
+    assert "hush" not in caplog.text
 
 
 def test_what_would_have_come_before_a_refused_job_is_not_enqueued(

@@ -19,6 +19,7 @@ from django_qless.job_types.limits import core_options, validate_keys
 from django_qless.job_types.options import declared_options as options
 from tests.jobs_app import limited as policies
 from tests.jobs_app.models import Feed
+from tests.schedules.declaring import declaring
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
@@ -57,6 +58,25 @@ def test_an_operator_changes_them_while_jobs_run(synced) -> None:
     assert len(taken(synced)) == 1
     reset([option])
     assert len(taken(synced)) == 1
+
+
+def test_limits_follow_a_job_that_is_renamed(synced) -> None:
+    """What an operator has set, and jobs that were put under the old name."""
+    name, new = policies.fetch.name, "tests.renamed.fetch"
+    policies.fetch.enqueue_many([policies.fetch.args(str(n)) for n in range(2)])
+    synced.config_set(f"{name}-max-concurrency-of-type", 3)
+    with declaring() as declare:
+        declare.rename(name, new)
+        sync_config()
+        assert synced.config_get(f"{name}-max-concurrency-of-type") is None
+        assert synced.config_get(f"{name}-rate-of-type") is None
+        assert synced.config_get(f"{new}-rate-of-type") == "100/m"
+        data = policies.fetch.args("new").data
+        for _ in range(3):
+            synced.put("", "default", uuid.uuid4().hex, new, data)
+        assert len(taken(synced)) == 3
+        reset([f"{new}-max-concurrency-of-type"])
+        assert synced.config_get(f"{new}-max-concurrency-of-type") == "2"
 
 
 @pytest.mark.parametrize("way", ["delay", "many", "async", "using", "workflow"])

@@ -123,6 +123,16 @@ def capable_of_nothing(run: Run) -> Run:
 
 capable_of_nothing.sync_capable = False  # type: ignore[attr-defined]
 
+
+def unmarked(run: Run) -> Run:
+    """Does not say that it is asynchronous."""
+
+    async def around(job: CurrentJob) -> Any:
+        return await run(job)
+
+    return around
+
+
 not_callable = 1
 
 

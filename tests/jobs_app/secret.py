@@ -60,3 +60,7 @@ class Safe:
 def open_one(password: str, *, secret: str = "") -> str:
     """Not declared sensitive; tests say what it was once."""
     return password
+
+
+@job("contacts", entity=True, sensitive=True)
+def keep_contact(batch: dict[str, list[str]]) -> None: ...

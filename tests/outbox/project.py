@@ -28,12 +28,15 @@ ship.using(priority=-1).delay("last", -1)
 class Project:
     """One project, whose processes find database and server in their environment."""
 
-    def __init__(self, folder: Path, database: dict[str, Any], url: str) -> None:
+    def __init__(
+        self, folder: Path, database: dict[str, Any], url: str, **more: Any
+    ) -> None:
+        """`more` are settings of the alias."""
         self.folder = folder
         self.ledger = folder / "ledger"
         self.ledger.touch()
         config = {"jobs-history-count": 0}
-        qless = {"LOCATION": url, "PATIENCE": 0.2, "CONFIG": config}
+        qless = {"LOCATION": url, "PATIENCE": 0.2, "CONFIG": config, **more}
         self.environment = {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "tests.outbox.settings",

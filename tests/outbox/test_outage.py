@@ -19,7 +19,7 @@ from django_qless.core import ConnectionLost, DuplicateJob
 from django_qless.exceptions import CannotRunInline
 from django_qless.outbox import backlog
 from django_qless.outbox.models import Entry
-from tests.jobs_app import jobs
+from tests.jobs_app import jobs, secret
 from tests.jobs_app.models import Feed, Parcel
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
@@ -205,6 +205,15 @@ def test_inline_on_commit_logs_what_the_job_raises(qless, away, caplog) -> None:
     assert "why" in caplog.text
     feed.refresh_from_db()
     assert feed.title == "new"
+
+
+def test_inline_on_commit_logs_no_frames_with_sensitive_arguments(
+    qless, away, caplog
+) -> None:
+    with away(ON_OUTAGE="inline"), transaction.atomic():
+        secret.turn_away.delay("Ann", "hush")
+    assert "PermissionError: Ann may not" in caplog.text
+    assert [record.exc_info for record in caplog.records] == [None, None]
 
 
 def test_of_many_inline_on_commit_one_that_fails_keeps_no_other_from_its_run(

@@ -15,12 +15,13 @@ from django.test import override_settings
 
 from django_qless.conf.connections import connections as qless_connections
 from django_qless.core import Client, NotReplicated, ServerFull
+from django_qless.core.commands.entities import Payload
 from django_qless.outbox import backlog, calls, delivery, tables
 from django_qless.outbox.models import Entry
 from django_qless.outbox.sweep import Swept, _is_locked, sweep
 from django_qless.runtime import outboxes
 from django_qless.runtime.outboxes import sweep_all as sweep_quietly
-from tests.jobs_app import jobs
+from tests.jobs_app import jobs, secret
 
 BOTH = ["default", "other"]
 pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
@@ -146,6 +147,26 @@ def test_what_is_refused_is_logged_and_taken_out(
     assert waiting(qless) == [handles[0].jid, handles[2].jid]
     assert caplog.text.count("was not enqueued from the outbox") == 2
     assert not Entry.objects.exists()
+
+
+def test_sensitive_values_of_what_is_refused_are_not_logged(
+    qless, away, sweep_all, caplog
+) -> None:
+    user = secret.keep_contact.using(on_commit="outbox")
+    refused = secret.sign_in.using(on_commit="outbox", after_jids=["unknown"])
+    # The queue has entities of another type.
+    qless.push("", user.options.queue, "other.type", [Payload("e", '{"v":1}', "1")])
+    with away(), transaction.atomic():
+        refused.delay("Ann", "hush")
+        refused.enqueue_many([refused.args("Bob", "hush"), refused.args("Eve", "hush")])
+        user.push("Ann", "hush")
+    caplog.clear()
+    sweep_all()
+    messages = [record.getMessage() for record in caplog.records]
+    for name, message in zip(("Ann", "Bob", "Eve"), messages, strict=False):
+        assert f'"args":["{name}","[hidden]"]' in message
+    assert len(messages) == 4
+    assert "hush" not in caplog.text
 
 
 def test_a_server_that_takes_nothing_stops_the_sweep(

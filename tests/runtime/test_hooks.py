@@ -76,6 +76,11 @@ def guarded_by_coroutine() -> None:
     happened.append("ran")
 
 
+@job(should_run=lambda running: amay_run(running), retries=0)
+def guarded_by_what_it_returns() -> None:
+    happened.append("ran")
+
+
 @job(should_run=Guard())
 def guarded_by_object() -> None:
     happened.append("ran")
@@ -99,7 +104,10 @@ def quick() -> None: ...
 async def aquick() -> None: ...
 
 
-@pytest.mark.parametrize("name", ["guarded", "aguarded", "guarded_by_coroutine"])
+@pytest.mark.parametrize(
+    "name",
+    ["guarded", "aguarded", "guarded_by_coroutine", "guarded_by_what_it_returns"],
+)
 def test_a_job_that_may_run(each_work: Any, name: str) -> None:
     handle = globals()[name].delay()
     each_work()
@@ -233,6 +241,8 @@ def test_without_hooks_the_chain_is_as_it_was() -> None:
     [
         {"should_run": 1},
         {"should_run": "plain"},
+        {"should_run": lambda: True},
+        {"retries_exhausted": lambda: None, "entity": True},
         {"target_time": 0},
         {"target_time": "long"},
     ],

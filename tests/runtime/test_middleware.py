@@ -189,6 +189,15 @@ class TestFactories:
         with pytest.raises(ImproperlyConfigured, match=words):
             chained([factory], lambda job: None, is_async=False)
 
+    def test_coroutine_that_nobody_awaits_fails_the_job(
+        self, qless, each_work, uses
+    ) -> None:
+        with uses("unmarked"):
+            handle = jobs.add.using(retries=0).delay(1)
+            each_work()
+            failure = handle.refresh().failure
+            assert "async_only_middleware" in failure.message
+
     def test_a_failure_of_one_is_the_jobs(self, qless, each_work, uses) -> None:
         with uses("no_such_thing"):
             handle = jobs.add.using(retries=0).delay(1)

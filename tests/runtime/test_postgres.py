@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +14,20 @@ from django_qless.signals import job_started
 from django_qless.worker.execution import Execution
 from tests.in_process import in_thread
 from tests.jobs_app import jobs
+from tests.outbox.project import Project
 from tests.postgres import Postgres
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+ENQUEUE = """
+import django; django.setup()
+from tests.outbox.shop.models import tell_backend
+for _ in range(80):
+    tell_backend.delay()
+"""
 
 OPEN = "SELECT state FROM pg_stat_activity WHERE application_name = 'jobs'"
 
@@ -125,3 +135,22 @@ def test_a_thread_that_ends_closes_its_own(qless, postgres, django_db_blocker) -
         outcome = in_thread(Execution(DjangoEnvironment(), qless, "w"), reserved)
     assert outcome.args[0] == "1"
     poll(lambda: not postgres.ask(OPEN), what="it is closed")
+
+
+@pytest.mark.parametrize("pool", ["prefork", "fork"])
+def test_pooled_connections_are_not_shared_by_processes(
+    server, postgres, tmp_path: Path, pool: str
+) -> None:
+    """The check of the outbox and a middleware use pools before there are jobs."""
+    database = {**postgres.database, "OPTIONS": {"pool": {"min_size": 2}}}
+    middleware = ["tests.outbox.shop.models.asks_early"]
+    project = Project(tmp_path, database, server.url, MIDDLEWARE=middleware)
+    project.run("-c", ENQUEUE)
+    burst = ("--burst", "--concurrency", "4", "--pool", pool)
+    with project.worker(*burst) as worker:
+        assert worker.wait(60) == 0
+    runs = project.runs()
+    users = Counter(backend for _, backend in set(runs))
+    assert len(runs) == 80
+    assert len({process for process, _ in runs}) >= 4
+    assert set(users.values()) == {1}

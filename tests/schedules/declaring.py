@@ -31,6 +31,11 @@ def declaring() -> Iterator[Declare]:
         known[name] = replace(job_type, schedule=schedule, options=options)
         return known[name]
 
+    def rename(name: str, new: str, **given: Any) -> JobType:
+        known[new] = replace(known.pop(name), name=new, aliases=(name,))
+        return declare(new, **given)
+
+    declare.rename = rename  # type: ignore[attr-defined]
     try:
         yield declare
     finally:

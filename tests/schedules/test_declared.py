@@ -33,6 +33,7 @@ from django_qless.schedules.declared import (
     sync_schedules,
 )
 from django_qless.worker.execution import Execution
+from django_qless.worker.ticker import Ticker
 from tests.schedules.declaring import declaring
 
 
@@ -236,6 +237,65 @@ class TestProjects:
             assert f"recurring job {ECHO} is left as the project 'blog'" in text
             assert "nothing to do" not in text
         assert recurring[ECHO].every == 60
+
+
+class TestARenamedJob:
+    """`aliases` has the names that a job had: all that was kept under them goes on."""
+
+    NEW = "tests.jobs_app.jobs.moved"
+
+    @pytest.fixture
+    def renamed(self, qless):
+        """A schedule under the old name; what declares it under the new one."""
+        with declaring() as declare:
+
+            def begin(**given):
+                declare(ECHO, **given)
+                sync_schedules()
+
+                def rename(**given):
+                    declare.rename(ECHO, self.NEW, **given)
+
+                return rename
+
+            yield begin
+
+    @pytest.mark.parametrize("given", [{"every": 604800}, {"cron": "0 6 * * mon"}])
+    def test_it_keeps_its_rhythm(self, qless, work, renamed, given) -> None:
+        rename = renamed(**given)
+        Ticker(qless, "w").tick()
+        work()
+        before = recurring[ECHO]
+        rename(**given)
+        done = sync_schedules()
+        assert (done.added, done.changed, done.removed) == ([], [self.NEW], [])
+        assert [each.id for each in recurring] == [self.NEW]
+        after = recurring[self.NEW]
+        assert (after.next, after.count) == (before.next, before.count)
+        assert after.name == self.NEW
+        assert work() == 0
+        assert recurring[self.NEW].run().refresh().name == self.NEW
+
+    @pytest.mark.parametrize("given", [{"every": 604800}, {"cron": "0 6 * * mon"}])
+    def test_it_keeps_what_an_operator_has_done(self, qless, renamed, given) -> None:
+        rename = renamed(**given)
+        recurring[ECHO].update(priority=7)
+        recurring[ECHO].pause()
+        rename(**given)
+        assert sync_schedules().kept == [self.NEW]
+        after = recurring[self.NEW]
+        assert (after.priority, after.state) == (7, "paused, edited")
+        assert after.name == self.NEW
+        after.resume()
+        assert sync_schedules(anyway=True) == NO_CHANGES._replace(kept=[self.NEW])
+
+    def test_one_that_an_operator_removed_stays_removed(self, qless, renamed) -> None:
+        rename = renamed(every=60)
+        recurring[ECHO].remove()
+        rename(every=60)
+        assert sync_schedules().kept == [self.NEW]
+        assert sync_schedules(anyway=True).kept == [self.NEW]
+        assert list(recurring) == []
 
 
 def test_dynamic_schedules_are_left_alone(qless) -> None:

@@ -116,6 +116,17 @@ def test_functions_and_class_methods(qless, work) -> None:
     assert len(ids()) == 3
 
 
+def test_one_under_a_former_name_goes_on_under_the_new_one(qless) -> None:
+    old = "old.send:recur"
+    qless.schedule_set(old, "q", "old.send", "{}", cron="0 6 * * *")
+    recurring[old].pause()
+    jobs.send_welcome.recur("ann", cron="0 7 * * *")
+    [handle] = recurring
+    assert handle.id == "tests.jobs_app.jobs.send_welcome:recur"
+    assert (handle.name, handle.cron) == (jobs.send_welcome.name, "0 7 * * *")
+    assert handle.state == "paused"
+
+
 def test_a_name_that_the_function_needs_itself(qless) -> None:
     @job(name="tests.named")
     def named(every: int, key: str = "") -> None:

@@ -8,13 +8,15 @@ from collections import Counter
 import pytest
 from django.db import connection, models
 
-from django_qless import recurring
+from django_qless import queues, recurring
 from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.schedules.declared import sync_schedules
 from django_qless.schedules.per_row import key_text
 from django_qless.schedules.ticks import RETRIES, rows_of
 from django_qless.worker.execution import Execution
+from django_qless.worker.ticker import Ticker
+from tests.jobs_app.jobs import whoami
 from tests.jobs_app.models import Feed, NewsFeed, Parcel
 from tests.rows_app.models import Source
 from tests.schedules.declaring import declaring
@@ -203,6 +205,38 @@ def test_what_has_run_meanwhile_is_not_enqueued_again(qless, work, declare) -> N
     assert run_tick(qless, reserved).args[0] == "500"
     work("q")
     assert Feed.objects.filter(checks=1).count() == 1500
+
+
+def test_a_repeated_tick_goes_on_where_it_was(qless, work, declare) -> None:
+    """Also for rows whose jobs are complete and forgotten, or were cancelled meanwhile."""
+    qless.config_set("jobs-history-count", 100)
+    Feed.objects.bulk_create(Feed() for _ in range(1500))
+    CutSet.cuts = [1200]
+    declare(CHECK, every=3600, rows=lambda model: CutSet(model), queue="q")
+    sync_schedules()
+    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
+    broken = run_tick(qless, reserved)
+    assert broken.verb == "retry"
+    canceled = [job.jid for job in enqueued_by_ticks(qless, "q")[:500]]
+    qless.cancel(canceled)
+    assert work("q") == 500
+    qless.settle("w", [broken._replace(args=(0, *broken.args[1:]))], 0, [])
+    assert work("q") == 501
+    assert Feed.objects.filter(checks=1).count() == 1000
+    assert Feed.objects.filter(checks__gt=1).count() == 0
+    assert not qless.redis.keys("ql:once:*")
+
+
+def test_a_tick_that_lost_its_lock_enqueues_no_more(qless, work, declare) -> None:
+    Feed.objects.create()
+    declare(CHECK, every=3600, rows="all", queue="q")
+    sync_schedules()
+    (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
+    qless.timeout(reserved.jid)
+    qless.config_set("jobs-history-count", 0)
+    assert work("q") == 2
+    run_tick(qless, reserved)
+    assert work("q") == 0
 
 
 def test_a_schedule_that_is_made_again_enqueues_its_rows_again(
@@ -469,3 +503,103 @@ def test_a_tick_for_a_row_that_was_gone_before_fails(qless, declare) -> None:
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     settlement = run_tick(qless, reserved)
     assert (settlement.verb, settlement.args[-2]) == ("fail", "row-gone")
+
+
+NOON = 1_800_000_000
+"""A time in whole minutes."""
+
+WHOAMI = "tests.jobs_app.jobs.whoami"
+MINUTELY = {"cron": {"cron": "* * * * *"}, "every": {"every": 60, "offset": 30}}
+"""What ticks at noon, and each minute from then on, if declared half a minute before."""
+
+NAMES = [(WHOAMI, {}), (CHECK, {"rows": "all"})]
+"""Jobs that the core enqueues, and that a tick's job enqueues."""
+
+
+@pytest.fixture
+def move(qless):
+    """Moves time: to so many seconds after noon; cron schedules tick."""
+    ticker = Ticker(qless, "ticker")
+
+    def move(seconds: float) -> None:
+        qless.script.now = NOON + seconds
+        while ticker.tick() == 0:
+            pass
+
+    move(-30)
+    yield move
+    qless.script.now = "*"
+
+
+@pytest.fixture(params=MINUTELY)
+def minutely(request):
+    return MINUTELY[request.param]
+
+
+def runs_of(client, name: str) -> list[str]:
+    """Return the ids of the jobs of this name that are complete."""
+    return sorted(job.jid for job in all_jobs(client) if job.klass == name)
+
+
+@pytest.mark.parametrize("unique", [None, True])
+@pytest.mark.parametrize(("name", "rows"), NAMES)
+def test_expires_counts_from_the_tick(
+    qless, work, declare, move, minutely, name, rows, unique
+) -> None:
+    Feed.objects.create()
+    options = {"queue": "q", "expires": 5, "unique": unique, "missed": "all"}
+    declare(name, **minutely, **rows, **options)
+    sync_schedules()
+    move(-25)
+    queues["q"].pause()
+    for seconds in (0, 60, 63):
+        move(seconds)
+    queues["q"].unpause()
+    work()
+    assert len(runs_of(qless, name)) == 1  # that of the second tick
+    assert qless.failed() == {"expired": 1}
+
+
+def test_debounce_counts_from_the_tick(qless, work, declare, move, minutely) -> None:
+    declare(WHOAMI, **minutely, queue="q", debounce=50)
+    sync_schedules()
+    queues["q"].pause()
+    move(-25)
+    move(0)
+    move(20)
+    queues["q"].unpause()
+    work()
+    assert qless.due(["q"])[0].scheduled == NOON + 50
+
+
+def test_unique_for_counts_from_the_tick(qless, work, declare, move, minutely) -> None:
+    declare(WHOAMI, **minutely, queue="q", unique=True, unique_for=20)
+    sync_schedules()
+    for seconds in (-25, 0, 25):
+        move(seconds)
+    assert work() == 2  # late, so that the key was kept for long enough already
+    assert whoami.using(unique=True, unique_for=20).delay().created
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+@pytest.mark.parametrize(("missed", "count"), [("last", 1), ("none", 0), ("all", 4)])
+@pytest.mark.parametrize(("name", "rows"), NAMES)
+def test_missed_ticks_of_a_queue_that_is_paused_or_that_nobody_serves(
+    qless, work, declare, move, minutely, name, rows, is_paused, missed, count
+) -> None:
+    Feed.objects.create()
+    declare(name, **minutely, **rows, queue="q", missed=missed)
+    sync_schedules()
+    if is_paused:
+        queues["q"].pause()
+    for seconds in (-25, 0, 60, 120, 180, 220):
+        move(seconds)
+    if is_paused:
+        queues["q"].unpause()
+    work()
+    assert len(runs_of(qless, name)) == recurring[name].count == count
+    # In time again, nothing is missed.
+    for seconds in (240, 300):
+        move(seconds)
+        work()
+    assert len(runs_of(qless, name)) == count + 2

@@ -41,6 +41,13 @@ def test_a_task_is_run_once_unless_it_says_more(qless, drain) -> None:
     assert result.attempts == 1
 
 
+def test_returned_coroutine_is_awaited(qless, each_drain) -> None:
+    result = work.returns_coroutine.enqueue(1)
+    each_drain()
+    assert refreshed(result).status == Status.SUCCESSFUL
+    assert result.return_value == 2
+
+
 @pytest.mark.parametrize(
     "one", [work.succeeds_at, work.asucceeds_at], ids=["sync", "async"]
 )
@@ -91,6 +98,14 @@ def test_a_task_that_fails_every_time(qless, each_drain, heard: Heard) -> None:
     assert result.finished_at >= result.last_attempted_at
     assert heard.words() == ["enqueued", *["started"] * 4, "finished"]
     assert heard[-1][2] == "FAILED"
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "TaskGroup"), reason="Python 3.11")
+def test_error_of_an_exception_group_is_what_is_in_it(qless, each_drain) -> None:
+    result = work.fails_in_a_group.enqueue()
+    each_drain()
+    [error] = refreshed(result).errors
+    assert error.exception_class is ValueError
 
 
 def test_who_hears_of_the_end_is_told_all_errors(qless, each_drain) -> None:

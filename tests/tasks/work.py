@@ -34,6 +34,11 @@ async def aadd(a: int, b: int = 1) -> int:
 
 
 @task
+def returns_coroutine(a: int) -> Any:
+    return aadd.func(a)
+
+
+@task
 def echo(*args: Any, **kwargs: Any) -> list[Any]:
     return [list(args), kwargs]
 
@@ -51,6 +56,13 @@ def note(text: str) -> None:
 @task
 def fails(text: str = "no") -> None:
     raise ValueError(text)
+
+
+@task
+async def fails_in_a_group() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(afails.func())
+        tasks.create_task(afails.func())
 
 
 @task

@@ -264,7 +264,7 @@ class Edit(ScheduleAction):
         """Change the edited fields."""
         changes = self.form.changes()
         if not changes:
-            raise InvalidOption(gettext("Nothing has changed."))
+            raise InvalidOption(gettext("Nothing has changed."), enqueues=False)
         RecurringHandle(self.alias, self.name).update(**changes)
         said = ", ".join(
             f"{self.form.fields[name].label}: {self.shown(name, value)}"

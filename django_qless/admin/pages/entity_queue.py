@@ -80,14 +80,14 @@ class EntityQueuePage(Page):
             "by_id": self.by_id,
             "sorts": self.sorts(),
             "buttons": selection_buttons(self.tab),
-            "changes": self.changes(queue.scheduled),
+            "changes": self.changes(),
             "audit_log": audit_entries(models.Queue, self.name, 5),
         }
 
-    def changes(self, delayed: int) -> list[BulkLink]:
+    def changes(self) -> list[BulkLink]:
         """Return links to the changes of all that belong to the tab."""
         numbers = {
-            "run": delayed,
+            "run": self.counts.delayed,
             **dict.fromkeys(("kill", "delete"), self.counts.retries),
             **dict.fromkeys(("revive", "delete-dead"), self.counts.dead),
         }
@@ -101,9 +101,7 @@ class EntityQueuePage(Page):
         jids = [row["jid"] for row in found.rows] if which == "running" else []
         briefs = self.client.brief(jids) if jids else []
         rows = entity_rows(self, self.name, found.rows, briefs)
-        # Of what a worker holds, jobs that carry no entity are left out.
-        read = min(ROWS, max(0, found.total - self.offset))
-        return listing(self, rows, found.total, read=read)
+        return listing(self, rows, found.total)
 
     def sorts(self) -> list[tuple[str, str, bool]]:
         """Return the orders of the dead: word, URL, and whether it is this one."""

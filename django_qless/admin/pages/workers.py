@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.utils.translation import gettext as _
-
 from django_qless.admin.actions import workers as actions
 from django_qless.admin.components.job_table import job_rows
 from django_qless.admin.components.worker_table import worker_row
 from django_qless.admin.listing import listing
 from django_qless.admin.site import EntryAdmin, Route
-from django_qless.admin.views import Missing, Page
+from django_qless.admin.views import Page
 from django_qless.core.commands.operations import WorkerCounts
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ class WorkerPage(_WorkerPage):
     def content(self) -> dict[str, Any]:
         """Return the details of the worker."""
         stacks = self.client.stacks(self.name)
-        counts = self.counts(stacks)
+        counts = self.counts()
         jobs = self.client.briefs([("worker", self.name, 0, JOBS)])
         jobs.sort(key=lambda job: job.since)
         row = worker_row(counts, (), self)
@@ -73,24 +71,16 @@ class WorkerPage(_WorkerPage):
             "buttons": self.buttons(actions.offered(row)),
         }
 
-    def counts(self, stacks: str | None) -> WorkerCounts:
-        """Return the server's record of the worker. Raises Missing.
+    def counts(self) -> WorkerCounts:
+        """Return the server's record of the worker.
 
-        One that has ended is known as long as it holds jobs, or its stacks are kept.
+        One that has ended has none: links to it are in the histories of jobs.
         """
         for each in self.client.workers():
             if each.name == self.name:
                 return each
         held = self.client.worker_jobs(self.name)
-        if held.jobs or held.stalled or stacks:
-            return WorkerCounts(self.name, len(held.jobs), len(held.stalled), 0, None)
-        raise Missing(
-            _(
-                "There is no worker %s: it has ended, or it was silent for so long that "
-                "it was forgotten."
-            )
-            % self.name
-        )
+        return WorkerCounts(self.name, len(held.jobs), len(held.stalled), 0, None)
 
 
 class WorkerAdmin(EntryAdmin):

@@ -58,6 +58,8 @@ class EntityCounts(NamedTuple):
     #: Runs of the last hour that ended well, and payloads that died.
     processed: int
     failed: int
+    #: Queued ones that may run later only.
+    delayed: int
 
 
 @dataclass(frozen=True, slots=True)

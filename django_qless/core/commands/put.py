@@ -105,6 +105,22 @@ class PutCommands:
         return _batched("spawn", (*held, worker), items)
 
     @command
+    def put_once(
+        self, name: str, jid: str, token: str, worker: str, items: Iterable[Put]
+    ) -> CommandSequence[PutMany]:
+        """Put jobs on behalf of a held job, each once, however often that job runs.
+
+        Jobs that were put before under this name are skipped, whatever has become of them.
+        The name is forgotten when the held job is complete or cancelled, and a week after
+        its last use. For a job that is held in another namespace `jid` and `token` are "",
+        and it is forgotten after a day. Splits and returns as put_many does. Raises
+        LockLost, and as put_many does.
+        """
+        held = arguments.text("jid", jid), arguments.text("token", token)
+        head = (arguments.existing("name", name), *held, worker)
+        return _batched("put.once", head, items)
+
+    @command
     def requeue(
         self,
         worker: str,

@@ -73,6 +73,7 @@ _SCHEDULE: dict[str, Callable[[Any], Argument]] = {
     "owner": partial(arguments.name, "owner"),
     "declared": partial(arguments.name, "declared"),
     "force": lambda value: "1",
+    "formerly": partial(arguments.names_json, "formerly"),
 }
 
 
@@ -103,6 +104,7 @@ class ScheduleCommands:
         owner: str = "",
         declared: str | None = None,
         force: bool = False,
+        formerly: Sequence[str] = (),
     ) -> Command[Outcome]:
         """Put a job of this kind at each tick: `every` so many seconds, or by `cron`.
 
@@ -111,7 +113,8 @@ class ScheduleCommands:
         it keeps its count and its pause, a changed interval keeps the rhythm, a changed
         cron or offset restarts it. With `owner`, one of another owner, or edited by an
         operator, is kept as it is; and with `declared`, one with the same declaration.
-        `force` sets it in any case.
+        `force` sets it in any case. If there is none of this id, but one of the same owner
+        under one of the ids `formerly`, that one goes on under this id.
 
         The text of `cron` is not checked here.
         """
@@ -134,6 +137,7 @@ class ScheduleCommands:
             "owner": owner or None,
             "declared": declared,
             "force": force or None,
+            "formerly": tuple(formerly) or None,
         }
         args: tuple[Argument, ...] = (
             _new_id(id),

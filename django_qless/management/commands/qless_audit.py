@@ -36,10 +36,10 @@ class Command(QlessCommand):
             self.print_json(report._asdict())
         else:
             calls = counted(report.calls, "call")
-            self.print(f"{counted(report.checked, 'record')} checked in {calls}")
+            self.report(f"{counted(report.checked, 'record')} checked in {calls}")
             for text in report.violations:
                 self.print(f"  {text}")
         if report.violations:
             raise CommandError(counted(len(report.violations), "violation"))
         if not self.as_json:
-            self.print("no violations")
+            self.report("no violations")

@@ -15,8 +15,10 @@ from django_qless.conf.config_sync import (
     operator_overrides,
     origin_of,
     reset,
+    sync_config,
 )
 from django_qless.core.options import OPTIONS, known
+from django_qless.job_types.discovery import discover
 from django_qless.management.base import SubcommandsCommand
 from django_qless.management.output import table
 
@@ -42,6 +44,7 @@ class Command(SubcommandsCommand):
         reset = self.add("reset", self.reset, "return options to the setting QLESS")
         reset.add_argument("options", nargs="*", metavar="option", help=OPTION)
         reset.add_argument("--all", action="store_true", help="all that operators set")
+        self.add("sync", self.sync, "apply what the code declares, without waiting")
 
     def list(self, **options: Any) -> None:
         """Print all options."""
@@ -90,7 +93,7 @@ class Command(SubcommandsCommand):
             )
         routing.check_option(self.alias, option, value)
         self.client.config_set(option, value)
-        self.print(f"{option} is {value}")
+        self.report(f"{option} is {value}")
 
     def unset(self, *, options: Sequence[str], **others: Any) -> None:
         """Return options to the core's defaults."""
@@ -104,15 +107,30 @@ class Command(SubcommandsCommand):
             raise CommandError("Give the names of options, or --all")
         names = options or sorted(operator_overrides(self.alias))
         if not names:
-            self.print("nothing to do: operators have set no option")
+            self.report("nothing to do: operators have set no option")
             return
+        discover()
         reset(names, self.alias)
         self.print_values(names)
+
+    def sync(self, **options: Any) -> None:
+        """Apply what the code declares."""
+        discover()
+        done = sync_config(self.alias, anyway=True)
+        if self.as_json:
+            self.print_json(done._asdict())
+            return
+        for option, value in done.set.items():
+            self.print(f"set: {option} is {value}")
+        for option in done.unset:
+            self.print(f"unset: {option}")
+        for option, value in done.kept.items():
+            self.print(f"kept as an operator set it (see reset): {option} is {value}")
 
     def print_values(self, names: Sequence[str]) -> None:
         """Print options that were changed."""
         for name in names:
-            self.print(f"{name} is {self.client.config_get(name) or 'unset'}")
+            self.report(f"{name} is {self.client.config_get(name) or 'unset'}")
 
 
 def suggestion(name: str) -> str:

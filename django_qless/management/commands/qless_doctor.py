@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.management.base import QlessCommand
 from django_qless.management.doctor import examine
-from django_qless.management.server_findings import PROBLEM
+from django_qless.management.server_findings import FINE, PROBLEM
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -41,6 +41,9 @@ class Command(QlessCommand):
             self.print_json([finding._asdict() for finding in findings])
         else:
             for finding in findings:
+                # With -v 0, what is fine is left out.
+                if not self.verbosity and finding.level == FINE:
+                    continue
                 self.print(f"{finding.level:8}{finding.about:12}{finding.text}")
         if any(finding.level == PROBLEM for finding in findings):
             sys.exit(1)

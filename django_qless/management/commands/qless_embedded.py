@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from django_qless import conf
-from django_qless.management.base import add_alias
+from django_qless.management.base import UncheckedCommand, add_alias
 from django_qless.servers import embedded
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
 
-class Command(BaseCommand):
-    requires_system_checks = []
+class Command(UncheckedCommand):
     help = "Shows or stops the embedded development server of an alias."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -27,6 +26,8 @@ class Command(BaseCommand):
         if directory is None:
             raise CommandError(f"The alias {alias!r} has no embedded server.")
         try:
-            self.stdout.write(embedded.report(action, directory))
+            text = embedded.report(action, directory)
         except embedded.EmbeddedError as error:
             raise CommandError(str(error)) from error
+        if options["verbosity"] or action == "status":
+            self.stdout.write(text)

@@ -134,7 +134,7 @@ class Command(SubcommandsCommand):
                 "delete-dead": (of_queue.delete_dead, of_queue.delete_dead),
             }[name]
             number = one_or_all[0](*entities) if entities else one_or_all[1]()
-            self.print(f"{name}: {number:,} {'entity' if number == 1 else 'entities'}")
+            self.report(f"{name}: {number:,} {'entity' if number == 1 else 'entities'}")
 
         return act
 

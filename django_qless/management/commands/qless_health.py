@@ -8,17 +8,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from django.core.management.base import BaseCommand
-
 from django_qless.health import MAX_AGE, Unwell, examine
-from django_qless.management.base import positive_seconds
+from django_qless.management.base import UncheckedCommand, positive_seconds
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
 
-class Command(BaseCommand):
-    requires_system_checks = []
+class Command(UncheckedCommand):
     help = (
         "Checks that the worker that writes a health file is alive: its loop turns. The "
         "exit code is 0 or 1. As a probe, `python -m django_qless.health PATH` is "
@@ -48,7 +45,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path, ready = options["health_file"], options["ready"]
         try:
-            self.stdout.write(examine(path, ready=ready, max_age=options["max_age"]))
+            text = examine(path, ready=ready, max_age=options["max_age"])
         except Unwell as reason:
             self.stdout.write(str(reason))
             sys.exit(1)
+        if options["verbosity"]:
+            self.stdout.write(text)

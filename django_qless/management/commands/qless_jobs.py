@@ -160,13 +160,15 @@ class Command(SubcommandsCommand):
             run = change_jobs(self.client, "retry", jids)
             left = f"; {run.refused:,} had not failed or do not exist"
             text = f"retried: {counted(run.done, 'job')}"
-            self.print(text + (left if run.refused else ""))
+            text += left if run.refused else ""
+            self.report(text, is_warning=run.refused > 0)
 
     def cancel(self, **options: Any) -> None:
         """Remove jobs."""
         jids = self.confirmed_jids("Cancel", options)
         if jids:
-            self.print(canceled_text(change_jobs(self.client, "cancel", jids)))
+            run = change_jobs(self.client, "cancel", jids)
+            self.report(canceled_text(run), is_warning=run.refused > 0)
 
     def move(
         self, *, to: str, jids: Sequence[str], delay: float, **options: Any
@@ -175,7 +177,7 @@ class Command(SubcommandsCommand):
         handles = jobs.using_alias(self.alias)
         for jid in jids:
             handles[jid].move(to, delay=delay)
-            self.print(f"moved: {jid} to {to}")
+            self.report(f"moved: {jid} to {to}")
 
     def confirmed_jids(
         self, verb: str, options: dict[str, Any], **implied: str
@@ -192,7 +194,7 @@ class Command(SubcommandsCommand):
             return jids
         jids = JobQuery(**conditions | implied).jids(self.client)
         if not jids:
-            self.print("no jobs match: nothing to do")
+            self.report("no jobs match: nothing to do")
         elif options["interactive"]:
             self.confirm(f"{verb} {counted(len(jids), 'job')}?")
         return jids

@@ -8,11 +8,11 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from django_qless import conf
 from django_qless.conf.monitoring import NAME, tokens
-from django_qless.management.base import integer
+from django_qless.management.base import UncheckedCommand, integer
 from django_qless.monitoring.server import serve
 from django_qless.monitoring.views import NO_CLIENT
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
 
-class Command(BaseCommand):
+class Command(UncheckedCommand):
     help = (
         "Prints the metrics for Prometheus once; with --port it serves /metrics, "
         "/timings, /health, /status and /lag until it is stopped, for hosts without a web process."
     )
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -62,9 +61,9 @@ class Command(BaseCommand):
             text, _ = exposition(aliases)
             self.stdout.write(text.decode(), ending="")
         else:
-            self.serve(host, port)
+            self.serve(host, port, is_quiet=port > 0 and not options["verbosity"])
 
-    def serve(self, host: str, port: int) -> None:
+    def serve(self, host: str, port: int, *, is_quiet: bool) -> None:
         """Serve until SIGTERM or Ctrl-C."""
         is_open = not tokens()
         if is_open and not is_loopback(host):
@@ -80,8 +79,9 @@ class Command(BaseCommand):
             ) from error
         with contextlib.suppress(KeyboardInterrupt), server:
             signal.signal(signal.SIGTERM, interrupt)
-            self.stdout.write(f"serving at port {server.server_port} of {host}")
-            self.stdout.flush()
+            if not is_quiet:
+                self.stdout.write(f"serving at port {server.server_port} of {host}")
+                self.stdout.flush()
             server.serve_forever()
 
 

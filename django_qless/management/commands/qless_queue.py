@@ -136,12 +136,12 @@ class Command(SubcommandsCommand):
     def pause(self, *, queues: Sequence[str], reason: str, **options: Any) -> None:
         """Stop handing out jobs."""
         self.client.pause(queues, reason, by=user_name())
-        self.print(f"paused: {', '.join(queues)}")
+        self.report(f"paused: {', '.join(queues)}")
 
     def resume(self, *, queues: Sequence[str], **options: Any) -> None:
         """Hand out jobs again."""
         self.client.unpause(queues)
-        self.print(f"resumed: {', '.join(queues)}")
+        self.report(f"resumed: {', '.join(queues)}")
 
     def forget(self, *, queues: Sequence[str], **options: Any) -> None:
         """Remove empty queues from the list."""
@@ -151,7 +151,7 @@ class Command(SubcommandsCommand):
             raise CommandError(
                 f"{error.detail}: empty it first, or it would be back immediately"
             ) from error
-        self.print(f"forgotten: {', '.join(queues)}")
+        self.report(f"forgotten: {', '.join(queues)}")
 
     def limit(self, *, queue: str, **options: Any) -> None:
         """Set how a queue is served."""
@@ -163,7 +163,7 @@ class Command(SubcommandsCommand):
         handle = objects.queues.using_alias(self.alias)[queue]
         for name, value in given.items():
             getattr(handle, f"set_{name}")(value)
-            self.print(f"{queue}: {name.replace('_', ' ')} is {value}")
+            self.report(f"{queue}: {name.replace('_', ' ')} is {value}")
 
     def empty(
         self, *, queue: str, state: str, interactive: bool, **options: Any
@@ -171,11 +171,12 @@ class Command(SubcommandsCommand):
         """Cancel the jobs of a queue in a state."""
         jids = JobQuery(queue=queue, state=state).jids(self.client)
         if not jids:
-            self.print("no jobs match: nothing to do")
+            self.report("no jobs match: nothing to do")
             return
         if interactive:
             self.confirm(f"Cancel {counted(len(jids), f'{state} job')} in {queue}?")
-        self.print(canceled_text(change_jobs(self.client, "cancel", jids)))
+        run = change_jobs(self.client, "cancel", jids)
+        self.report(canceled_text(run), is_warning=run.refused > 0)
 
 
 def rate(text: str) -> str:

@@ -92,11 +92,11 @@ class Command(SubcommandsCommand):
             ("kept, because it is a dynamic schedule", result.by_hand),
         ):
             for name in names:
-                self.print(f"{text}: {name}")
+                self.report(f"{text}: {name}")
         for name, project in result.others.items():
             self.print(declared_schedules.OF_ANOTHER % (name, project, project))
         if result == declared_schedules.NO_CHANGES:
-            self.print("nothing to do: the server has what the code declares")
+            self.report("nothing to do: the server has what the code declares")
 
     def change(self, *, subcommand: str, names: Sequence[str], **options: Any) -> None:
         """Run, pause, resume, remove or reset recurring jobs."""
@@ -121,7 +121,7 @@ class Command(SubcommandsCommand):
             return
         for each in changes:
             jid = f" as {each['jid']}" if "jid" in each else ""
-            self.print(f"{each['done']}: {each['name']}{jid}")
+            self.report(f"{each['done']}: {each['name']}{jid}")
 
 
 def schedule_row(handle: RecurringHandle) -> list[str]:

@@ -77,6 +77,8 @@ class ForkChild(PreforkChild):
         self.execution.sandboxes.owner = os.getpid()
         # The jobs' processes have the same handlers.
         self.set_handlers()
+        # A middleware may have asked a database or Redis while it was loaded.
+        self.environment.before_fork()
         title("fork server")
         self.fork_server = ForkServer(self.do)
         title("idle")
