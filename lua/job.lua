@@ -223,11 +223,13 @@ local function no_dependents_left(jids)
 end
 
 -- Takes a job that is not complete away with all that belongs to it. Its dependents stay. `why` and `by` are
--- those of Canceled.keep.
+-- those of Canceled.keep; nil: it was not canceled, its schedule takes it back.
 function Job.remove(jid, record, why, by)
   local queue, worker = record.queue, record.worker or ''
-  Canceled.keep(jid, record, why, by)
-  Events.canceled(jid, queue, worker)
+  if why then
+    Canceled.keep(jid, record, why, by)
+    Events.canceled(jid, queue, worker)
+  end
   Job.unhold(jid, worker)
   Places.leave(jid, queue)
   Dependencies.unlink_all(jid)
@@ -237,7 +239,7 @@ function Job.remove(jid, record, why, by)
     Failures.remove(jid, queue, record.failure)
     call('ZREM', key.completed(), jid)
   end
-  if Tracking.is_tracked(jid) then
+  if why and Tracking.is_tracked(jid) then
     Events.tracked('canceled', jid)
   end
   Job.erase(jid, record.tags)

@@ -61,7 +61,7 @@ local function look_at_all(jobs, jids, coming, once)
 end
 
 -- Which other job stands for a job. -> given jid -> the jid of the other, false if that is gone; or nil
-local function stand_ins(command, jobs, coming)
+local function resolve_duplicates(command, jobs, coming)
   local taken, stands = {}, nil
   for _, job in ipairs(jobs) do
     if job.unique and not job.left_alone then
@@ -140,7 +140,7 @@ function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
   look_at_all(jobs, jids, coming, how and how.once)
-  local stands = has.unique and stand_ins(command, jobs, coming)
+  local stands = has.unique and resolve_duplicates(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
   end
@@ -211,32 +211,26 @@ function PutMany.many(args, i)
   return PutMany.carry_out(PutMany.plan('put.many', args, i + 1), worker)
 end
 
--- Seconds for which it is remembered what a producer has put: one that is here, and forgets it in the end; one of another
--- namespace.
-local KEPT, KEPT_FOR_ANOTHER = 7 * 86400, 86400
+-- Seconds for which it is remembered what a producer has put that never ends.
+local KEPT = 7 * 86400
 
 -- put.once name jid token worker (as put.many) -> as put.many. The job with this token puts others in several steps. It
--- may run again: those that it has put under this name are left alone then, whatever has become of them. (Of a job in
--- another namespace jid and token are ''.)
+-- may run again: those that it has put under this name are left alone then, whatever has become of them.
 function PutMany.once(args, i)
   local name, jid =
-    Arguments.name('put.once', 'name', args[i]), Arguments.given('put.once', 'jid', args[i + 1])
-  local worker, is_here = Arguments.asking('put.once', args[i + 3]), jid ~= ''
-  if is_here then
-    Lock.holder('put.once', jid, args[i + 2])
-  end
+    Arguments.name('put.once', 'name', args[i]), Arguments.name('put.once', 'jid', args[i + 1])
+  local worker = Arguments.asking('put.once', args[i + 3])
+  Lock.holder('put.once', jid, args[i + 2])
   local once, jids = key.once(name), {}
   local plan = PutMany.plan('put.once', args, i + 4, { once = once })
   for _, job in ipairs(plan.jobs) do
     jids[#jids + 1] = job.spare ~= '1' and (job.given or job.jid) or nil
   end
   local reply = PutMany.carry_out(plan, worker)
-  if is_here then
-    call('HSET', key.job(jid), 'once', name, 'rare', '1')
-  end
+  call('HSET', key.job(jid), 'once', name, 'rare', '1')
   if #jids > 0 then
     call('SADD', once, unpack(jids))
-    call('EXPIRE', once, is_here and KEPT or KEPT_FOR_ANOTHER)
+    call('EXPIRE', once, KEPT)
   end
   return reply
 end

@@ -112,11 +112,10 @@ class PutCommands:
 
         Jobs that were put before under this name are skipped, whatever has become of them.
         The name is forgotten when the held job is complete or cancelled, and a week after
-        its last use. For a job that is held in another namespace `jid` and `token` are "",
-        and it is forgotten after a day. Splits and returns as put_many does. Raises
-        LockLost, and as put_many does.
+        its last use. Splits and returns as put_many does. Raises LockLost, and as put_many
+        does.
         """
-        held = arguments.text("jid", jid), arguments.text("token", token)
+        held = arguments.existing("jid", jid), arguments.existing("token", token)
         head = (arguments.existing("name", name), *held, worker)
         return _batched("put.once", head, items)
 
