@@ -40,11 +40,7 @@ end
 function Legacy.Arguments()
   Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
 
-  function Arguments.asking(command, worker)
-    return Arguments.name(command, 'worker', worker)
-  end
-
-  Arguments.proof = Arguments.asking
+  Arguments.name, Arguments.proof = Arguments.given, Arguments.asking
 
   function Arguments.message(command, message)
     return Arguments.given(command, 'message', message)

@@ -479,8 +479,8 @@ end
 
 -- pop queue worker count
 function Pop.pop(args, i)
-  local queue = Arguments.name('pop', 'queue', args[i])
-  local worker = Arguments.name('pop', 'worker', args[i + 1])
+  local queue = Arguments.real_name('pop', 'queue', args[i])
+  local worker = Arguments.real_name('pop', 'worker', args[i + 1])
   local count = Arguments.count('pop', Arguments.given('pop', 'count', args[i + 2]))
   if Pop.is_paused(queue) then
     return '{}'

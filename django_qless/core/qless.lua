@@ -269,10 +269,10 @@ function maker_of(module_name)
 if module_name == 'Arguments' then
 return function()
 local Arguments = {
-most = 0, data_bytes = 0, text_bytes = 0, tags = 0, given = 0, name = 0, asking = 0, proof = 0,
-text_of = 0, decimal = 0, number = 0, whole = 0, held = 0, count = 0, offset = 0, range = 0, bounded
-= 0, bytes = 0, weigh = 0, json = 0, object = 0, names = 0, tag_list = 0, few_tags = 0, plain = 0,
-message = 0, jid = 0, queue = 0, unknown = 0, options = 0
+most = 0, data_bytes = 0, text_bytes = 0, tags = 0, given = 0, real_name = 0, name = 0, asking = 0,
+proof = 0, text_of = 0, decimal = 0, number = 0, whole = 0, held = 0, count = 0, offset = 0, range =
+0, bounded = 0, bytes = 0, weigh = 0, json = 0, object = 0, names = 0, tag_list = 0, few_tags = 0,
+plain = 0, message = 0, jid = 0, queue = 0, unknown = 0, options = 0
 }
 modules.Arguments = Arguments
 -- arguments.lua
@@ -299,13 +299,17 @@ function Arguments.given(command, what, value)
   return value
 end
 
--- The name of a queue, a worker or a job. (No name at all stands for "none" in records.)
-function Arguments.name(command, what, value)
+-- A name under which a job is stored, or taken. (No name at all stands for "none" in records.)
+function Arguments.real_name(command, what, value)
   if value == '' then
     modules.Errors.argument(command, what .. ' must not be empty')
   end
   return Arguments.given(command, what, value)
 end
+
+-- The name of a queue, a worker or a job that may be there. (Without KEYS it may be empty: old clients send back what
+-- records say.)
+Arguments.name = Arguments.real_name
 
 -- Who puts jobs: perhaps no worker that a lock could be lost to, ''.
 function Arguments.asking(command, worker)
@@ -552,7 +556,7 @@ end
 
 -- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
-  Arguments.name(command, 'jid', jid)
+  Arguments.real_name(command, 'jid', jid)
   local ending = key.list_ending(jid)
   if ending then
     modules.Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. modules.Errors.name(jid))
@@ -562,7 +566,7 @@ function Arguments.jid(command, jid)
 end
 
 function Arguments.queue(command, queue)
-  Arguments.name(command, 'queue', queue)
+  Arguments.real_name(command, 'queue', queue)
   Arguments.plain(command, 'queue', queue)
   return queue
 end
@@ -5515,7 +5519,8 @@ end
 -- both be ''
 function Outcome.retry(args, i)
   local jid = modules.Arguments.name('retry', 'jid', args[i])
-  local queue = modules.Arguments.queue('retry', args[i + 1])
+  local queue = modules.Arguments.name('retry', 'queue', args[i + 1])
+  modules.Arguments.plain('retry', 'queue', queue)
   local proof = modules.Arguments.proof('retry', args[i + 2])
   local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
@@ -5527,6 +5532,7 @@ function Outcome.retry(args, i)
     modules.Arguments.message('retry', message)
   end
   local job = modules.Lock.holder('retry', jid, proof)
+  modules.Arguments.queue('retry', queue)
   if job.bad then
     modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
     return -1
@@ -13510,8 +13516,8 @@ end
 
 -- pop queue worker count
 function Pop.pop(args, i)
-  local queue = modules.Arguments.name('pop', 'queue', args[i])
-  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
+  local queue = modules.Arguments.real_name('pop', 'queue', args[i])
+  local worker = modules.Arguments.real_name('pop', 'worker', args[i + 1])
   local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
   if Pop.is_paused(queue) then
     return '{}'
@@ -18000,11 +18006,7 @@ end
 function Legacy.Arguments()
   modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
 
-  function modules.Arguments.asking(command, worker)
-    return modules.Arguments.name(command, 'worker', worker)
-  end
-
-  modules.Arguments.proof = modules.Arguments.asking
+  modules.Arguments.name, modules.Arguments.proof = modules.Arguments.given, modules.Arguments.asking
 
   function modules.Arguments.message(command, message)
     return modules.Arguments.given(command, 'message', message)
