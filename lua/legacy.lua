@@ -86,6 +86,10 @@ function Legacy.Clock()
   end
 end
 
+function Legacy.Pop()
+  Pop.most_due = 0
+end
+
 -- What becomes of a job.
 
 function Legacy.Outcome()
@@ -210,6 +214,8 @@ end
 -- What is shown.
 
 function Legacy.Queue()
+  Queue.is_by_due = false
+
   -- Locks that expired before 1970 are not seen as stalled.
   Queue.oldest_lock = 0
 

@@ -422,13 +422,18 @@ local function is_due(queue, place)
   return not ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', NumberFormat.now()) > 0
 end
 
+-- So many of those that fell due come into the work before one is chosen, those that have been due longest, however
+-- few are taken: among them priorities count. (Without KEYS as many as are taken.)
+Pop.most_due = Arguments.most
+
 -- The same with those that have just fallen due.
 local function take_ready(queue, worker, count, visit, reserved)
+  local most = math.max(count, Pop.most_due)
   if is_due(queue, 'recur') then
-    Recurring.spawn_due(queue, count)
+    Recurring.spawn_due(queue, most)
   end
   if is_due(queue, 'scheduled') then
-    Queue.move_due(queue, count)
+    Queue.move_due(queue, most)
   end
   return take_work(queue, worker, count, visit, reserved)
 end

@@ -2543,8 +2543,8 @@ function Wake.finish()
     local idle = waiting_at(key.idle_at(queue))
     if idle > 0 then
       if wake.popped then
-        -- Some of what became ready may have been taken by this very call.
-        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+        -- Some of what became ready may have been taken by this very call, and some have woken others when it fell due.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')) - call('LLEN', key.wake_at(queue)))
       end
       feed(key.wake_at(queue), idle, n)
     end
@@ -6187,12 +6187,15 @@ end
 elseif module_name == 'Queue' then
 return function()
 local Queue = {
-move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part = 0, unknown =
-0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
+is_by_due = 0, move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part
+= 0, unknown = 0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
 }
 modules.Queue = Queue
 -- queue.lua
 -- Queues: what is in them, the lists of their jobs, forgetting them.
+
+-- The place of a job whose time has come is by when that was. (Without KEYS by when it is moved, but for entities.)
+Queue.is_by_due = true
 
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
@@ -6209,8 +6212,7 @@ function Queue.move_due(queue, wanted)
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
       modules.Places.ready_since(jid, since, entity)
-      -- (Of entities the one that has been due longest is first.)
-      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
+      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), (entity or Queue.is_by_due) and since)
     else
       modules.CorruptJobs.look_at_state(jid, state, queue)
     end
@@ -10397,6 +10399,515 @@ function EntityRun.erase(record, queue)
   modules.Cascade.follow(jid, 'gone')
 end
 end
+elseif module_name == 'Pop' then
+return function()
+local Pop = {
+told = 0, told_again = 0, most_due = 0, take = 0, is_paused = 0, pop = 0
+}
+modules.Pop = Pop
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = modules.Arguments.text_of
+
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
+  end
+  modules.History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  modules.Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  modules.Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    modules.Wake.due(queue, scope.now + grace)
+  end
+end
+
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare, entity)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    rare = rare,
+    entity = entity,
+    bad = modules.Record.first_bad(MOVED, texts),
+    retries = modules.Record.text('retries', texts[1], '0'),
+    priority = modules.Record.read('priority', texts[2], 0),
+  }
+end
+
+local function exhausted(jid, queue, worker, rare, entity)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = modules.EntityRun.words_of_loss()
+  end
+  modules.Exhausted.note(jid, group, message, entity)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  modules.History.failed(jid, group, nil, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, group, message, worker)
+  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    modules.CorruptJobs.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
+    return false
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
+    return false
+  end
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
+    if grace > 0 then
+      return false
+    end
+  end
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
+  end
+  if remaining < 0 then
+    exhausted(jid, queue, worker, job.rare, job.entity)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  modules.Places.ready_since(jid, scope.now, job.entity)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    modules.NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
+  local grace = modules.Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count or modules.Exhausted.is_enough() then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'called',
+  'holds',
+  'entity',
+  'batch',
+}
+
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
+-- that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
+  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
+  end
+  if limit_key or fair_by or called or modules.LimitSettings.exist() then
+    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
+  end
+  modules.Unique.started(jid, unique)
+  return true, nil, entity, batch
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
+      return nil
+    end
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
+    end
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
+  end
+end
+
+-- The job was to start before, and does not. It is in no place any longer.
+local function fail_late(jid, queue, state)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = 'Its turn came '
+    .. string.format('%.1f', since)
+    .. ' seconds after the time when it expired'
+  scope.late = late() + 1
+  modules.Places.leave(jid, queue)
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, 'expired', message, '')
+end
+
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token or '',
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same of a job that was handed out before. `batch` is for an entity.
+function Pop.told(jid, entity, batch)
+  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  if entity then
+    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
+  end
+  return its
+end
+
+-- The same, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
+  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
+local function start(jid, queue, worker, expires, since, reserved, put)
+  local name, time = key.job(jid), modules.NumberFormat.time()
+  local unwritten = modules.History.popped(jid, worker, put)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return nil -- without calls with KEYS there are no tokens
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited,
+    'put',
+    unwritten
+  )
+  return token
+end
+
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare',
+    'put'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  end
+  local entity, batch
+  if rare == '1' or limited then
+    local may, to_fail
+    may, to_fail, entity, batch =
+      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+    if not may then
+      return false, to_fail
+    end
+    data = entity and modules.EntityRun.take(jid, entity, data) or data
+  end
+  local token = start(jid, queue, worker, expires, since, reserved, put)
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
+  local limited = modules.LimitSettings.exist()
+  for n = 1, #jids do
+    local jid = jids[n]
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+    if handed then
+      taken[#taken + 1] = jid
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
+    end
+  end
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if scope.entities then
+    modules.EntityRun.taken(queue)
+  end
+  if #taken > 0 then
+    modules.Wake.locked(queue, heartbeat)
+  end
+  return #taken, failing
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    if job.bad then
+      scope.late = late() + 1
+      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
+    else
+      fail_late(job.jid, queue, job.state)
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
+    if #popped == 0 then
+      break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
+    taken = taken + handed
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
+    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+local function allowed(queue, count)
+  local limit = modules.Config.concurrency(queue)
+  if modules.LimitSettings.exist() then
+    count = math.min(count, (modules.Limits.room_of_queue(queue)))
+  end
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
+end
+
+-- So many of those that fell due come into the work before one is chosen, those that have been due longest, however
+-- few are taken: among them priorities count. (Without KEYS as many as are taken.)
+Pop.most_due = modules.Arguments.most
+
+-- The same with those that have just fallen due.
+local function take_ready(queue, worker, count, visit, reserved)
+  local most = math.max(count, Pop.most_due)
+  if is_due(queue, 'recur') then
+    modules.Recurring.spawn_due(queue, most)
+  end
+  if is_due(queue, 'scheduled') then
+    modules.Queue.move_due(queue, most)
+  end
+  return take_work(queue, worker, count, visit, reserved)
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
+function Pop.take(queue, worker, count, visit, reserved)
+  local limited = modules.LimitSettings.exist()
+  if limited then
+    modules.Limits.look(queue)
+  end
+  count = allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, modules.EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
+    end
+    scope.batch, scope.full = nil, nil
+  end
+  if limited then
+    modules.Limits.count_of_queue(queue, taken)
+  end
+  if taken > 0 and scope.live then
+    modules.Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = modules.Arguments.real_name('pop', 'queue', args[i])
+  local worker = modules.Arguments.real_name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  modules.Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
+end
+end
 elseif module_name == 'Put' then
 return function()
 local Put = {
@@ -13026,510 +13537,6 @@ function Pause.unpause(args, i)
     modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
     modules.Wake.due(queue, scope.now)
   end)
-end
-end
-elseif module_name == 'Pop' then
-return function()
-local Pop = {
-told = 0, told_again = 0, take = 0, is_paused = 0, pop = 0
-}
-modules.Pop = Pop
--- pop.lua
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-
-local text_of = modules.Arguments.text_of
-
--- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
-local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
-
--- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('stalled', jid)
-  end
-  modules.History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  modules.Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  modules.Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    modules.Wake.due(queue, scope.now + grace)
-  end
-end
-
--- What of a job without retries has to be readable for it to go on in another queue.
-local MOVED = { 'retries', 'priority', 'tags', 'context' }
-
--- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare, entity)
-  local texts = call('HMGET', key.job(jid), unpack(MOVED))
-  return {
-    jid = jid,
-    queue = queue,
-    rare = rare,
-    entity = entity,
-    bad = modules.Record.first_bad(MOVED, texts),
-    retries = modules.Record.text('retries', texts[1], '0'),
-    priority = modules.Record.read('priority', texts[2], 0),
-  }
-end
-
-local function exhausted(jid, queue, worker, rare, entity)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  if entity then
-    group, message = modules.EntityRun.words_of_loss()
-  end
-  modules.Exhausted.note(jid, group, message, entity)
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  modules.History.failed(jid, group, nil, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, group, message, worker)
-  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local job = modules.Hash.read(key.job(jid), LOCKED)
-  local worker = job.worker or ''
-  if job.state ~= 'running' then
-    modules.CorruptJobs.look_at_state(jid, job.state, queue)
-    call('ZREM', locks, jid)
-    return false
-  elseif modules.Record.is_bad('remaining', job.remaining) then
-    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
-    return false
-  end
-  modules.Job.unhold(jid, worker)
-  if job.grace ~= '1' then
-    notice(jid, queue, worker, grace, job.rare)
-    if grace > 0 then
-      return false
-    end
-  end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
-  modules.Samples.taken_away(queue, job.time, job.waited)
-  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
-  if job.entity then
-    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
-  end
-  if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare, job.entity)
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now, job.entity)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids = call(
-    'ZRANGEBYSCORE',
-    locks,
-    '-inf',
-    modules.NumberFormat.now(),
-    'LIMIT',
-    '0',
-    count + (scope.live and LOOKED or 0)
-  )
-  local grace = modules.Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count or modules.Exhausted.is_enough() then
-      break
-    end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
-    end
-  end
-  return freed
-end
-
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local MOST_LATE = 1000
-
-local function late()
-  return scope.late or 0
-end
-
-local FEW_HAVE = {
-  'deadline',
-  'unique',
-  'spawners',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'turn',
-  'called',
-  'holds',
-  'entity',
-  'batch',
-}
-
--- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
--- that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
-  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
-    return false, { jid = jid, state = state, bad = field, text = text }
-  end
-  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
-    return false
-  end
-  if limit_key or fair_by or called or modules.LimitSettings.exist() then
-    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
-    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
-    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
-      return false
-    end
-  end
-  modules.Unique.started(jid, unique)
-  return true, nil, entity, batch
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(jid)
-  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
-  local state = texts[1]
-  if state and modules.Record.is_state(state) then
-    if not RUNNABLE[state] then
-      return nil
-    end
-    for n = 2, NEEDED + 1 do
-      texts[n] = texts[n] or ''
-    end
-    return modules.Record.first_bad(JUDGED, texts)
-  elseif
-    state
-    or call('HEXISTS', key.job(jid), 'klass') == 1
-    or call('HEXISTS', key.job(jid), 'data') == 1
-  then
-    return 'state', state or ''
-  end
-end
-
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
--- What a worker is told of a job, in the order of Reserved in the client.
-local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  return {
-    jid,
-    queue,
-    klass or '',
-    data or '',
-    token or '',
-    retries or '',
-    remaining or '',
-    priority or '',
-    tags or '',
-    context or '',
-    expires or '',
-  }
-end
-
-local TOLD =
-  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
-
--- The same of a job that was handed out before. `batch` is for an entity.
-function Pop.told(jid, entity, batch)
-  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
-  if entity then
-    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
-  end
-  return its
-end
-
--- The same, if the job still runs with this token; nil if not.
-function Pop.told_again(jid, token)
-  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
-  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
-end
-
--- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved, put)
-  local name, time = key.job(jid), modules.NumberFormat.time()
-  local unwritten = modules.History.popped(jid, worker, put)
-  if not reserved then
-    modules.Samples.add('wait', queue, scope.now - since)
-  end
-  if not scope.live then
-    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return nil -- without calls with KEYS there are no tokens
-  end
-  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
-  call(
-    'HSET',
-    name,
-    'state',
-    'running',
-    'worker',
-    worker,
-    'expires',
-    expires,
-    'time',
-    time,
-    'token',
-    token,
-    'waited',
-    waited,
-    'put',
-    unwritten
-  )
-  return token
-end
-
--- How many entities may run together with this one. -> the same, as its worker is told
-local function note_batch(batch)
-  local number = tonumber(batch) or 1
-  scope.batch = number > 1 and number or nil
-  return batch or '1'
-end
-
--- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
--- become of it if it is to fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
-    key.job(jid),
-    'klass',
-    'data',
-    'retries',
-    'remaining',
-    'priority',
-    'tags',
-    'context',
-    'time',
-    'state',
-    'rare',
-    'put'
-  )
-  local since = RUNNABLE[state]
-    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
-  if not since then
-    local field, text = unreadable(jid)
-    return false, field and { jid = jid, state = state, bad = field, text = text }
-  end
-  local entity, batch
-  if rare == '1' or limited then
-    local may, to_fail
-    may, to_fail, entity, batch =
-      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-    if not may then
-      return false, to_fail
-    end
-    data = entity and modules.EntityRun.take(jid, entity, data) or data
-  end
-  local token = start(jid, queue, worker, expires, since, reserved, put)
-  local its = reserved
-    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  if entity then
-    its[12] = note_batch(batch)
-  end
-  visit(jid, token, its)
-  return true
-end
-
--- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
--- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
--- or nil
-local function hand_over(queue, worker, jids, visit, reserved, popped)
-  local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
-  local limited = modules.LimitSettings.exist()
-  for n = 1, #jids do
-    local jid = jids[n]
-    local score = popped and popped[2 * n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-    if handed then
-      taken[#taken + 1] = jid
-      if tracked[jid] then
-        modules.Events.tracked('popped', jid)
-      end
-    elseif to_fail then
-      failing = failing or {}
-      failing[#failing + 1] = to_fail
-    end
-  end
-  modules.SortedSet.add(key.held(worker), expires, taken)
-  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if scope.entities then
-    modules.EntityRun.taken(queue)
-  end
-  if #taken > 0 then
-    modules.Wake.locked(queue, heartbeat)
-  end
-  return #taken, failing
-end
-
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    if job.bad then
-      scope.late = late() + 1
-      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
-    else
-      fail_late(job.jid, queue, job.state)
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
-    if #popped == 0 then
-      break
-    end
-    for n = 1, #popped, 2 do -- each with its score behind it
-      jids[#jids + 1] = popped[n]
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
-    taken = taken + handed
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
-    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = modules.Config.concurrency(queue)
-  if modules.LimitSettings.exist() then
-    count = math.min(count, (modules.Limits.room_of_queue(queue)))
-  end
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
-local function is_due(queue, place)
-  local name = key.place(queue, place)
-  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
-end
-
--- The same with those that have just fallen due.
-local function take_ready(queue, worker, count, visit, reserved)
-  if is_due(queue, 'recur') then
-    modules.Recurring.spawn_due(queue, count)
-  end
-  if is_due(queue, 'scheduled') then
-    modules.Queue.move_due(queue, count)
-  end
-  return take_work(queue, worker, count, visit, reserved)
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
--- many runs)
-function Pop.take(queue, worker, count, visit, reserved)
-  local limited = modules.LimitSettings.exist()
-  if limited then
-    modules.Limits.look(queue)
-  end
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
-  end
-  if scope.entities then
-    local further = allowed(queue, modules.EntityRun.further(taken))
-    if further > 0 then
-      take_ready(queue, worker, further, visit, reserved)
-    end
-    scope.batch, scope.full = nil, nil
-  end
-  if limited then
-    modules.Limits.count_of_queue(queue, taken)
-  end
-  if taken > 0 and scope.live then
-    modules.Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = modules.Arguments.real_name('pop', 'queue', args[i])
-  local worker = modules.Arguments.real_name('pop', 'worker', args[i + 1])
-  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  modules.Dependencies.carry_on()
-  local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  modules.Replies.shorten('pop', jids)
-  return modules.Job.show_all(jids)
 end
 end
 elseif module_name == 'QueueChoice' then
@@ -17958,9 +17965,9 @@ end
 elseif module_name == 'Legacy' then
 return function()
 local Legacy = {
-serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Outcome = 0,
-Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry = 0, Samples =
-0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
+serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Pop = 0,
+Outcome = 0, Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry =
+0, Samples = 0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
 }
 modules.Legacy = Legacy
 -- legacy.lua
@@ -18050,6 +18057,10 @@ function Legacy.Clock()
     end
     return call('HINCRBY', name, 'token', 1)
   end
+end
+
+function Legacy.Pop()
+  modules.Pop.most_due = 0
 end
 
 -- What becomes of a job.
@@ -18176,6 +18187,8 @@ end
 -- What is shown.
 
 function Legacy.Queue()
+  modules.Queue.is_by_due = false
+
   -- Locks that expired before 1970 are not seen as stalled.
   modules.Queue.oldest_lock = 0
 
