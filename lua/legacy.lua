@@ -30,8 +30,12 @@ function Legacy.serve(args, library)
 end
 
 function Legacy.Errors()
-  function Errors.raise(_, words, ...)
-    error(Errors.worded(words, ...), 2)
+  function Errors.raise(code, words, ...)
+    local text = Errors.worded(words, ...)
+    if code == 'DUPLICATE' then -- Before the words stands who holds the key, for clients of ours.
+      text = string.match(text, '%w+%(%): The unique key .*') or text
+    end
+    error(text, 2)
   end
 end
 

@@ -195,28 +195,6 @@ local function unreadable(jid)
   end
 end
 
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  History.failed(jid, 'expired', nil, message)
-  Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if Tracking.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  Events.failed(jid, 'expired', message, '')
-end
-
 -- What a worker is told of a job, in the order of Reserved in the client.
 local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
   return {
@@ -371,11 +349,12 @@ end
 -- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
+    scope.late = late() + 1
     if job.bad then
-      scope.late = late() + 1
       CorruptJobs.fail(job.jid, job.bad, job.text, queue)
     else
-      fail_late(job.jid, queue, job.state)
+      local words = 'Its turn came %s seconds after the time when it expired'
+      Deadline.fail(job.jid, queue, job.state, words)
     end
   end
 end

@@ -1,5 +1,14 @@
 -- Putting a job: a new one, or an old one again (which moves or revives it).
 
+-- A job that has ended takes the key that it had again, or is refused if another one has it.
+local function want_key(job)
+  local field = job.old.more.unique
+  if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
+    job.unique, job.unique_field, job.conflict = Unique.shown(field), field, 'refuse'
+    job.regains = true
+  end
+end
+
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)
   if job.old == nil then
@@ -17,6 +26,8 @@ function Put.look(job)
     Entity.refuse_put(job.jid)
   elseif job.old and job.old.more.elsewhere and not job.left_alone and not StandIns.gives_way(job) then
     StandIns.refuse('put', job.jid, job.old.more.elsewhere)
+  elseif job.old and not job.left_alone then
+    want_key(job)
   end
 end
 

@@ -45,13 +45,14 @@ local function all_new(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
+local function look_at_all(jobs, jids, coming, has)
   local fresh, canceled = all_new(jids)
   for _, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     Put.look(job)
+    has.unique = has.unique or job.unique
     if job.left_alone then
       coming[job.jid] = nil
     end
@@ -137,7 +138,7 @@ end
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
+  look_at_all(jobs, jids, coming, has)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)

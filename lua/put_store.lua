@@ -230,7 +230,7 @@ local function write_rare(job, state)
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
-  if job.unique then
+  if job.unique and not job.regains then
     Unique.take(jid, job.unique, job.period)
   else
     Unique.regain(jid, job.unique_field, state)

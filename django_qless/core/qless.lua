@@ -2101,9 +2101,9 @@ end
 elseif module_name == 'Dependencies' then
 return function()
 local Dependencies = {
-left = 0, spend = 0, unknown = 0, follows_spawned = 0, open = 0, open_for = 0, link = 0, attach = 0,
-follow_failed = 0, unlink = 0, unlink_all = 0, free = 0, free_if_last = 0, take_some = 0, release =
-0, carry_on = 0
+left = 0, spend = 0, unknown = 0, follows_spawned = 0, open = 0, open_for = 0, link = 0, link_again
+= 0, attach = 0, follow_failed = 0, unlink = 0, unlink_all = 0, free = 0, free_if_last = 0,
+take_some = 0, release = 0, carry_on = 0
 }
 modules.Dependencies = Dependencies
 -- dependencies.lua
@@ -2160,8 +2160,13 @@ function Dependencies.open(command, jids, coming, policy, how, one)
   local open, beyond = {}, nil
   for _, jid in ipairs(jids) do
     local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local record = is_coming and { 'waiting' }
+      or call('HMGET', key.job(jid), 'state', 'rare', 'deadline', 'elsewhere')
     local state = record[1]
+    if record[3] and modules.Deadline.is_missed(state, record[3], record[4]) then
+      modules.Deadline.note(jid)
+      state = 'failed'
+    end
     if not state then
       Dependencies.unknown(command, jid, how)
     elseif state == 'complete' then
@@ -2210,18 +2215,22 @@ function Dependencies.link(jid, jids, policy)
   modules.SortedSet.add_to_set(key.dependencies(jid), jids)
 end
 
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
+-- A job waits for what is open of these; nothing is refused. What is seen to wait for it is left out.
+function Dependencies.link_again(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
   local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
   local harmless, tired = modules.CycleDetection.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
-  modules.DependencyResults.add(jid, jids)
   for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
     modules.Spawned.look_beyond(jid, spawner)
   end
   Dependencies.follow_failed(how)
+end
+
+-- A job that depends on others gains dependencies.
+function Dependencies.attach(jid, jids)
+  modules.DependencyResults.add(jid, jids)
+  Dependencies.link_again(jid, jids)
 end
 
 -- Those that `open` has noted: now that the links are there, they have their effect.
@@ -2399,6 +2408,393 @@ function Dependencies.carry_on()
   go_on(key.cascading(), function(jid)
     modules.Cascade.carry_on(jid)
   end)
+end
+end
+elseif module_name == 'Unique' then
+return function()
+local Unique = {
+parts = 0, check = 0, holder = 0, in_force = 0, take = 0, regain = 0, other = 0, free = 0, leave =
+0, at = 0, arrived = 0, started = 0, shown = 0, is_pending = 0, refuse = 0, answer = 0, push_back =
+0
+}
+modules.Unique = Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+
+local sub, floor, match = string.sub, math.floor, string.match
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
+-- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
+local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
+
+-- The key in a field; if it is claimed, the namespace where it is, and that of the job.
+function Unique.parts(field)
+  local letter = sub(field, 1, 1)
+  if letter == 'S' or letter == 'E' then
+    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
+    return text or '', where, home
+  end
+  return sub(field, 2)
+end
+
+local key_of = Unique.parts
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    if job.claimed then
+      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
+    end
+    return
+  end
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    modules.Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.value(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST)
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = scope.now
+  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
+      if job[name] then
+        modules.Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    modules.Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.value(job.conflict)
+    )
+  end
+  if job.claim then
+    modules.ClaimHolder.check(command, job)
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, its state if it still exists, whether it is held for a period. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
+  if call('PTTL', name) > 0 then
+    return jid, state, true
+  elseif field and key_of(field) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The same for who wants to have the key: a job that can no longer start does not hold it, and ends. (One for a period
+-- is held whatever becomes of the job.)
+function Unique.in_force(text)
+  local jid, state, is_for_period = Unique.holder(text)
+  if jid and not is_for_period then
+    local deadline, elsewhere = modules.Hash.values(key.job(jid), 'deadline', 'elsewhere')
+    if modules.Deadline.is_missed(state, deadline, elsewhere) then
+      modules.Deadline.note(jid)
+      return nil
+    end
+  end
+  return jid, state
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another holds it now.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    local text, where, home = key_of(field)
+    local name = key.unique(text)
+    local is_free = call('SET', name, jid, 'NX')
+    if not is_free and call('GET', name) ~= jid and not Unique.in_force(text) then
+      is_free = call('SET', name, jid)
+    end
+    if is_free and where then
+      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
+    end
+  end
+end
+
+-- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody
+function Unique.other(jid, field)
+  if field and counts(field, 'waiting') then
+    local other, state = Unique.in_force(key_of(field))
+    if other ~= jid then
+      return other, state
+    end
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local text, where, home = key_of(field)
+    local name = key.unique(text)
+    if call('GET', name) == jid then
+      call('DEL', name)
+      if where then
+        modules.Crossing.write(where, 'claim.release', { text, jid, home })
+      end
+    end
+  end
+end
+
+-- The job goes to another namespace, and its claim with it.
+function Unique.leave(jid, field)
+  local text, where = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    call('DEL', key.unique(text))
+  end
+end
+
+-- The field of the same job in another namespace.
+function Unique.at(field, target)
+  local text, where = key_of(field)
+  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
+end
+
+-- The job has come from another namespace: that of its claim will hear where it is.
+function Unique.arrived(jid, field)
+  local text, where, home = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    modules.Crossing.write(where, 'claim.regain', { text, jid, home })
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and string.lower(sub(field, 1, 1)) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and (key_of(field)) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+-- Refuses a job, of which jid and unique are known.
+function Unique.refuse(command, job, jid, state)
+  modules.Errors.raise(
+    'DUPLICATE',
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    Unique.refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = scope.now + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
+elseif module_name == 'Events' then
+return function()
+local Events = {
+tracked = 0, put = 0, completed = 0, advanced = 0, failed = 0, canceled = 0, lock_lost = 0, order =
+0, schedules = 0, config_set = 0, config_unset = 0
+}
+modules.Events = Events
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
+
+local quote = cjson.encode
+
+local function publish(channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
+  end
+end
+
+local function log(text)
+  publish('log', text)
+end
+
+local function tell(worker, text)
+  publish('w:' .. worker, text)
+end
+
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  publish(what, jid)
+end
+
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+end
+
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+end
+
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+  )
+end
+
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
+  end
+end
+
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
+end
+
+-- Whom it concerns hears it first; if it is not known who that was, nobody.
+function Events.lock_lost(jid, worker)
+  if worker and worker ~= '' then
+    local text = lock_lost(jid, worker)
+    tell(worker, text)
+    log(text)
+  end
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
+end
+
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
 elseif module_name == 'Wake' then
@@ -2737,111 +3133,59 @@ function Wake.wait(client, worker, choice, seconds)
   return rest
 end
 end
-elseif module_name == 'Events' then
+elseif module_name == 'Tracking' then
 return function()
-local Events = {
-tracked = 0, put = 0, completed = 0, advanced = 0, failed = 0, canceled = 0, lock_lost = 0, order =
-0, schedules = 0, config_set = 0, config_unset = 0
+local Tracking = {
+is_tracked = 0, among = 0, track = 0
 }
-modules.Events = Events
--- events.lua
--- What is published, byte for byte: members in a fixed order, no spaces.
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
 
-local quote = cjson.encode
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
 
-local function publish(channel, text)
-  if scope.sharded then
-    call('SPUBLISH', scope.prefix .. channel, text)
-  else
-    call('PUBLISH', scope.prefix .. channel, text)
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
   end
+  return tracked
 end
 
-local function log(text)
-  publish('log', text)
-end
-
-local function tell(worker, text)
-  publish('w:' .. worker, text)
-end
-
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  publish(what, jid)
-end
-
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
-end
-
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
-end
-
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
-  )
-end
-
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
   end
-end
-
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first; if it is not known who that was, nobody.
-function Events.lock_lost(jid, worker)
-  if worker and worker ~= '' then
-    local text = lock_lost(jid, worker)
-    tell(worker, text)
-    log(text)
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
   end
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
   end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 end
 elseif module_name == 'Entity' then
@@ -2992,310 +3336,6 @@ function Json.list(texts)
     return '{}' -- as cjson writes it, and as old clients expect it
   end
   return '[' .. table.concat(texts, ',') .. ']'
-end
-end
-elseif module_name == 'Tracking' then
-return function()
-local Tracking = {
-is_tracked = 0, among = 0, track = 0
-}
-modules.Tracking = Tracking
--- tracking.lua
--- Tracked jobs: those whose every change is published under their ids.
-
--- Is the job tracked?
-function Tracking.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Tracking.among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Tracking.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- track [track|untrack jid]
-function Tracking.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
-      local shown = modules.Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-end
-elseif module_name == 'Unique' then
-return function()
-local Unique = {
-parts = 0, check = 0, holder = 0, take = 0, regain = 0, free = 0, leave = 0, at = 0, arrived = 0,
-started = 0, shown = 0, is_pending = 0, answer = 0, push_back = 0
-}
-modules.Unique = Unique
--- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-
-local sub, floor, match = string.sub, math.floor, string.match
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
-local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
--- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
-local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
-
--- The key in a field; if it is claimed, the namespace where it is, and that of the job.
-function Unique.parts(field)
-  local letter = sub(field, 1, 1)
-  if letter == 'S' or letter == 'E' then
-    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
-    return text or '', where, home
-  end
-  return sub(field, 2)
-end
-
-local key_of = Unique.parts
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    if job.claimed then
-      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
-    end
-    return
-  end
-  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    modules.Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.value(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST)
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = scope.now
-  job.delay = math.min(job.debounce, job.debounce_max or job.debounce)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
-      if job[name] then
-        modules.Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.value(job.conflict)
-    )
-  end
-  if job.claim then
-    modules.ClaimHolder.check(command, job)
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and key_of(field) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    local text, where, home = key_of(field)
-    if call('SET', key.unique(text), jid, 'NX') and where then
-      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
-    end
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local text, where, home = key_of(field)
-    local name = key.unique(text)
-    if call('GET', name) == jid then
-      call('DEL', name)
-      if where then
-        modules.Crossing.write(where, 'claim.release', { text, jid, home })
-      end
-    end
-  end
-end
-
--- The job goes to another namespace, and its claim with it.
-function Unique.leave(jid, field)
-  local text, where = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    call('DEL', key.unique(text))
-  end
-end
-
--- The field of the same job in another namespace.
-function Unique.at(field, target)
-  local text, where = key_of(field)
-  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
-end
-
--- The job has come from another namespace: that of its claim will hear where it is.
-function Unique.arrived(jid, field)
-  local text, where, home = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    modules.Crossing.write(where, 'claim.regain', { text, jid, home })
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and string.lower(sub(field, 1, 1)) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and (key_of(field)) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
-    command,
-    modules.Errors.name(job.unique),
-    modules.Errors.name(job.jid),
-    modules.Errors.name(jid),
-    state and ', which is ' .. state or ''
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = scope.now + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
 end
 end
 elseif module_name == 'Canceled' then
@@ -3892,7 +3932,7 @@ function Limits.set_aside(jid, queue, name, score, look, job)
     call('ZREM', key.place(queue, 'locks'), jid)
     modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
   end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+  look_at(name, queue, math.max(math.min(look or math.huge, scope.now + EVERY), scope.now))
 end
 
 local function note_called(jid, names)
@@ -4036,9 +4076,9 @@ end
 
 -- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
 local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
+  local turn, its_look = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if turn then
+    return turn, its_look
   end
   for n, limit in ipairs(limits) do
     local look = full(limit, called, holds)
@@ -4191,6 +4231,404 @@ function Limits.next_due(queue)
     first = room < 1 and math.min(first or opens, opens) or first
   end
   return first
+end
+end
+elseif module_name == 'Outcome' then
+return function()
+local Outcome = {
+write_complete = 0, write_returned = 0, forget_run = 0, forget_marks = 0, advance = 0, keep_result =
+0, complete = 0, end_failed = 0, write_failed = 0, fail_now = 0, fail = 0, unheld = 0, back = 0,
+count_retried = 0, retry_now = 0, retry = 0, release = 0
+}
+modules.Outcome = Outcome
+-- outcome.lua
+-- How a run ends: complete, advance, fail, retry, give back.
+
+local floor = math.floor
+
+-- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
+function Outcome.write_complete(name, retries, data, returned, is_written)
+  if returned then
+    return Outcome.write_returned(name, retries, data, returned, is_written)
+  end
+  call(
+    'HSET',
+    name,
+    'state',
+    'complete',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    modules.NumberFormat.time(),
+    'remaining',
+    retries,
+    'queue',
+    '',
+    'failure',
+    '{}',
+    is_written and 'put' or 'failure', -- What is named twice is written once.
+    is_written and '' or '{}'
+  )
+  if data then
+    call('HSET', name, 'data', data)
+  end
+end
+
+-- The same in one command for a job that has returned something: a command more would cost more than a table.
+function Outcome.write_returned(name, retries, data, returned, is_written)
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
+  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
+  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
+  if data then
+    fields[17], fields[18] = 'data', data
+  end
+  if is_written then
+    fields[#fields + 1] = 'put'
+    fields[#fields + 1] = ''
+  end
+  call('HSET', name, unpack(fields))
+end
+
+-- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
+function Outcome.forget_run(job)
+  if job.marked then
+    Outcome.forget_marks(key.job(job.jid))
+  end
+end
+
+function Outcome.forget_marks(name)
+  call('HDEL', name, 'grace', 'progress')
+end
+
+-- The same for a run that was not. `unknown` stays only from one unknown name to the next.
+local function forget_all(job)
+  if job.unknown then
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
+  else
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
+  end
+end
+
+local function finish(job, data, returned)
+  Outcome.write_complete(job.key, job.retries, data, returned)
+  call('ZADD', key.completed(), scope.now, job.jid)
+  modules.JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
+  modules.Expiry.after(1)
+end
+
+-- Completes a job that goes on in another queue, where it waits for what is open of what it
+-- `needs`. -> its new state
+function Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  local jid = job.jid
+  modules.History.put(jid, to)
+  modules.Places.register(to)
+  local open = depends and #depends > 0
+  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'worker',
+    '',
+    'failure',
+    '{}',
+    'queue',
+    to,
+    'expires',
+    0,
+    'remaining',
+    job.retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Outcome.forget_run(job)
+  if state == 'depends' then
+    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    if beyond then
+      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
+    end
+    if delay > 0 then
+      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
+    end
+    modules.Places.depends(jid, to)
+  elseif state == 'scheduled' then
+    modules.Places.scheduled(jid, to, scope.now + delay)
+  else
+    modules.Places.work(jid, to, job.priority)
+  end
+  modules.DependencyResults.add(jid, needs)
+  modules.JobEnd.goes_on(job, state, true)
+  return state
+end
+
+local COMPLETE_OPTIONS =
+  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
+
+-- Seconds; the server refuses times to live that it cannot count in milliseconds.
+local LONGEST_TTL = 2 ^ 31
+
+-- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
+-- run returned it; nil if there is nothing
+function Outcome.keep_result(jid, token, result, ttl)
+  if not result or result == '' then
+    return nil
+  end
+  ttl = math.min(ttl, LONGEST_TTL)
+  call('SET', key.result(jid), result, 'EX', ttl)
+  local time = modules.Retention.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
+end
+
+-- For how many seconds the result that a completion brings is kept; nil if it brings none.
+local function ttl_of(options)
+  local result = options.result
+  if result and result ~= '' then
+    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
+    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
+end
+
+-- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
+-- was started, as settle is.
+
+-- complete jid worker queue data [pairs]
+function Outcome.complete(args, i)
+  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  modules.Arguments.proof('complete', proof)
+  modules.Arguments.json('complete', 'data', data)
+  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
+  local to, delay, depends = options.next, options.delay, options.depends
+  if not to and (delay or depends) then
+    modules.Errors.argument('complete', 'delay and depends can only be used with next')
+  end
+  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
+  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
+  local needs, beyond
+  local ttl = ttl_of(options)
+  local held = modules.Arguments.held('complete', options.held)
+  local job = modules.Lock.holder('complete', jid, proof)
+  if job.queue ~= queue then
+    modules.Errors.raise(
+      'STATE',
+      'complete(): Job %s is running in another queue: %s',
+      modules.Errors.name(jid),
+      modules.Errors.name(job.queue)
+    )
+  end
+  if to then
+    modules.Arguments.queue('complete', to)
+    modules.Entity.refuse_move('complete', job)
+    needs = depends
+    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
+    modules.CycleDetection.refuse('complete', jid, depends)
+    if job.bad then
+      modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+      return 'failed'
+    end
+  end
+
+  modules.Lock.count_start(job, held, true)
+  modules.History.ended(jid, 'done', job)
+  modules.Lock.release(job)
+  modules.Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('completed', jid)
+  end
+  if to then
+    modules.Events.advanced(jid, job.queue, to)
+    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  end
+  modules.Events.completed(jid, job.queue)
+  Outcome.forget_run(job)
+  finish(job, data, returned)
+  return 'complete'
+end
+
+-- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
+-- failed of an entity is kept with its queue's dead.)
+-- `failing` is the worker whose run failed it, or nil.
+function Outcome.end_failed(job, group, message, when, failing)
+  local to = not (job.bad or job.entity) and modules.FailedQueue.of(job.jid, job.queue)
+  if to then
+    modules.FailedQueue.move(job, to, group, message, when, failing)
+  else
+    Outcome.write_failed(job, group, message, when, failing)
+  end
+end
+
+-- Files a job as failed, which ran unless `job.state` says otherwise.
+function Outcome.write_failed(job, group, message, when, failing)
+  if job.entity and modules.EntityRun.failed(job, group, message) then
+    return
+  end
+  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
+  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  forget_all(job)
+  modules.Failures.add(job.jid, job.queue, group)
+  modules.JobEnd.failed(job.jid, job.state or 'running', job.rare)
+end
+
+function Outcome.fail_now(job, group, message)
+  local jid = job.jid
+  modules.Events.failed(jid, group, message, job.worker)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Lock.release(job)
+  modules.History.ended(jid, 'failed', job, group, message)
+  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
+end
+
+-- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
+function Outcome.fail(args, i)
+  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  modules.Arguments.proof('fail', proof)
+  local group = modules.Arguments.given('fail', 'group', args[i + 2])
+  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
+  local held = modules.Arguments.held('fail', args[i + 5])
+  if held and data == '' then
+    data = nil
+  end
+  if data then
+    modules.Arguments.json('fail', 'data', data)
+  end
+  local job = modules.Lock.holder('fail', jid, proof)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  modules.Lock.count_start(job, held, true)
+  Outcome.fail_now(job, group, message)
+  return jid
+end
+
+-- The fields of a job that has left its worker.
+function Outcome.unheld(fields)
+  local last = #fields
+  fields[last + 1], fields[last + 2] = 'time', modules.NumberFormat.time()
+  fields[last + 3], fields[last + 4] = 'worker', ''
+  fields[last + 5], fields[last + 6] = 'expires', 0
+end
+
+-- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
+-- its place before its equals.
+function Outcome.back(job, queue, delay, failure, again)
+  local jid = job.jid
+  local state = delay > 0 and 'scheduled' or 'waiting'
+  local fields = {
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'queue',
+    queue,
+    'remaining',
+    job.remaining,
+  }
+  Outcome.unheld(fields)
+  if failure then
+    fields[#fields + 1] = 'failure'
+    fields[#fields + 1] = failure
+  end
+  call(unpack(fields))
+  forget_all(job)
+  if state == 'scheduled' then
+    modules.Places.scheduled(jid, queue, scope.now + delay)
+  elseif again then
+    modules.Places.work_again(jid, queue, job.priority)
+  else
+    modules.Places.work(jid, queue, job.priority)
+  end
+  if queue ~= job.queue then
+    modules.Places.register(queue)
+  end
+  modules.JobEnd.goes_on(job, state)
+end
+
+function Outcome.count_retried(queue)
+  modules.Stats.count(queue, 'retried', 1)
+end
+
+-- One retry less: back into the queue, or failed when none is left. -> what remains
+function Outcome.retry_now(job, queue, delay, group, message)
+  local jid = job.jid
+  job.remaining = job.remaining - 1
+  modules.Lock.release(job)
+  if job.remaining >= 0 then
+    modules.History.ended(jid, 'retried', job, group, message, delay)
+    Outcome.count_retried(job.queue)
+    local failure = message
+      and cjson.encode({
+        group = group or '',
+        message = message,
+        when = floor(scope.now),
+        worker = job.worker,
+      })
+    Outcome.back(job, queue, delay, failure)
+    return job.remaining
+  end
+  call('HSET', key.job(jid), 'remaining', -1)
+  group = group or 'failed-retries-' .. queue
+  modules.History.exhausted(job, group, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  if message then
+    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
+  else
+    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
+  end
+  return -1
+end
+
+-- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
+-- both be ''
+function Outcome.retry(args, i)
+  local jid = modules.Arguments.name('retry', 'jid', args[i])
+  local queue = modules.Arguments.name('retry', 'queue', args[i + 1])
+  modules.Arguments.plain('retry', 'queue', queue)
+  local proof = modules.Arguments.proof('retry', args[i + 2])
+  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
+  local group, message = args[i + 4], args[i + 5]
+  local held = modules.Arguments.held('retry', args[i + 6])
+  if held and group == '' and message == '' then
+    group, message = nil, nil
+  end
+  if message then
+    modules.Arguments.message('retry', message)
+  end
+  local job = modules.Lock.holder('retry', jid, proof)
+  modules.Arguments.queue('retry', queue)
+  if job.bad then
+    modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+    return -1
+  end
+  modules.Lock.count_start(job, held, true)
+  queue = job.entity and job.queue or queue -- an entity stays in its queue
+  return Outcome.retry_now(job, queue, delay, group, message)
+end
+
+-- release jid token [delay [held]]: back into its queue and its place there, no retry used up
+function Outcome.release(args, i)
+  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = modules.Arguments.held('release', args[i + 3])
+  local job = modules.Lock.holder('release', args[i], args[i + 1])
+  if job.bad then
+    modules.CorruptJobs.fail(job.jid, job.bad, job.bad_text)
+    return 1
+  end
+  modules.Lock.count_start(job, held)
+  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
+  modules.Lock.release(job)
+  Outcome.back(job, job.queue, delay, nil, true)
+  return 1
 end
 end
 elseif module_name == 'Samples' then
@@ -5160,404 +5598,6 @@ function ExistenceCache.is_bare(queue)
   return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
 end
 end
-elseif module_name == 'Outcome' then
-return function()
-local Outcome = {
-write_complete = 0, write_returned = 0, forget_run = 0, forget_marks = 0, advance = 0, keep_result =
-0, complete = 0, end_failed = 0, write_failed = 0, fail_now = 0, fail = 0, unheld = 0, back = 0,
-count_retried = 0, retry_now = 0, retry = 0, release = 0
-}
-modules.Outcome = Outcome
--- outcome.lua
--- How a run ends: complete, advance, fail, retry, give back.
-
-local floor = math.floor
-
--- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
-function Outcome.write_complete(name, retries, data, returned, is_written)
-  if returned then
-    return Outcome.write_returned(name, retries, data, returned, is_written)
-  end
-  call(
-    'HSET',
-    name,
-    'state',
-    'complete',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    modules.NumberFormat.time(),
-    'remaining',
-    retries,
-    'queue',
-    '',
-    'failure',
-    '{}',
-    is_written and 'put' or 'failure', -- What is named twice is written once.
-    is_written and '' or '{}'
-  )
-  if data then
-    call('HSET', name, 'data', data)
-  end
-end
-
--- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned, is_written)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
-  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
-  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
-  if data then
-    fields[17], fields[18] = 'data', data
-  end
-  if is_written then
-    fields[#fields + 1] = 'put'
-    fields[#fields + 1] = ''
-  end
-  call('HSET', name, unpack(fields))
-end
-
--- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
-function Outcome.forget_run(job)
-  if job.marked then
-    Outcome.forget_marks(key.job(job.jid))
-  end
-end
-
-function Outcome.forget_marks(name)
-  call('HDEL', name, 'grace', 'progress')
-end
-
--- The same for a run that was not. `unknown` stays only from one unknown name to the next.
-local function forget_all(job)
-  if job.unknown then
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
-  else
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
-  end
-end
-
-local function finish(job, data, returned)
-  Outcome.write_complete(job.key, job.retries, data, returned)
-  call('ZADD', key.completed(), scope.now, job.jid)
-  modules.JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
-  modules.Expiry.after(1)
-end
-
--- Completes a job that goes on in another queue, where it waits for what is open of what it
--- `needs`. -> its new state
-function Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  local jid = job.jid
-  modules.History.put(jid, to)
-  modules.Places.register(to)
-  local open = depends and #depends > 0
-  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'worker',
-    '',
-    'failure',
-    '{}',
-    'queue',
-    to,
-    'expires',
-    0,
-    'remaining',
-    job.retries,
-    'time',
-    modules.NumberFormat.time()
-  )
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Outcome.forget_run(job)
-  if state == 'depends' then
-    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
-    if beyond then
-      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
-    end
-    if delay > 0 then
-      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
-    end
-    modules.Places.depends(jid, to)
-  elseif state == 'scheduled' then
-    modules.Places.scheduled(jid, to, scope.now + delay)
-  else
-    modules.Places.work(jid, to, job.priority)
-  end
-  modules.DependencyResults.add(jid, needs)
-  modules.JobEnd.goes_on(job, state, true)
-  return state
-end
-
-local COMPLETE_OPTIONS =
-  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
-
--- Seconds; the server refuses times to live that it cannot count in milliseconds.
-local LONGEST_TTL = 2 ^ 31
-
--- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
--- run returned it; nil if there is nothing
-function Outcome.keep_result(jid, token, result, ttl)
-  if not result or result == '' then
-    return nil
-  end
-  ttl = math.min(ttl, LONGEST_TTL)
-  call('SET', key.result(jid), result, 'EX', ttl)
-  local time = modules.Retention.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
-end
-
--- For how many seconds the result that a completion brings is kept; nil if it brings none.
-local function ttl_of(options)
-  local result = options.result
-  if result and result ~= '' then
-    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
-    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
-end
-
--- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
--- was started, as settle is.
-
--- complete jid worker queue data [pairs]
-function Outcome.complete(args, i)
-  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
-  modules.Arguments.proof('complete', proof)
-  modules.Arguments.json('complete', 'data', data)
-  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
-  local to, delay, depends = options.next, options.delay, options.depends
-  if not to and (delay or depends) then
-    modules.Errors.argument('complete', 'delay and depends can only be used with next')
-  end
-  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
-  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
-  local needs, beyond
-  local ttl = ttl_of(options)
-  local held = modules.Arguments.held('complete', options.held)
-  local job = modules.Lock.holder('complete', jid, proof)
-  if job.queue ~= queue then
-    modules.Errors.raise(
-      'STATE',
-      'complete(): Job %s is running in another queue: %s',
-      modules.Errors.name(jid),
-      modules.Errors.name(job.queue)
-    )
-  end
-  if to then
-    modules.Arguments.queue('complete', to)
-    modules.Entity.refuse_move('complete', job)
-    needs = depends
-    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
-    modules.CycleDetection.refuse('complete', jid, depends)
-    if job.bad then
-      modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-      return 'failed'
-    end
-  end
-
-  modules.Lock.count_start(job, held, true)
-  modules.History.ended(jid, 'done', job)
-  modules.Lock.release(job)
-  modules.Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('completed', jid)
-  end
-  if to then
-    modules.Events.advanced(jid, job.queue, to)
-    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  end
-  modules.Events.completed(jid, job.queue)
-  Outcome.forget_run(job)
-  finish(job, data, returned)
-  return 'complete'
-end
-
--- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
--- failed of an entity is kept with its queue's dead.)
--- `failing` is the worker whose run failed it, or nil.
-function Outcome.end_failed(job, group, message, when, failing)
-  local to = not (job.bad or job.entity) and modules.FailedQueue.of(job.jid, job.queue)
-  if to then
-    modules.FailedQueue.move(job, to, group, message, when, failing)
-  else
-    Outcome.write_failed(job, group, message, when, failing)
-  end
-end
-
--- Files a job as failed, which ran unless `job.state` says otherwise.
-function Outcome.write_failed(job, group, message, when, failing)
-  if job.entity and modules.EntityRun.failed(job, group, message) then
-    return
-  end
-  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  forget_all(job)
-  modules.Failures.add(job.jid, job.queue, group)
-  modules.JobEnd.failed(job.jid, job.state or 'running', job.rare)
-end
-
-function Outcome.fail_now(job, group, message)
-  local jid = job.jid
-  modules.Events.failed(jid, group, message, job.worker)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Lock.release(job)
-  modules.History.ended(jid, 'failed', job, group, message)
-  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
-end
-
--- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
-function Outcome.fail(args, i)
-  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
-  modules.Arguments.proof('fail', proof)
-  local group = modules.Arguments.given('fail', 'group', args[i + 2])
-  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
-  local held = modules.Arguments.held('fail', args[i + 5])
-  if held and data == '' then
-    data = nil
-  end
-  if data then
-    modules.Arguments.json('fail', 'data', data)
-  end
-  local job = modules.Lock.holder('fail', jid, proof)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  modules.Lock.count_start(job, held, true)
-  Outcome.fail_now(job, group, message)
-  return jid
-end
-
--- The fields of a job that has left its worker.
-function Outcome.unheld(fields)
-  local last = #fields
-  fields[last + 1], fields[last + 2] = 'time', modules.NumberFormat.time()
-  fields[last + 3], fields[last + 4] = 'worker', ''
-  fields[last + 5], fields[last + 6] = 'expires', 0
-end
-
--- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
--- its place before its equals.
-function Outcome.back(job, queue, delay, failure, again)
-  local jid = job.jid
-  local state = delay > 0 and 'scheduled' or 'waiting'
-  local fields = {
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'queue',
-    queue,
-    'remaining',
-    job.remaining,
-  }
-  Outcome.unheld(fields)
-  if failure then
-    fields[#fields + 1] = 'failure'
-    fields[#fields + 1] = failure
-  end
-  call(unpack(fields))
-  forget_all(job)
-  if state == 'scheduled' then
-    modules.Places.scheduled(jid, queue, scope.now + delay)
-  elseif again then
-    modules.Places.work_again(jid, queue, job.priority)
-  else
-    modules.Places.work(jid, queue, job.priority)
-  end
-  if queue ~= job.queue then
-    modules.Places.register(queue)
-  end
-  modules.JobEnd.goes_on(job, state)
-end
-
-function Outcome.count_retried(queue)
-  modules.Stats.count(queue, 'retried', 1)
-end
-
--- One retry less: back into the queue, or failed when none is left. -> what remains
-function Outcome.retry_now(job, queue, delay, group, message)
-  local jid = job.jid
-  job.remaining = job.remaining - 1
-  modules.Lock.release(job)
-  if job.remaining >= 0 then
-    modules.History.ended(jid, 'retried', job, group, message, delay)
-    Outcome.count_retried(job.queue)
-    local failure = message
-      and cjson.encode({
-        group = group or '',
-        message = message,
-        when = floor(scope.now),
-        worker = job.worker,
-      })
-    Outcome.back(job, queue, delay, failure)
-    return job.remaining
-  end
-  call('HSET', key.job(jid), 'remaining', -1)
-  group = group or 'failed-retries-' .. queue
-  modules.History.exhausted(job, group, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  if message then
-    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
-  else
-    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
-  end
-  return -1
-end
-
--- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
--- both be ''
-function Outcome.retry(args, i)
-  local jid = modules.Arguments.name('retry', 'jid', args[i])
-  local queue = modules.Arguments.name('retry', 'queue', args[i + 1])
-  modules.Arguments.plain('retry', 'queue', queue)
-  local proof = modules.Arguments.proof('retry', args[i + 2])
-  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
-  local group, message = args[i + 4], args[i + 5]
-  local held = modules.Arguments.held('retry', args[i + 6])
-  if held and group == '' and message == '' then
-    group, message = nil, nil
-  end
-  if message then
-    modules.Arguments.message('retry', message)
-  end
-  local job = modules.Lock.holder('retry', jid, proof)
-  modules.Arguments.queue('retry', queue)
-  if job.bad then
-    modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-    return -1
-  end
-  modules.Lock.count_start(job, held, true)
-  queue = job.entity and job.queue or queue -- an entity stays in its queue
-  return Outcome.retry_now(job, queue, delay, group, message)
-end
-
--- release jid token [delay [held]]: back into its queue and its place there, no retry used up
-function Outcome.release(args, i)
-  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
-  local held = modules.Arguments.held('release', args[i + 3])
-  local job = modules.Lock.holder('release', args[i], args[i + 1])
-  if job.bad then
-    modules.CorruptJobs.fail(job.jid, job.bad, job.bad_text)
-    return 1
-  end
-  modules.Lock.count_start(job, held)
-  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
-  modules.Lock.release(job)
-  Outcome.back(job, job.queue, delay, nil, true)
-  return 1
-end
-end
 elseif module_name == 'StandIns' then
 return function()
 local StandIns = {
@@ -5694,7 +5734,7 @@ function StandIns.revive(record)
   local jid, name = record.jid, record.elsewhere
   call('HSET', key.job(jid), 'state', 'depends')
   modules.Places.depends(jid, record.queue)
-  modules.JobEnd.revived(jid, record)
+  modules.JobEnd.revived(jid, record, 'waiting')
   if not name then
     modules.Workflow.moved(record.workflow, 'waiting', 'depends')
     modules.Dependencies.free_if_last(jid)
@@ -6123,15 +6163,15 @@ function JobEnd.failed(jid, was, rare)
   end
 end
 
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- The job had failed and is in this state now. Its time is over if it had one, but not its claim
 -- to its key, unless another has taken that.
-function JobEnd.revived(jid, record)
+function JobEnd.revived(jid, record, state)
   if not record.rare then
     return
   end
-  modules.Unique.regain(jid, record.unique, 'waiting')
+  modules.Unique.regain(jid, record.unique, state)
   if record.workflow then
-    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
+    modules.Workflow.moved(record.workflow, 'failed', state)
   end
   modules.Spawned.goes_on(jid, record.spawners)
   if record.entity then
@@ -8011,6 +8051,71 @@ function Crossing.delivered(args, i)
   return gone
 end
 end
+elseif module_name == 'Deadline' then
+return function()
+local Deadline = {
+is_missed = 0, fail = 0, note = 0, finish = 0, link_again = 0
+}
+modules.Deadline = Deadline
+-- deadline.lua
+-- Deadlines: a job that has not started by its own (`expires`) can no longer start, so it holds nothing: whoever meets
+-- it fails it.
+
+-- Is this the deadline of a job in this state, which has missed it? (What stands for a job elsewhere has none.)
+function Deadline.is_missed(state, deadline, elsewhere)
+  return deadline
+    and not elsewhere
+    and modules.Unique.is_pending(state)
+    and modules.Record.read('deadline', deadline, math.huge) <= scope.now
+end
+
+-- The job has missed its deadline. `words` say how that was found, %s stands for for how many seconds.
+function Deadline.fail(jid, queue, state, words)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = string.format(words, string.format('%.1f', since))
+  modules.Places.leave(jid, queue)
+  if state == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+    call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  end
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, 'expired', message, '')
+end
+
+-- The call has met such a job. It fails at the end of the call, which is not refused any more then.
+function Deadline.note(jid)
+  scope.overdue = scope.overdue or {}
+  scope.overdue[#scope.overdue + 1] = jid
+end
+
+function Deadline.finish()
+  for _, jid in ipairs(scope.overdue) do
+    local state, queue, deadline, elsewhere =
+      modules.Hash.values(key.job(jid), 'state', 'queue', 'deadline', 'elsewhere')
+    if Deadline.is_missed(state, deadline, elsewhere) then
+      Deadline.fail(jid, queue or '', state, 'It expired %s seconds ago and had not started')
+    end
+  end
+end
+
+-- What a job that has failed so waited for and is still open: it waits for it again.
+function Deadline.link_again(record)
+  if modules.Record.read('failure', record.failure, {}).group == 'expired' then
+    local needs = call('LRANGE', key.needs(record.jid), 0, modules.Arguments.most - 1)
+    modules.Dependencies.link_again(record.jid, needs)
+  end
+end
+end
 elseif module_name == 'Failures' then
 return function()
 local Failures = {
@@ -8437,7 +8542,7 @@ local function write_rare(job, state)
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
-  if job.unique then
+  if job.unique and not job.regains then
     modules.Unique.take(jid, job.unique, job.period)
   else
     modules.Unique.regain(jid, job.unique_field, state)
@@ -8678,6 +8783,162 @@ function StatsBuffer.take(visit)
   if #texts > 0 then
     call('DEL', key.journal())
     show(texts, visit)
+  end
+end
+end
+elseif module_name == 'Turns' then
+return function()
+local Turns = {
+is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
+set_aside = 0, look = 0
+}
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
+
+local find = string.find
+
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
+
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
+end
+
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
+end
+
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local _, last = modules.SortedSet.last(order)
+  call('ZADD', order, 'NX', (last or 0) + 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+-- The first of a key that has not missed its deadline; those before it end with the call. -> its jid, when it will
+-- have missed it, if it has not started
+local function head_of(name)
+  repeat
+    local jid = modules.SortedSet.first(key.limit_order(name))
+    local state, deadline, elsewhere
+    if jid then
+      state, deadline, elsewhere = modules.Hash.values(key.job(jid), 'state', 'deadline', 'elsewhere')
+    end
+    if not modules.Deadline.is_missed(state, deadline, elsewhere) then
+      return jid, modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline or nil)
+    end
+    modules.Deadline.note(jid)
+    call('ZREM', key.limit_order(name), jid)
+  until false
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
+  end
+end
+
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
+end
+
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
+    return
+  end
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
+    end
+  end
+end
+
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.turn
+end
+
+-- What holds a job back because it is not its turn: the name, or nil; when to look again, if that is known. (Who was
+-- called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order then
+    local head, misses = head_of(order)
+    if head ~= jid then
+      return order, misses or nil
+    end
+  end
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
+end
+
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name, look = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, look, {})
+    return true
+  elseif job.fair_by then
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
+  end
+  return false
+end
+
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
+    end
+  end
+end
+
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  local jid = modules.SortedSet.first(key.limit_called(name))
+  local queue = jid and call('HGET', key.job(jid), 'queue')
+  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    call('ZREM', key.limit_called(name), jid)
+  end
+end
+
+-- A job waits long for its turn: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
+  else
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
   end
 end
 end
@@ -9918,145 +10179,6 @@ function Ticks.put_off(record, since, words)
   call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
 end
 end
-elseif module_name == 'Turns' then
-return function()
-local Turns = {
-is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
-set_aside = 0, look = 0
-}
-modules.Turns = Turns
--- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
---
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
--- the other tenants that stand there.
-
-local find = string.find
-
--- How many jobs of a tenant are tried, if another core has taken those that stand first.
-local TRIED = 10
-
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
-function Turns.is_tenant(name)
-  return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local _, last = modules.SortedSet.last(order)
-  call('ZADD', order, 'NX', (last or 0) + 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
-local function head_of(name)
-  return (modules.SortedSet.first(key.limit_order(name)))
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
-end
-
--- The tenant's next job comes to stand in the work.
-function Turns.next_of_tenant(name)
-  if call('EXISTS', key.limit_called(name)) == 1 then
-    return
-  end
-  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    if modules.Limits.bring(list[n], name, list[n + 1], true) then
-      return
-    end
-  end
-end
-
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order and head_of(order) ~= jid then
-    return order
-  end
-  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
-  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
-    return tenant
-  end
-end
-
--- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
-  if name then
-    modules.Limits.set_aside(jid, queue, name, score, nil, {})
-    return true
-  elseif job.fair_by then
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
-  end
-  return false
-end
-
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
-local function heal_tenant(name)
-  local jid = modules.SortedSet.first(key.limit_called(name))
-  local queue = jid and call('HGET', key.job(jid), 'queue')
-  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-    call('ZREM', key.limit_called(name), jid)
-  end
-end
-
--- A job waits long for its turn: does it come?
-function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
-  end
-end
-end
 elseif module_name == 'Commands' then
 return function()
 local Commands = {
@@ -10603,28 +10725,6 @@ local function unreadable(jid)
   end
 end
 
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
 -- What a worker is told of a job, in the order of Reserved in the client.
 local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
   return {
@@ -10779,11 +10879,12 @@ end
 -- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
+    scope.late = late() + 1
     if job.bad then
-      scope.late = late() + 1
       modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
     else
-      fail_late(job.jid, queue, job.state)
+      local words = 'Its turn came %s seconds after the time when it expired'
+      modules.Deadline.fail(job.jid, queue, job.state, words)
     end
   end
 end
@@ -10917,6 +11018,15 @@ modules.Put = Put
 -- put.lua
 -- Putting a job: a new one, or an old one again (which moves or revives it).
 
+-- A job that has ended takes the key that it had again, or is refused if another one has it.
+local function want_key(job)
+  local field = job.old.more.unique
+  if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
+    job.unique, job.unique_field, job.conflict = modules.Unique.shown(field), field, 'refuse'
+    job.regains = true
+  end
+end
+
 -- Reads the old record: an existing job may be left alone.
 function Put.look(job)
   if job.old == nil then
@@ -10934,6 +11044,8 @@ function Put.look(job)
     modules.Entity.refuse_put(job.jid)
   elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job) then
     modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
+  elseif job.old and not job.left_alone then
+    want_key(job)
   end
 end
 
@@ -11068,13 +11180,14 @@ local function all_new(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming)
+local function look_at_all(jobs, jids, coming, has)
   local fresh, canceled = all_new(jids)
   for _, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     modules.Put.look(job)
+    has.unique = has.unique or job.unique
     if job.left_alone then
       coming[job.jid] = nil
     end
@@ -11160,7 +11273,7 @@ end
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming)
+  look_at_all(jobs, jids, coming, has)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -11619,21 +11732,37 @@ modules.Revive = Revive
 -- revive.lua
 -- Failed jobs enqueued again: those of a group, or those named.
 
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+-- Where the job becomes ready, it takes its place like one that is put: in an order, or among those of its tenant.
+local function make_ready(jid, queue, record)
+  local job = {
+    limit_key = record.limit_key,
+    ordered = record.ordered,
+    fair_by = record.fair_by,
+    turn = record.turn,
+    priority = modules.Record.read('priority', record.priority, 0),
+  }
+  if not ((job.ordered or job.fair_by) and modules.Turns.set_aside(jid, queue, record.klass or '', job)) then
+    modules.Places.work(jid, queue, job.priority)
+  end
+end
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries. (Nobody else has its key.)
 local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
+  modules.Deadline.link_again(record)
   modules.CorruptJobs.mend(record)
   if record.bound then
     modules.StandIns.revive(record)
     return
   end
+  local state = call('SCARD', key.dependencies(jid)) > 0 and 'depends' or 'waiting'
   modules.History.put(jid, queue)
   call(
     'HSET',
     key.job(jid),
     'state',
-    'waiting',
+    state,
     'worker',
     '',
     'expires',
@@ -11647,30 +11776,44 @@ local function revive(record, queue)
     call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
   end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  modules.Places.work(jid, queue, modules.Record.read('priority', record.priority, 0))
-  modules.JobEnd.revived(jid, record)
+  if state == 'depends' then
+    modules.Places.depends(jid, queue)
+  else
+    make_ready(jid, queue, record)
+  end
+  modules.JobEnd.revived(jid, record, state)
 end
 
--- unfail queue group [count] -> how many
+-- It has failed, and may be put back: it is there, and nobody else has its unique key by now.
+local function may_go_on(record)
+  return not modules.Unique.other(record.jid, record.unique)
+end
+
+-- unfail queue group [count] -> how many. (Others take the places of those that have to stay.)
 function Revive.unfail(args, i)
   local queue = modules.Arguments.queue('unfail', args[i])
   local group = modules.Arguments.given('unfail', 'group', args[i + 1])
   local count = modules.Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
-  for n = #jids, 1, -1 do
-    local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' and (record.elsewhere or record.bound) then
-      left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
-    elseif record and record.state == 'failed' then
-      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
-      revive(record, queue)
-      revived = revived + 1
+  local revived, left, looked = 0, {}, 0
+  while count > 0 and looked < modules.Arguments.most do
+    local jids, stay = call('LRANGE', key.group(group), -count, -1), 0
+    call('LTRIM', key.group(group), 0, -#jids - 1)
+    for n = #jids, 1, -1 do
+      local record = modules.Job.read(jids[n])
+      if record and record.state == 'failed' then
+        -- (What stands for another job is for that to be put back.)
+        if record.elsewhere or record.bound or not may_go_on(record) then
+          stay = stay + 1
+          table.insert(left, 1, jids[n])
+        else
+          modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
+          revive(record, queue)
+          revived = revived + 1
+        end
+      end
     end
+    looked, count = looked + #jids, stay
   end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
   modules.SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
@@ -11682,7 +11825,7 @@ function Revive.unfail(args, i)
 end
 
 -- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
--- failed is left alone -> how many
+-- failed is left alone, and so is a job whose unique key another one has by now -> how many
 function Revive.revive(args, i)
   modules.Arguments.bounded('revive', #args - i + 1)
   local revived = 0
@@ -11693,6 +11836,7 @@ function Revive.revive(args, i)
       and record.state == 'failed'
       and record.queue ~= ''
       and (record.bound or not record.elsewhere)
+      and may_go_on(record)
     then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
@@ -12964,7 +13108,7 @@ function Conflict.settle(command, job, coming, taken)
       job.instead = earlier.jid
     end
   else
-    local jid, state = modules.Unique.holder(text)
+    local jid, state = modules.Unique.in_force(text)
     local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and modules.Unique.is_pending(state) then
       modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
@@ -14408,7 +14552,7 @@ end
 -- the claim will hear where it is. What is free may be claimed by others, so that a put with this claim, however late, is
 -- refused.
 local function answer(text, jid, since, lapsed)
-  local holder, state = modules.Unique.holder(text)
+  local holder, state = modules.Unique.in_force(text)
   if holder == jid then
     return 'held', state or ''
   elseif call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
@@ -15955,6 +16099,9 @@ end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
 function Serve.finish()
+  if scope.overdue then
+    modules.Deadline.finish()
+  end
   if scope.workflows then
     modules.Workflow.finish()
   end
@@ -17169,7 +17316,9 @@ local function attempt(act, jid, args, i)
   if fine then
     return nil
   elseif modules.Errors.is_refusal(problem) then
-    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+    -- (A refused duplicate has before it who holds the key.)
+    local duplicate = problem.code == 'DUPLICATE' and '.-' or ''
+    return string.gsub(problem.text, '^' .. duplicate .. '[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)
 end
@@ -17224,11 +17373,15 @@ end
 
 Bulk.revive = each('revive.each', 0, function(jid)
   local state = state_of('revive.each', jid)
-  local elsewhere, bound = modules.Hash.values(key.job(jid), 'elsewhere', 'bound')
+  local elsewhere, bound, unique = modules.Hash.values(key.job(jid), 'elsewhere', 'bound', 'unique')
   if elsewhere and not bound then
     modules.StandIns.refuse('revive.each', jid, elsewhere)
   elseif state ~= 'failed' then
     modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. modules.Errors.state(state))
+  end
+  local other, its_state = modules.Unique.other(jid, unique)
+  if other then
+    modules.Unique.refuse('revive.each', { jid = jid, unique = modules.Unique.shown(unique) }, other, its_state)
   end
   modules.Revive.revive({ jid }, 1)
 end)
@@ -18003,8 +18156,12 @@ function Legacy.serve(args, library)
 end
 
 function Legacy.Errors()
-  function modules.Errors.raise(_, words, ...)
-    error(modules.Errors.worded(words, ...), 2)
+  function modules.Errors.raise(code, words, ...)
+    local text = modules.Errors.worded(words, ...)
+    if code == 'DUPLICATE' then -- Before the words stands who holds the key, for clients of ours.
+      text = string.match(text, '%w+%(%): The unique key .*') or text
+    end
+    error(text, 2)
   end
 end
 

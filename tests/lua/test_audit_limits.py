@@ -154,7 +154,7 @@ BROKEN = {
         "has room for 1",
     ),
     "forgets to look again": (
-        "  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))\n",
+        "  look_at(name, queue, math.max(math.min(look or math.huge, scope.now + EVERY), scope.now))\n",
         "",
         "does not look at",
     ),

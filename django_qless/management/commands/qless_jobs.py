@@ -21,7 +21,7 @@ from django_qless.management.base import (
 )
 from django_qless.management.output import (
     JOB_COLUMNS,
-    canceled_text,
+    changed_text,
     counted,
     displayed_result,
     job_data,
@@ -179,16 +179,15 @@ class Command(SubcommandsCommand):
         """Restart failed jobs."""
         jids = self.confirmed_jids("Retry", options, state="failed")
         if jids:
-            run = change_jobs(self.client, "retry", jids)
-            left = f"; {run.refused:,} had not failed or do not exist"
-            text = f"retried: {counted(run.done, 'job')}"
-            self.print(text + (left if run.refused else ""))
+            self.print(changed_text(change_jobs(self.client, "retry", jids), "retried"))
 
     def cancel(self, **options: Any) -> None:
         """Remove jobs."""
         jids = self.confirmed_jids("Cancel", options)
         if jids:
-            self.print(canceled_text(change_jobs(self.client, "cancel", jids)))
+            self.print(
+                changed_text(change_jobs(self.client, "cancel", jids), "canceled")
+            )
 
     def move(
         self, *, to: str, jids: Sequence[str], delay: float, **options: Any

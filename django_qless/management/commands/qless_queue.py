@@ -20,7 +20,7 @@ from django_qless.management.base import (
     positive_seconds,
     weight,
 )
-from django_qless.management.output import canceled_text, counted, table
+from django_qless.management.output import changed_text, counted, table
 from django_qless.management.status import queue_table
 from django_qless.operations import objects
 from django_qless.operations.bulk import change_jobs
@@ -176,7 +176,7 @@ class Command(SubcommandsCommand):
             return
         if interactive:
             self.confirm(f"Cancel {counted(len(jids), f'{state} job')} in {queue}?")
-        self.print(canceled_text(change_jobs(self.client, "cancel", jids)))
+        self.print(changed_text(change_jobs(self.client, "cancel", jids), "canceled"))
 
 
 def rate(text: str) -> str:
