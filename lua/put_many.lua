@@ -45,13 +45,13 @@ local function all_new(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming, has)
+local function look_at_all(jobs, jids, coming, has, how)
   local fresh, canceled = all_new(jids)
   for _, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
-    Put.look(job)
+    Put.look(job, how)
     has.unique = has.unique or job.unique
     if job.left_alone then
       coming[job.jid] = nil
@@ -133,12 +133,13 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- function `known`), for which others have come to stand before (a metatable `instead`), and which job spawns these
+-- (`spawner`; `since` when it has spawned others).
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming, has)
+  look_at_all(jobs, jids, coming, has, how)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)

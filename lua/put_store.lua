@@ -131,7 +131,8 @@ local function clear_rare(job, old)
     'ordered',
     'fair_by',
     'bound',
-    'elsewhere'
+    'elsewhere',
+    job.goes_on and old.state ~= 'complete' and 'bound' or 'spawns' -- It spawns as if for the first time.
   )
 end
 

@@ -237,6 +237,7 @@ end
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds,
 --                              and, after a space, when it was handed out, as an entry has it: the first
 --                              entries of its history, which are not written yet; '' if they are);
+--                              `spawns` is when the job spawned others first since it was put;
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
@@ -5598,6 +5599,237 @@ function ExistenceCache.is_bare(queue)
   return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
 end
 end
+elseif module_name == 'Spawned' then
+return function()
+local Spawned = {
+is_one = 0, is_awaited = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0,
+holds_back = 0, is_known = 0, adopt = 0, done = 0, failed = 0, goes_on = 0
+}
+modules.Spawned = Spawned
+-- workflows/spawned.lua
+-- Jobs that a job has spawned: its dependents wait for them as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
+
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
+
+local FEW = 10 -- spawned jobs that are looked at one by one
+
+local function list_of(text)
+  return modules.Record.read('spawners', text, {})
+end
+
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
+    end
+  end
+  return false
+end
+
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+-- Has one of the spawners in this field `spawners` not seen the end of the job?
+function Spawned.is_awaited(jid, text)
+  for _, spawner in ipairs(list_of(text)) do
+    if Spawned.is_one(spawner, jid) then
+      return true
+    end
+  end
+  return false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = modules.CycleDetection.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < modules.Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
+    good, tired = modules.CycleDetection.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, modules.Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
+  end
+end
+
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
+  else
+    call('HDEL', key.job(jid), 'beyond')
+  end
+end
+
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
+      end
+    end
+    write_beyond(jid, rest)
+  end
+end
+
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
+  end
+  modules.Dependencies.link(jid, { spawner })
+  modules.Dependencies.spend(modules.Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
+  return true
+end
+
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      modules.Cascade.cancel(jid, 'dependency', failed)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      modules.Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
+    end
+  end
+  write_beyond(jid, beyond)
+  modules.Dependencies.link(jid, open, policy)
+  return #open > 0
+end
+
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
+end
+
+-- Has this job spawned the one with this record since it was put? It did so `since` then for the first time.
+function Spawned.is_known(spawner, since, record)
+  return has(list_of(record.more.spawners), spawner) and modules.Record.read('time', record.time, 0) >= since
+end
+
+-- The job takes these under its wings: jid and state of each. (`since` is false if it has none yet since it was put.)
+function Spawned.adopt(spawner, jobs, since)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1', 'spawns', since or modules.NumberFormat.time())
+  modules.DependencyResults.add_offspring(spawner, new)
+end
+
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
+  end
+end
+
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
+end
+
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
+end
+end
 elseif module_name == 'StandIns' then
 return function()
 local StandIns = {
@@ -6775,232 +7007,6 @@ function Retention.cut(args, i)
     end
   end
   return jids
-end
-end
-elseif module_name == 'Spawned' then
-return function()
-local Spawned = {
-is_one = 0, is_awaited = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0,
-holds_back = 0, adopt = 0, done = 0, failed = 0, goes_on = 0
-}
-modules.Spawned = Spawned
--- workflows/spawned.lua
--- Jobs that a job has spawned: its dependents wait for them as well.
---
--- The links are made late. A dependent waits for the spawner; when that is complete, for those of
--- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
-
--- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
-local ON_ITS_WAY, FAILED = '0', '1'
-
-local FEW = 10 -- spawned jobs that are looked at one by one
-
-local function list_of(text)
-  return modules.Record.read('spawners', text, {})
-end
-
-local function has(list, jid)
-  for _, one in ipairs(list) do
-    if one == jid then
-      return true
-    end
-  end
-  return false
-end
-
--- Has the spawner spawned this job, which is not complete?
-function Spawned.is_one(spawner, jid)
-  return call('ZSCORE', key.spawned(spawner), jid) and true or false
-end
-
--- Has one of the spawners in this field `spawners` not seen the end of the job?
-function Spawned.is_awaited(jid, text)
-  for _, spawner in ipairs(list_of(text)) do
-    if Spawned.is_one(spawner, jid) then
-      return true
-    end
-  end
-  return false
-end
-
-function Spawned.has_unfinished(spawner)
-  return call('EXISTS', key.spawned(spawner)) == 1
-end
-
--- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
-local function harmless(dependent, name, jids, most)
-  local good, tired = modules.CycleDetection.harmless(dependent, jids)
-  if #good == 0 and #jids == most and most < modules.Arguments.most then
-    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
-    good, tired = modules.CycleDetection.harmless(dependent, jids)
-    good = { good[1] }
-  end
-  return good, tired
-end
-
--- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
--- said that it has ended.
-local function without_ended(name, jids)
-  local left = {}
-  for _, jid in ipairs(jids) do
-    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
-      left[#left + 1] = jid
-    elseif not scope.reading then
-      call('ZREM', name, jid)
-    end
-  end
-  return left
-end
-
--- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
--- another look when they are done). And one that has failed, if any. With `dependent` only what does not
--- wait for that; and whether there is more than this call can see.
-function Spawned.unfinished(spawner, policy, most, dependent)
-  local name, tired = key.spawned(spawner), false
-  most = math.max(1, math.min(most, modules.Arguments.most))
-  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
-  if #jids <= FEW then
-    jids = without_ended(name, jids)
-  end
-  if dependent and #jids > 0 then
-    jids, tired = harmless(dependent, name, jids, most)
-  end
-  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
-  if failed and #jids == 0 and policy ~= 'run' then
-    jids[1] = failed
-  end
-  return jids, failed, tired
-end
-
--- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
-function Spawned.look_beyond(jid, spawner)
-  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(its_beyond)
-  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
-    beyond[#beyond + 1] = spawner
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
-  end
-end
-
-local function write_beyond(jid, beyond)
-  if #beyond > 0 then
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
-  else
-    call('HDEL', key.job(jid), 'beyond')
-  end
-end
-
--- A job waits for these spawners' jobs no longer; nil: for none.
-function Spawned.forget_beyond(jid, spawners)
-  local text = call('HGET', key.job(jid), 'beyond')
-  if text then
-    local rest = {}
-    for _, spawner in ipairs(list_of(text)) do
-      if spawners and not has(spawners, spawner) then
-        rest[#rest + 1] = spawner
-      end
-    end
-    write_beyond(jid, rest)
-  end
-end
-
--- This call has looked so far for others that it cannot say what the job has to wait for: a later one
--- does, as if the spawner were complete only then. -> whether that can be
-local function put_off(jid, spawner)
-  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
-    return false
-  end
-  modules.Dependencies.link(jid, { spawner })
-  modules.Dependencies.spend(modules.Dependencies.left())
-  call('ZADD', key.releasing(), scope.now, spawner)
-  return true
-end
-
--- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
--- canceled with what has failed of it. -> whether it must not start
-function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
-  for _, spawner in ipairs(list_of(text)) do
-    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
-    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
-      return true
-    elseif failed and policy == 'cancel' then
-      modules.Cascade.cancel(jid, 'dependency', failed)
-      return true
-    elseif #jids > 0 then
-      beyond[#beyond + 1] = spawner
-      modules.Dependencies.spend(#jids)
-      for n = 1, #jids do
-        open[#open + 1] = jids[n]
-      end
-    end
-  end
-  write_beyond(jid, beyond)
-  modules.Dependencies.link(jid, open, policy)
-  return #open > 0
-end
-
--- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
--- again would collect them for ever.
-local function without_former(spawners, jid)
-  local first, rest = 1, {}
-  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
-    first = first + 1
-  end
-  for n = first, #spawners do
-    rest[#rest + 1] = spawners[n]
-  end
-  return rest
-end
-
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
-  local name, scores, new = key.spawned(spawner), {}, {}
-  for _, job in ipairs(jobs) do
-    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
-    if not has(spawners, spawner) then
-      spawners = without_former(spawners, job.jid)
-      spawners[#spawners + 1] = spawner
-      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
-      new[#new + 1] = job.jid
-    end
-    if job.state ~= 'complete' then
-      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
-      scores[#scores + 1] = job.jid
-    end
-  end
-  if #scores > 0 then
-    call('ZADD', name, unpack(scores))
-  end
-  call('HSET', key.job(spawner), 'rare', '1')
-  modules.DependencyResults.add_offspring(spawner, new)
-end
-
-local function each(text, act)
-  for _, spawner in ipairs(list_of(text)) do
-    act(key.spawned(spawner))
-  end
-end
-
--- A job with this field `spawners` is complete, or gone.
-function Spawned.done(jid, text)
-  each(text, function(name)
-    call('ZREM', name, jid)
-  end)
-end
-
-function Spawned.failed(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', FAILED, jid)
-  end)
-end
-
--- It had failed, and goes on.
-function Spawned.goes_on(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
-  end)
 end
 end
 elseif module_name == 'CycleDetection' then
@@ -8443,7 +8449,8 @@ local function clear_rare(job, old)
     'ordered',
     'fair_by',
     'bound',
-    'elsewhere'
+    'elsewhere',
+    job.goes_on and old.state ~= 'complete' and 'bound' or 'spawns' -- It spawns as if for the first time.
   )
 end
 
@@ -11027,8 +11034,8 @@ local function want_key(job)
   end
 end
 
--- Reads the old record: an existing job may be left alone.
-function Put.look(job)
+-- Reads the old record: an existing job may be left alone, as those are that the job `how.spawner` has spawned before.
+function Put.look(job, how)
   if job.old == nil then
     -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
     local canceled, tracked = key.canceled_job(job.jid), key.tracked()
@@ -11039,7 +11046,8 @@ function Put.look(job)
     job.old = not is_new and modules.PutStore.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
-  job.left_alone = job.absent == '1' and job.old and true
+  job.left_alone = job.old
+    and (job.absent == '1' or (how and how.since and modules.Spawned.is_known(how.spawner, how.since, job.old)))
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
   elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job) then
@@ -11094,6 +11102,7 @@ local function one(command, args, i)
   if job.left_alone then
     return job
   end
+  job.goes_on = command == 'requeue'
   if job.unique then
     modules.Conflict.settle(command, job, nil, {})
   end
@@ -11180,13 +11189,13 @@ local function all_new(jids)
 end
 
 -- Reads what there is of the jobs: some may be left alone.
-local function look_at_all(jobs, jids, coming, has)
+local function look_at_all(jobs, jids, coming, has, how)
   local fresh, canceled = all_new(jids)
   for _, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
-    modules.Put.look(job)
+    modules.Put.look(job, how)
     has.unique = has.unique or job.unique
     if job.left_alone then
       coming[job.jid] = nil
@@ -11268,12 +11277,13 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`).
+-- function `known`), for which others have come to stand before (a metatable `instead`), and which job spawns these
+-- (`spawner`; `since` when it has spawned others).
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming, has)
+  look_at_all(jobs, jids, coming, has, how)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -18546,16 +18556,17 @@ local function present(spawner, plan)
   return jobs
 end
 
--- spawn jid token worker (as put.many) -> as put.many
+-- spawn jid token worker (as put.many) -> as put.many. What an earlier run of the job has spawned is left alone, whatever
+-- it is by now.
 function Spawn.spawn(args, i)
   local jid, worker = modules.Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   modules.Lock.holder('spawn', jid, args[i + 1])
   modules.Arguments.asking('spawn', worker)
-  local plan = modules.PutMany.plan('spawn', args, i + 3)
+  local workflow, spawns = modules.Hash.values(key.job(jid), 'workflow', 'spawns')
+  local plan = modules.PutMany.plan('spawn', args, i + 3, { spawner = jid, since = modules.Record.number(spawns) })
   if plan.coming[jid] then
     modules.Errors.argument('spawn', 'job ' .. modules.Errors.name(jid) .. ' cannot spawn itself')
   end
-  local workflow = call('HGET', key.job(jid), 'workflow')
   if workflow then
     modules.Workflow.must_go_on('spawn', workflow)
   end
@@ -18565,7 +18576,7 @@ function Spawn.spawn(args, i)
     end
   end
   local reply = modules.PutMany.carry_out(plan, worker)
-  modules.Spawned.adopt(jid, present(jid, plan))
+  modules.Spawned.adopt(jid, present(jid, plan), spawns)
   return reply
 end
 end
