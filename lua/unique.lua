@@ -158,11 +158,13 @@ function Unique.regain(jid, field, state)
   end
 end
 
--- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody
+-- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
+-- one that waits for this job
 function Unique.other(jid, field)
   if field and counts(field, 'waiting') then
     local other, state = Unique.in_force(key_of(field))
-    if other ~= jid then
+    local waits = state == 'depends' and #CycleDetection.harmless(jid, { other }) == 0
+    if other and other ~= jid and not waits then
       return other, state
     end
   end

@@ -568,6 +568,18 @@ def test_unfail_passes_over_jobs_whose_unique_keys_are_taken(qless) -> None:
     assert qless.failed_jobs("group").jids == [each.jid for each in reversed(older)]
 
 
+def test_job_that_waits_for_a_failed_one_of_its_key_does_not_hold_up_its_retry(
+    qless, work
+) -> None:
+    first = policies.once.delay(7)
+    job = reserve(qless)
+    qless.fail(job.jid, job.token, "group", "message")
+    second = policies.once.using(after=first).delay(7)
+    first.retry()
+    assert work() == 2
+    assert second.result() == 7
+
+
 def test_retried_workflow_leaves_a_job_failed_whose_unique_key_is_taken(qless) -> None:
     flow = workflow()
     node = flow.add(policies.once.using(on_conflict="refuse").args(7))
