@@ -51,8 +51,13 @@ function Dependencies.open(command, jids, coming, policy, how, one)
   local open, beyond = {}, nil
   for _, jid in ipairs(jids) do
     local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local record = is_coming and { 'waiting' }
+      or call('HMGET', key.job(jid), 'state', 'rare', 'deadline', 'elsewhere')
     local state = record[1]
+    if record[3] and Deadline.is_missed(state, record[3], record[4]) then
+      Deadline.note(jid)
+      state = 'failed'
+    end
     if not state then
       Dependencies.unknown(command, jid, how)
     elseif state == 'complete' then
@@ -101,18 +106,22 @@ function Dependencies.link(jid, jids, policy)
   SortedSet.add_to_set(key.dependencies(jid), jids)
 end
 
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
+-- A job waits for what is open of these; nothing is refused. What is seen to wait for it is left out.
+function Dependencies.link_again(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
   local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
   local harmless, tired = CycleDetection.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
-  DependencyResults.add(jid, jids)
   for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
   Dependencies.follow_failed(how)
+end
+
+-- A job that depends on others gains dependencies.
+function Dependencies.attach(jid, jids)
+  DependencyResults.add(jid, jids)
+  Dependencies.link_again(jid, jids)
 end
 
 -- Those that `open` has noted: now that the links are there, they have their effect.

@@ -131,7 +131,8 @@ local function clear_rare(job, old)
     'ordered',
     'fair_by',
     'bound',
-    'elsewhere'
+    'elsewhere',
+    job.goes_on and old.state ~= 'complete' and 'bound' or 'spawns' -- It spawns as if for the first time.
   )
 end
 
@@ -230,7 +231,7 @@ local function write_rare(job, state)
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
-  if job.unique then
+  if job.unique and not job.regains then
     -- (Who is late from the start holds nothing.)
     if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
       Unique.take(jid, job.unique, job.period)

@@ -102,7 +102,7 @@ function Unique.check(command, job)
   end
 end
 
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- Who holds the key, or nil: the jid, its state if it still exists, whether it is held for a period. A job that has ended or
 -- is gone holds nothing, unless the key was given for a period.
 function Unique.holder(text)
   local name = key.unique(text)
@@ -112,11 +112,25 @@ function Unique.holder(text)
   end
   local state, field = Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
-    return jid, state
+    return jid, state, true
   elseif field and key_of(field) == text and counts(field, state) then
     return jid, state
   end
   return nil
+end
+
+-- The same for who wants to have the key: a job that can no longer start does not hold it, and ends. (One for a period
+-- is held whatever becomes of the job.)
+function Unique.in_force(text)
+  local jid, state, is_for_period = Unique.holder(text)
+  if jid and not is_for_period then
+    local deadline, elsewhere = Hash.values(key.job(jid), 'deadline', 'elsewhere')
+    if Deadline.is_missed(state, deadline, elsewhere) then
+      Deadline.note(jid)
+      return nil
+    end
+  end
+  return jid, state
 end
 
 -- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
@@ -129,12 +143,29 @@ function Unique.take(jid, text, period)
 end
 
 -- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
+-- another holds it now.
 function Unique.regain(jid, field, state)
   if field and counts(field, state) then
     local text, where, home = key_of(field)
-    if call('SET', key.unique(text), jid, 'NX') and where then
+    local name = key.unique(text)
+    local is_free = call('SET', name, jid, 'NX')
+    if not is_free and call('GET', name) ~= jid and not Unique.in_force(text) then
+      is_free = call('SET', name, jid)
+    end
+    if is_free and where then
       Crossing.write(where, 'claim.regain', { text, jid, home })
+    end
+  end
+end
+
+-- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
+-- one that waits for this job
+function Unique.other(jid, field)
+  if field and counts(field, 'waiting') then
+    local other, state = Unique.in_force(key_of(field))
+    local waits = state == 'depends' and #CycleDetection.harmless(jid, { other }) == 0
+    if other and other ~= jid and not waits then
+      return other, state
     end
   end
 end
@@ -192,7 +223,8 @@ function Unique.is_pending(state)
   return PENDING[state] or state == 'stalled'
 end
 
-local function refuse(command, job, jid, state)
+-- Refuses a job, of which jid and unique are known.
+function Unique.refuse(command, job, jid, state)
   Errors.raise(
     'DUPLICATE',
     '%s %s(): The unique key %s of job %s belongs to job %s%s',
@@ -216,7 +248,7 @@ function Unique.answer(command, job, jid, state)
   elseif job.conflict == 'keep' then
     return 'keep'
   elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
+    Unique.refuse(command, job, jid, state)
   elseif pending then
     return 'replace'
   elseif state == 'running' then

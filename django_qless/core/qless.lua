@@ -242,6 +242,7 @@ end
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds,
 --                              and, after a space, when it was handed out, as an entry has it: the first
 --                              entries of its history, which are not written yet; '' if they are);
+--                              `spawns` is when the job spawned others first since it was put;
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
@@ -275,10 +276,10 @@ function maker_of(module_name)
 if module_name == 'Arguments' then
 return function()
 local Arguments = {
-most = 0, data_bytes = 0, text_bytes = 0, tags = 0, given = 0, name = 0, asking = 0, proof = 0,
-text_of = 0, decimal = 0, number = 0, whole = 0, held = 0, count = 0, offset = 0, range = 0, bounded
-= 0, bytes = 0, weigh = 0, json = 0, object = 0, names = 0, tag_list = 0, few_tags = 0, plain = 0,
-message = 0, jid = 0, queue = 0, unknown = 0, options = 0
+most = 0, data_bytes = 0, text_bytes = 0, tags = 0, given = 0, real_name = 0, name = 0, asking = 0,
+proof = 0, text_of = 0, decimal = 0, number = 0, whole = 0, held = 0, count = 0, offset = 0, range =
+0, bounded = 0, bytes = 0, weigh = 0, json = 0, object = 0, names = 0, tag_list = 0, few_tags = 0,
+plain = 0, message = 0, jid = 0, queue = 0, unknown = 0, options = 0
 }
 modules.Arguments = Arguments
 -- arguments.lua
@@ -305,13 +306,17 @@ function Arguments.given(command, what, value)
   return value
 end
 
--- The name of a queue, a worker or a job. (No name at all stands for "none" in records.)
-function Arguments.name(command, what, value)
+-- A name under which a job is stored, or taken. (No name at all stands for "none" in records.)
+function Arguments.real_name(command, what, value)
   if value == '' then
     modules.Errors.argument(command, what .. ' must not be empty')
   end
   return Arguments.given(command, what, value)
 end
+
+-- The name of a queue, a worker or a job that may be there. (Without KEYS it may be empty: old clients send back what
+-- records say.)
+Arguments.name = Arguments.real_name
 
 -- Who puts jobs: perhaps no worker that a lock could be lost to, ''.
 function Arguments.asking(command, worker)
@@ -558,7 +563,7 @@ end
 
 -- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
-  Arguments.name(command, 'jid', jid)
+  Arguments.real_name(command, 'jid', jid)
   local ending = key.list_ending(jid)
   if ending then
     modules.Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. modules.Errors.name(jid))
@@ -568,7 +573,7 @@ function Arguments.jid(command, jid)
 end
 
 function Arguments.queue(command, queue)
-  Arguments.name(command, 'queue', queue)
+  Arguments.real_name(command, 'queue', queue)
   Arguments.plain(command, 'queue', queue)
   return queue
 end
@@ -1417,6 +1422,340 @@ function Config.unset(args, i)
   modules.Events.config_unset(option)
 end
 end
+elseif module_name == 'History' then
+return function()
+local History = {
+time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
+0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
+some = 0, restore = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+}
+modules.History = History
+-- history.lua
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+--
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
+
+local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
+
+-- A time as an entry has it; defaults to now.
+function History.time(when)
+  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+end
+
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
+  local limit = modules.Config.whole('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
+  end
+end
+
+function History.add(jid, what, more, when)
+  append(jid, History.entry(what, more, when))
+end
+
+local function put_entry(time, queue)
+  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
+end
+
+function History.put(jid, queue, when)
+  append(jid, put_entry(History.time(when), queue), true)
+end
+
+-- The same of a job that there was not. -> what its record says in place of the entry
+function History.begin()
+  return modules.NumberFormat.milliseconds()
+end
+
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
+end
+
+-- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
+-- fraction is dear.)
+local function put_time(milliseconds)
+  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
+  if second then
+    return rest == '000' and second or second .. '.' .. rest
+  end
+  local number = tonumber(milliseconds)
+  return number and modules.NumberFormat.thousandths(number / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local space = put and find(put, ' ', 1, true)
+  local time = put and put_time(space and sub(put, 1, space - 1) or put)
+  if time then
+    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
+  end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and put ~= '' and not find(put, ' ', 1, true) then
+    return put .. ' ' .. History.time()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
+end
+
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
+
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
+  end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
+end
+
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.) `telling`: `held` is told however short it was.
+local function members(worker, group, held, ready, message, telling)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and (telling or held >= SHORTEST) then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+    return
+  end
+  local ready = delay and delay > 0 and scope.now + delay
+  -- What was handed back has run if it says for how long it was held before.
+  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
+  local entries = {}
+  for n, triple in ipairs(triples) do
+    local entry_shown = triple[3] or {}
+    entry_shown.when = History.when(triple[1])
+    entry_shown.what = triple[2]
+    entries[n] = entry_shown
+  end
+  return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = modules.Record.entry_of(text)
+  end
+  return History.shown(triples)
+end
+
+-- Those of the job with this record.
+function History.read(jid, record)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
+  if first then
+    table.insert(texts, 1, first)
+    texts[#texts + 1] = second
+  end
+  return shown(texts)
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
+  local name = key.history(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
+  local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
+  while last >= oldest and #newest < most - 1 and bytes > 0 do
+    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = first and { first } or call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
+  return shown(texts), total
+end
+
+-- These entries come before those of a job that was just put.
+function History.restore(jid, texts)
+  if #texts > 0 then
+    History.write_late(jid)
+    for n = #texts, 1, -1 do
+      call('LPUSH', key.history(jid), texts[n])
+    end
+    shorten(key.history(jid), call('LLEN', key.history(jid)))
+  end
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  local entries = modules.Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
+end
+
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
+-- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
+-- in the form of the earliest versions.
+function History.begin_late(jid)
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = modules.Arguments.name('log', 'jid', args[i])
+  local message = modules.Arguments.message('log', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    modules.Arguments.object('log', 'data', data)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
+end
+end
 elseif module_name == 'Job' then
 return function()
 local Job = {
@@ -1766,346 +2105,12 @@ function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
 end
 end
-elseif module_name == 'History' then
-return function()
-local History = {
-time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
-0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
-some = 0, restore = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
-}
-modules.History = History
--- history.lua
--- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
--- ended:
---   done       it was completed
---   failed     it failed for good
---   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
---   crashed    its process died
---   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
---   lost       the grace after such a notice is over: the worker holds the job no more
---
--- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
--- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
--- Until then the record's field `put` has their times.
-
-local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
-
--- A time as an entry has it; defaults to now.
-function History.time(when)
-  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
-end
-
--- An entry; `more` is the text of a JSON object.
-function History.entry(what, more, when)
-  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
-end
-
--- Keeps the first entry and the newest.
-local function shorten(name, length)
-  local limit = modules.Config.whole('max-job-history')
-  if limit > 0 and limit ~= 2 and length > limit then
-    local first = call('LPOP', name)
-    call('LTRIM', name, -math.max(limit - 1, 1), -1)
-    call('LPUSH', name, first)
-  end
-end
-
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length == 1 and not putting then
-    History.begin_late(jid)
-  elseif length >= 3 then
-    shorten(name, length)
-  end
-end
-
-function History.add(jid, what, more, when)
-  append(jid, History.entry(what, more, when))
-end
-
-local function put_entry(time, queue)
-  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
-end
-
-function History.put(jid, queue, when)
-  append(jid, put_entry(History.time(when), queue), true)
-end
-
--- The same of a job that there was not. -> what its record says in place of the entry
-function History.begin()
-  return modules.NumberFormat.milliseconds()
-end
-
-local function popped_entry(time, worker)
-  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-end
-
--- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
--- fraction is dear.)
-local function put_time(milliseconds)
-  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
-  if second then
-    return rest == '000' and second or second .. '.' .. rest
-  end
-  local number = tonumber(milliseconds)
-  return number and modules.NumberFormat.thousandths(number / 1000)
-end
-
--- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
--- put, that it was handed out. -> the first or nil, the second or nil
-function History.unwritten(put, queue, worker)
-  local space = put and find(put, ' ', 1, true)
-  local time = put and put_time(space and sub(put, 1, space - 1) or put)
-  if time then
-    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
-  end
-end
-
--- A worker has a job, with this field `put`. -> what its record says in place of entries
-function History.popped(jid, worker, put)
-  if put and put ~= '' and not find(put, ' ', 1, true) then
-    return put .. ' ' .. History.time()
-  end
-  History.add_popped(jid, worker, put)
-  return ''
-end
-
--- The same, written at once.
-function History.add_popped(jid, worker, put)
-  if put and put ~= '' then
-    History.write_late(jid)
-  end
-  append(jid, popped_entry(History.time(), worker))
-end
-
-local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
-
-local function done_entry(held)
-  if held and held >= SHORTEST then
-    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
-  end
-  return '[' .. History.time() .. ',"done"]'
-end
-
--- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
-function History.done(jid, held)
-  append(jid, done_entry(held))
-end
-
--- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
--- entries any longer, which the caller has to write
-function History.done_with(jid, held, put, queue, worker)
-  local first, second = History.unwritten(put, queue, worker)
-  if not second then
-    History.done(jid, held)
-    return false
-  end
-  local name = key.history(jid)
-  local length = call('RPUSH', name, first, second, done_entry(held))
-  if length > 3 then
-    -- Another library has begun the list.
-    call('LREM', name, 1, first)
-    call('LPUSH', name, first)
-  end
-  shorten(name, length)
-  return true
-end
-
--- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.) `telling`: `held` is told however short it was.
-local function members(worker, group, held, ready, message, telling)
-  local texts = {}
-  if worker then
-    texts[#texts + 1] = '"worker":' .. quote(worker)
-  end
-  if group then
-    texts[#texts + 1] = '"group":' .. quote(group)
-  end
-  if held and (telling or held >= SHORTEST) then
-    texts[#texts + 1] = '"held":' .. format('%.3f', held)
-  end
-  if ready then
-    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
-  end
-  if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
-  end
-  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
-end
-
--- What is not run at all may fail as well: then there is no worker.
-function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, message))
-end
-
--- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given.
-function History.ended(jid, what, job, group, message, delay)
-  if what == 'done' then
-    History.done(jid, job.held)
-    return
-  end
-  local ready = delay and delay > 0 and scope.now + delay
-  -- What was handed back has run if it says for how long it was held before.
-  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
-end
-
--- The last attempt failed that the job had.
-function History.exhausted(job, group, message)
-  History.ended(job.jid, 'failed', job, group, message)
-end
-
-function History.when(time)
-  return time
-end
-
--- Triples as objects with when, what and the members of their third part.
-function History.shown(triples)
-  local entries = {}
-  for n, triple in ipairs(triples) do
-    local entry_shown = triple[3] or {}
-    entry_shown.when = History.when(triple[1])
-    entry_shown.what = triple[2]
-    entries[n] = entry_shown
-  end
-  return entries
-end
-
-local function shown(texts)
-  local triples = {}
-  for n, text in ipairs(texts) do
-    triples[n] = modules.Record.entry_of(text)
-  end
-  return History.shown(triples)
-end
-
--- Those of the job with this record.
-function History.read(jid, record)
-  local texts = call('LRANGE', key.history(jid), 0, -1)
-  local first, second = History.unwritten(record.put, record.queue, record.worker)
-  if first then
-    table.insert(texts, 1, first)
-    texts[#texts + 1] = second
-  end
-  return shown(texts)
-end
-
-local PIECE = 20 -- entries read at a time where they may be long
-
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
-function History.texts(jid, most, bytes)
-  local name = key.history(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  local total, newest = call('LLEN', name), { second }
-  local last, oldest = total - 1, first and 0 or 1
-  bytes = bytes - #(second or '')
-  while last >= oldest and #newest < most - 1 and bytes > 0 do
-    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
-    local part = call('LRANGE', name, from, last)
-    for n = #part, 1, -1 do
-      bytes = bytes - #part[n]
-      if bytes > 0 then
-        newest[#newest + 1] = part[n]
-      end
-    end
-    last = from - 1
-  end
-  local texts = first and { first } or call('LRANGE', name, 0, 0)
-  for n = #newest, 1, -1 do
-    texts[#texts + 1] = newest[n]
-  end
-  return texts, total + (first and 1 or 0) + (second and 1 or 0)
-end
-
--- The same as objects.
-function History.some(jid, most, bytes)
-  local texts, total = History.texts(jid, most, bytes)
-  return shown(texts), total
-end
-
--- These entries come before those of a job that was just put.
-function History.restore(jid, texts)
-  if #texts > 0 then
-    History.write_late(jid)
-    for n = #texts, 1, -1 do
-      call('LPUSH', key.history(jid), texts[n])
-    end
-    shorten(key.history(jid), call('LLEN', key.history(jid)))
-  end
-end
-
--- Records of the earliest versions carry their history in a field of the hash.
-function History.modernise(jid, text)
-  local entries = modules.Record.read('history', text)
-  for _, old in ipairs(entries or {}) do
-    if old.put then
-      History.put(jid, old.q, tonumber(old.put))
-    end
-    if old.popped then
-      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
-    end
-    if old.failed then
-      History.add(jid, 'failed', nil, tonumber(old.failed))
-    end
-    if old.done then
-      History.add(jid, 'done', nil, tonumber(old.done))
-    end
-  end
-  if entries then
-    call('HDEL', key.job(jid), 'history')
-  end
-end
-
--- Writes what stands in the record in place of the first entries, before all others.
-function History.write_late(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  if second then
-    call('LPUSH', key.history(jid), second, first)
-  elseif first then
-    call('LPUSH', key.history(jid), first)
-  end
-  if first then
-    call('HSET', key.job(jid), 'put', '')
-  end
-  return first ~= nil
-end
-
--- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
--- in the form of the earliest versions.
-function History.begin_late(jid)
-  if History.write_late(jid) then
-    return
-  end
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
-    local newest = call('LPOP', key.history(jid))
-    History.modernise(jid, text)
-    call('RPUSH', key.history(jid), newest)
-  end
-end
-
--- log jid message [data]
-function History.log(args, i)
-  local jid = modules.Arguments.name('log', 'jid', args[i])
-  local message = modules.Arguments.message('log', args[i + 1])
-  local data = args[i + 2]
-  if data then
-    modules.Arguments.object('log', 'data', data)
-  end
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('log', jid)
-  end
-  History.add(jid, message, data)
-end
-end
 elseif module_name == 'Dependencies' then
 return function()
 local Dependencies = {
-left = 0, spend = 0, unknown = 0, follows_spawned = 0, open = 0, open_for = 0, link = 0, attach = 0,
-follow_failed = 0, unlink = 0, unlink_all = 0, free = 0, free_if_last = 0, take_some = 0, release =
-0, carry_on = 0
+left = 0, spend = 0, unknown = 0, follows_spawned = 0, open = 0, open_for = 0, link = 0, link_again
+= 0, attach = 0, follow_failed = 0, unlink = 0, unlink_all = 0, free = 0, free_if_last = 0,
+take_some = 0, release = 0, carry_on = 0
 }
 modules.Dependencies = Dependencies
 -- dependencies.lua
@@ -2162,8 +2167,13 @@ function Dependencies.open(command, jids, coming, policy, how, one)
   local open, beyond = {}, nil
   for _, jid in ipairs(jids) do
     local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local record = is_coming and { 'waiting' }
+      or call('HMGET', key.job(jid), 'state', 'rare', 'deadline', 'elsewhere')
     local state = record[1]
+    if record[3] and modules.Deadline.is_missed(state, record[3], record[4]) then
+      modules.Deadline.note(jid)
+      state = 'failed'
+    end
     if not state then
       Dependencies.unknown(command, jid, how)
     elseif state == 'complete' then
@@ -2212,18 +2222,22 @@ function Dependencies.link(jid, jids, policy)
   modules.SortedSet.add_to_set(key.dependencies(jid), jids)
 end
 
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
+-- A job waits for what is open of these; nothing is refused. What is seen to wait for it is left out.
+function Dependencies.link_again(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
   local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
   local harmless, tired = modules.CycleDetection.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
-  modules.DependencyResults.add(jid, jids)
   for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
     modules.Spawned.look_beyond(jid, spawner)
   end
   Dependencies.follow_failed(how)
+end
+
+-- A job that depends on others gains dependencies.
+function Dependencies.attach(jid, jids)
+  modules.DependencyResults.add(jid, jids)
+  Dependencies.link_again(jid, jids)
 end
 
 -- Those that `open` has noted: now that the links are there, they have their effect.
@@ -2403,6 +2417,395 @@ function Dependencies.carry_on()
   end)
 end
 end
+elseif module_name == 'Unique' then
+return function()
+local Unique = {
+parts = 0, check = 0, holder = 0, in_force = 0, take = 0, regain = 0, other = 0, free = 0, leave =
+0, at = 0, arrived = 0, started = 0, shown = 0, is_pending = 0, refuse = 0, answer = 0, push_back =
+0
+}
+modules.Unique = Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+
+local sub, floor, match = string.sub, math.floor, string.match
+
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
+-- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
+local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
+
+-- The key in a field; if it is claimed, the namespace where it is, and that of the job.
+function Unique.parts(field)
+  local letter = sub(field, 1, 1)
+  if letter == 'S' or letter == 'E' then
+    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
+    return text or '', where, home
+  end
+  return sub(field, 2)
+end
+
+local key_of = Unique.parts
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    if job.claimed then
+      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
+    end
+    return
+  end
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    modules.Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.value(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST) - (scope.now - (job.since or scope.now))
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = job.since or scope.now
+  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
+      if job[name] then
+        modules.Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    modules.Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.value(job.conflict)
+    )
+  end
+  if job.claim then
+    modules.ClaimHolder.check(command, job)
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, its state if it still exists, whether it is held for a period. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
+  if call('PTTL', name) > 0 then
+    return jid, state, true
+  elseif field and key_of(field) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The same for who wants to have the key: a job that can no longer start does not hold it, and ends. (One for a period
+-- is held whatever becomes of the job.)
+function Unique.in_force(text)
+  local jid, state, is_for_period = Unique.holder(text)
+  if jid and not is_for_period then
+    local deadline, elsewhere = modules.Hash.values(key.job(jid), 'deadline', 'elsewhere')
+    if modules.Deadline.is_missed(state, deadline, elsewhere) then
+      modules.Deadline.note(jid)
+      return nil
+    end
+  end
+  return jid, state
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+  else
+    call('SET', key.unique(text), jid)
+  end
+end
+
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another holds it now.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    local text, where, home = key_of(field)
+    local name = key.unique(text)
+    local is_free = call('SET', name, jid, 'NX')
+    if not is_free and call('GET', name) ~= jid and not Unique.in_force(text) then
+      is_free = call('SET', name, jid)
+    end
+    if is_free and where then
+      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
+    end
+  end
+end
+
+-- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
+-- one that waits for this job
+function Unique.other(jid, field)
+  if field and counts(field, 'waiting') then
+    local other, state = Unique.in_force(key_of(field))
+    local waits = state == 'depends' and #modules.CycleDetection.harmless(jid, { other }) == 0
+    if other and other ~= jid and not waits then
+      return other, state
+    end
+  end
+end
+
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local text, where, home = key_of(field)
+    local name = key.unique(text)
+    if call('GET', name) == jid then
+      call('DEL', name)
+      if where then
+        modules.Crossing.write(where, 'claim.release', { text, jid, home })
+      end
+    end
+  end
+end
+
+-- The job goes to another namespace, and its claim with it.
+function Unique.leave(jid, field)
+  local text, where = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    call('DEL', key.unique(text))
+  end
+end
+
+-- The field of the same job in another namespace.
+function Unique.at(field, target)
+  local text, where = key_of(field)
+  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
+end
+
+-- The job has come from another namespace: that of its claim will hear where it is.
+function Unique.arrived(jid, field)
+  local text, where, home = key_of(field)
+  if where and call('GET', key.unique(text)) == jid then
+    modules.Crossing.write(where, 'claim.regain', { text, jid, home })
+  end
+end
+
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and string.lower(sub(field, 1, 1)) == 's' then
+    Unique.free(jid, field)
+  end
+end
+
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and (key_of(field)) or nil
+end
+
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+-- Refuses a job, of which jid and unique are known.
+function Unique.refuse(command, job, jid, state)
+  modules.Errors.raise(
+    'DUPLICATE',
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
+  )
+end
+
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    Unique.refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
+  end
+  return nil
+end
+
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = (job.since or scope.now) + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
+  end
+end
+end
+elseif module_name == 'Events' then
+return function()
+local Events = {
+tracked = 0, put = 0, completed = 0, advanced = 0, failed = 0, canceled = 0, lock_lost = 0, order =
+0, schedules = 0, config_set = 0, config_unset = 0
+}
+modules.Events = Events
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
+
+local quote = cjson.encode
+
+local function publish(channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
+  end
+end
+
+local function log(text)
+  publish('log', text)
+end
+
+local function tell(worker, text)
+  publish('w:' .. worker, text)
+end
+
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  publish(what, jid)
+end
+
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+end
+
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+end
+
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+  )
+end
+
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
+  end
+end
+
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
+end
+
+-- Whom it concerns hears it first; if it is not known who that was, nobody.
+function Events.lock_lost(jid, worker)
+  if worker and worker ~= '' then
+    local text = lock_lost(jid, worker)
+    tell(worker, text)
+    log(text)
+  end
+end
+
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  end
+end
+
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
+end
+
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+end
+end
 elseif module_name == 'Wake' then
 return function()
 local Wake = {
@@ -2545,8 +2948,8 @@ function Wake.finish()
     local idle = waiting_at(key.idle_at(queue))
     if idle > 0 then
       if wake.popped then
-        -- Some of what became ready may have been taken by this very call.
-        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+        -- Some of what became ready may have been taken by this very call, and some have woken others when it fell due.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')) - call('LLEN', key.wake_at(queue)))
       end
       feed(key.wake_at(queue), idle, n)
     end
@@ -2739,111 +3142,59 @@ function Wake.wait(client, worker, choice, seconds)
   return rest
 end
 end
-elseif module_name == 'Events' then
+elseif module_name == 'Tracking' then
 return function()
-local Events = {
-tracked = 0, put = 0, completed = 0, advanced = 0, failed = 0, canceled = 0, lock_lost = 0, order =
-0, schedules = 0, config_set = 0, config_unset = 0
+local Tracking = {
+is_tracked = 0, among = 0, track = 0
 }
-modules.Events = Events
--- events.lua
--- What is published, byte for byte: members in a fixed order, no spaces.
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
 
-local quote = cjson.encode
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
 
-local function publish(channel, text)
-  if scope.sharded then
-    call('SPUBLISH', scope.prefix .. channel, text)
-  else
-    call('PUBLISH', scope.prefix .. channel, text)
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
   end
+  return tracked
 end
 
-local function log(text)
-  publish('log', text)
-end
-
-local function tell(worker, text)
-  publish('w:' .. worker, text)
-end
-
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  publish(what, jid)
-end
-
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
-end
-
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
-end
-
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
-  )
-end
-
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
   end
-end
-
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first; if it is not known who that was, nobody.
-function Events.lock_lost(jid, worker)
-  if worker and worker ~= '' then
-    local text = lock_lost(jid, worker)
-    tell(worker, text)
-    log(text)
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
   end
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
   end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 end
 elseif module_name == 'Entity' then
@@ -2999,310 +3350,6 @@ function Json.list(texts)
     return '{}' -- as cjson writes it, and as old clients expect it
   end
   return '[' .. table.concat(texts, ',') .. ']'
-end
-end
-elseif module_name == 'Tracking' then
-return function()
-local Tracking = {
-is_tracked = 0, among = 0, track = 0
-}
-modules.Tracking = Tracking
--- tracking.lua
--- Tracked jobs: those whose every change is published under their ids.
-
--- Is the job tracked?
-function Tracking.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Tracking.among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Tracking.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- track [track|untrack jid]
-function Tracking.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
-      local shown = modules.Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
-end
-end
-elseif module_name == 'Unique' then
-return function()
-local Unique = {
-parts = 0, check = 0, holder = 0, take = 0, regain = 0, free = 0, leave = 0, at = 0, arrived = 0,
-started = 0, shown = 0, is_pending = 0, answer = 0, push_back = 0
-}
-modules.Unique = Unique
--- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-
-local sub, floor, match = string.sub, math.floor, string.match
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
-local UNENDED = { waiting = true, scheduled = true, depends = true, stalled = true, running = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key; behind a capital letter the
--- namespace where it is claimed, that of the job, and the key, with line feeds between them.)
-local COUNTS = { s = PENDING, e = UNENDED, S = PENDING, E = UNENDED }
-
--- The key in a field; if it is claimed, the namespace where it is, and that of the job.
-function Unique.parts(field)
-  local letter = sub(field, 1, 1)
-  if letter == 'S' or letter == 'E' then
-    local where, home, text = match(field, '^.([^\n]*)\n([^\n]*)\n(.*)$')
-    return text or '', where, home
-  end
-  return sub(field, 2)
-end
-
-local key_of = Unique.parts
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    if job.claimed then
-      job.unique_field = string.upper(LETTERS[until_when]) .. job.claimed .. '\n' .. job.unique
-    end
-    return
-  end
-  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    modules.Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.value(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST) - (scope.now - (job.since or scope.now))
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = job.since or scope.now
-  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max', 'claim' }) do
-      if job[name] then
-        modules.Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.value(job.conflict)
-    )
-  end
-  if job.claim then
-    modules.ClaimHolder.check(command, job)
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and key_of(field) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    local text, where, home = key_of(field)
-    if call('SET', key.unique(text), jid, 'NX') and where then
-      modules.Crossing.write(where, 'claim.regain', { text, jid, home })
-    end
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local text, where, home = key_of(field)
-    local name = key.unique(text)
-    if call('GET', name) == jid then
-      call('DEL', name)
-      if where then
-        modules.Crossing.write(where, 'claim.release', { text, jid, home })
-      end
-    end
-  end
-end
-
--- The job goes to another namespace, and its claim with it.
-function Unique.leave(jid, field)
-  local text, where = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    call('DEL', key.unique(text))
-  end
-end
-
--- The field of the same job in another namespace.
-function Unique.at(field, target)
-  local text, where = key_of(field)
-  return where and sub(field, 1, 1) .. where .. '\n' .. target .. '\n' .. text or field
-end
-
--- The job has come from another namespace: that of its claim will hear where it is.
-function Unique.arrived(jid, field)
-  local text, where, home = key_of(field)
-  if where and call('GET', key.unique(text)) == jid then
-    modules.Crossing.write(where, 'claim.regain', { text, jid, home })
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and string.lower(sub(field, 1, 1)) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and (key_of(field)) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
-    command,
-    modules.Errors.name(job.unique),
-    modules.Errors.name(job.jid),
-    modules.Errors.name(jid),
-    state and ', which is ' .. state or ''
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = (job.since or scope.now) + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
 end
 end
 elseif module_name == 'Canceled' then
@@ -3907,7 +3954,7 @@ function Limits.set_aside(jid, queue, name, score, look, job)
     call('ZREM', key.place(queue, 'locks'), jid)
     modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
   end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+  look_at(name, queue, math.max(math.min(look or math.huge, scope.now + EVERY), scope.now))
 end
 
 local function note_called(jid, names)
@@ -4051,9 +4098,9 @@ end
 
 -- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
 local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
+  local turn, its_look = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if turn then
+    return turn, its_look
   end
   for n, limit in ipairs(limits) do
     local look = full(limit, called, holds)
@@ -4206,6 +4253,404 @@ function Limits.next_due(queue)
     first = room < 1 and math.min(first or opens, opens) or first
   end
   return first
+end
+end
+elseif module_name == 'Outcome' then
+return function()
+local Outcome = {
+write_complete = 0, write_returned = 0, forget_run = 0, forget_marks = 0, advance = 0, keep_result =
+0, complete = 0, end_failed = 0, write_failed = 0, fail_now = 0, fail = 0, unheld = 0, back = 0,
+count_retried = 0, retry_now = 0, retry = 0, release = 0
+}
+modules.Outcome = Outcome
+-- outcome.lua
+-- How a run ends: complete, advance, fail, retry, give back.
+
+local floor = math.floor
+
+-- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
+function Outcome.write_complete(name, retries, data, returned, is_written)
+  if returned then
+    return Outcome.write_returned(name, retries, data, returned, is_written)
+  end
+  call(
+    'HSET',
+    name,
+    'state',
+    'complete',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'time',
+    modules.NumberFormat.time(),
+    'remaining',
+    retries,
+    'queue',
+    '',
+    'failure',
+    '{}',
+    is_written and 'put' or 'failure', -- What is named twice is written once.
+    is_written and '' or '{}'
+  )
+  if data then
+    call('HSET', name, 'data', data)
+  end
+end
+
+-- The same in one command for a job that has returned something: a command more would cost more than a table.
+function Outcome.write_returned(name, retries, data, returned, is_written)
+  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
+  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
+  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
+  if data then
+    fields[17], fields[18] = 'data', data
+  end
+  if is_written then
+    fields[#fields + 1] = 'put'
+    fields[#fields + 1] = ''
+  end
+  call('HSET', name, unpack(fields))
+end
+
+-- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
+function Outcome.forget_run(job)
+  if job.marked then
+    Outcome.forget_marks(key.job(job.jid))
+  end
+end
+
+function Outcome.forget_marks(name)
+  call('HDEL', name, 'grace', 'progress')
+end
+
+-- The same for a run that was not. `unknown` stays only from one unknown name to the next.
+local function forget_all(job)
+  if job.unknown then
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
+  else
+    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
+  end
+end
+
+local function finish(job, data, returned)
+  Outcome.write_complete(job.key, job.retries, data, returned)
+  call('ZADD', key.completed(), scope.now, job.jid)
+  modules.JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
+  modules.Expiry.after(1)
+end
+
+-- Completes a job that goes on in another queue, where it waits for what is open of what it
+-- `needs`. -> its new state
+function Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  local jid = job.jid
+  modules.History.put(jid, to)
+  modules.Places.register(to)
+  local open = depends and #depends > 0
+  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'worker',
+    '',
+    'failure',
+    '{}',
+    'queue',
+    to,
+    'expires',
+    0,
+    'remaining',
+    job.retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Outcome.forget_run(job)
+  if state == 'depends' then
+    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
+    if beyond then
+      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
+    end
+    if delay > 0 then
+      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
+    end
+    modules.Places.depends(jid, to)
+  elseif state == 'scheduled' then
+    modules.Places.scheduled(jid, to, scope.now + delay)
+  else
+    modules.Places.work(jid, to, job.priority)
+  end
+  modules.DependencyResults.add(jid, needs)
+  modules.JobEnd.goes_on(job, state, true)
+  return state
+end
+
+local COMPLETE_OPTIONS =
+  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
+
+-- Seconds; the server refuses times to live that it cannot count in milliseconds.
+local LONGEST_TTL = 2 ^ 31
+
+-- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
+-- run returned it; nil if there is nothing
+function Outcome.keep_result(jid, token, result, ttl)
+  if not result or result == '' then
+    return nil
+  end
+  ttl = math.min(ttl, LONGEST_TTL)
+  call('SET', key.result(jid), result, 'EX', ttl)
+  local time = modules.Retention.note('result:' .. jid, #result, ttl)
+  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
+end
+
+-- For how many seconds the result that a completion brings is kept; nil if it brings none.
+local function ttl_of(options)
+  local result = options.result
+  if result and result ~= '' then
+    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
+    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+  end
+end
+
+-- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
+-- was started, as settle is.
+
+-- complete jid worker queue data [pairs]
+function Outcome.complete(args, i)
+  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
+  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
+  modules.Arguments.proof('complete', proof)
+  modules.Arguments.json('complete', 'data', data)
+  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
+  local to, delay, depends = options.next, options.delay, options.depends
+  if not to and (delay or depends) then
+    modules.Errors.argument('complete', 'delay and depends can only be used with next')
+  end
+  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
+  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
+  local needs, beyond
+  local ttl = ttl_of(options)
+  local held = modules.Arguments.held('complete', options.held)
+  local job = modules.Lock.holder('complete', jid, proof)
+  if job.queue ~= queue then
+    modules.Errors.raise(
+      'STATE',
+      'complete(): Job %s is running in another queue: %s',
+      modules.Errors.name(jid),
+      modules.Errors.name(job.queue)
+    )
+  end
+  if to then
+    modules.Arguments.queue('complete', to)
+    modules.Entity.refuse_move('complete', job)
+    needs = depends
+    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
+    modules.CycleDetection.refuse('complete', jid, depends)
+    if job.bad then
+      modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+      return 'failed'
+    end
+  end
+
+  modules.Lock.count_start(job, held, true)
+  modules.History.ended(jid, 'done', job)
+  modules.Lock.release(job)
+  modules.Samples.add('run', job.queue, scope.now - job.start)
+  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('completed', jid)
+  end
+  if to then
+    modules.Events.advanced(jid, job.queue, to)
+    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
+  end
+  modules.Events.completed(jid, job.queue)
+  Outcome.forget_run(job)
+  finish(job, data, returned)
+  return 'complete'
+end
+
+-- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
+-- failed of an entity is kept with its queue's dead.)
+-- `failing` is the worker whose run failed it, or nil.
+function Outcome.end_failed(job, group, message, when, failing)
+  local to = not (job.bad or job.entity) and modules.FailedQueue.of(job.jid, job.queue)
+  if to then
+    modules.FailedQueue.move(job, to, group, message, when, failing)
+  else
+    Outcome.write_failed(job, group, message, when, failing)
+  end
+end
+
+-- Files a job as failed, which ran unless `job.state` says otherwise.
+function Outcome.write_failed(job, group, message, when, failing)
+  if job.entity and modules.EntityRun.failed(job, group, message) then
+    return
+  end
+  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
+  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
+  forget_all(job)
+  modules.Failures.add(job.jid, job.queue, group)
+  modules.JobEnd.failed(job.jid, job.state or 'running', job.rare)
+end
+
+function Outcome.fail_now(job, group, message)
+  local jid = job.jid
+  modules.Events.failed(jid, group, message, job.worker)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Lock.release(job)
+  modules.History.ended(jid, 'failed', job, group, message)
+  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
+end
+
+-- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
+function Outcome.fail(args, i)
+  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
+  modules.Arguments.proof('fail', proof)
+  local group = modules.Arguments.given('fail', 'group', args[i + 2])
+  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
+  local held = modules.Arguments.held('fail', args[i + 5])
+  if held and data == '' then
+    data = nil
+  end
+  if data then
+    modules.Arguments.json('fail', 'data', data)
+  end
+  local job = modules.Lock.holder('fail', jid, proof)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  modules.Lock.count_start(job, held, true)
+  Outcome.fail_now(job, group, message)
+  return jid
+end
+
+-- The fields of a job that has left its worker.
+function Outcome.unheld(fields)
+  local last = #fields
+  fields[last + 1], fields[last + 2] = 'time', modules.NumberFormat.time()
+  fields[last + 3], fields[last + 4] = 'worker', ''
+  fields[last + 5], fields[last + 6] = 'expires', 0
+end
+
+-- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
+-- its place before its equals.
+function Outcome.back(job, queue, delay, failure, again)
+  local jid = job.jid
+  local state = delay > 0 and 'scheduled' or 'waiting'
+  local fields = {
+    'HSET',
+    key.job(jid),
+    'state',
+    state,
+    'queue',
+    queue,
+    'remaining',
+    job.remaining,
+  }
+  Outcome.unheld(fields)
+  if failure then
+    fields[#fields + 1] = 'failure'
+    fields[#fields + 1] = failure
+  end
+  call(unpack(fields))
+  forget_all(job)
+  if state == 'scheduled' then
+    modules.Places.scheduled(jid, queue, scope.now + delay)
+  elseif again then
+    modules.Places.work_again(jid, queue, job.priority)
+  else
+    modules.Places.work(jid, queue, job.priority)
+  end
+  if queue ~= job.queue then
+    modules.Places.register(queue)
+  end
+  modules.JobEnd.goes_on(job, state)
+end
+
+function Outcome.count_retried(queue)
+  modules.Stats.count(queue, 'retried', 1)
+end
+
+-- One retry less: back into the queue, or failed when none is left. -> what remains
+function Outcome.retry_now(job, queue, delay, group, message)
+  local jid = job.jid
+  job.remaining = job.remaining - 1
+  modules.Lock.release(job)
+  if job.remaining >= 0 then
+    modules.History.ended(jid, 'retried', job, group, message, delay)
+    Outcome.count_retried(job.queue)
+    local failure = message
+      and cjson.encode({
+        group = group or '',
+        message = message,
+        when = floor(scope.now),
+        worker = job.worker,
+      })
+    Outcome.back(job, queue, delay, failure)
+    return job.remaining
+  end
+  call('HSET', key.job(jid), 'remaining', -1)
+  group = group or 'failed-retries-' .. queue
+  modules.History.exhausted(job, group, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  if message then
+    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
+  else
+    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
+  end
+  return -1
+end
+
+-- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
+-- both be ''
+function Outcome.retry(args, i)
+  local jid = modules.Arguments.name('retry', 'jid', args[i])
+  local queue = modules.Arguments.name('retry', 'queue', args[i + 1])
+  modules.Arguments.plain('retry', 'queue', queue)
+  local proof = modules.Arguments.proof('retry', args[i + 2])
+  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
+  local group, message = args[i + 4], args[i + 5]
+  local held = modules.Arguments.held('retry', args[i + 6])
+  if held and group == '' and message == '' then
+    group, message = nil, nil
+  end
+  if message then
+    modules.Arguments.message('retry', message)
+  end
+  local job = modules.Lock.holder('retry', jid, proof)
+  modules.Arguments.queue('retry', queue)
+  if job.bad then
+    modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
+    return -1
+  end
+  modules.Lock.count_start(job, held, true)
+  queue = job.entity and job.queue or queue -- an entity stays in its queue
+  return Outcome.retry_now(job, queue, delay, group, message)
+end
+
+-- release jid token [delay [held]]: back into its queue and its place there, no retry used up
+function Outcome.release(args, i)
+  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
+  local held = modules.Arguments.held('release', args[i + 3])
+  local job = modules.Lock.holder('release', args[i], args[i + 1])
+  if job.bad then
+    modules.CorruptJobs.fail(job.jid, job.bad, job.bad_text)
+    return 1
+  end
+  modules.Lock.count_start(job, held)
+  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
+  modules.Lock.release(job)
+  Outcome.back(job, job.queue, delay, nil, true)
+  return 1
 end
 end
 elseif module_name == 'Samples' then
@@ -5175,400 +5620,235 @@ function ExistenceCache.is_bare(queue)
   return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
 end
 end
-elseif module_name == 'Outcome' then
+elseif module_name == 'Spawned' then
 return function()
-local Outcome = {
-write_complete = 0, write_returned = 0, forget_run = 0, forget_marks = 0, advance = 0, keep_result =
-0, complete = 0, end_failed = 0, write_failed = 0, fail_now = 0, fail = 0, unheld = 0, back = 0,
-count_retried = 0, retry_now = 0, retry = 0, release = 0
+local Spawned = {
+is_one = 0, is_awaited = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0,
+holds_back = 0, is_known = 0, adopt = 0, done = 0, failed = 0, goes_on = 0
 }
-modules.Outcome = Outcome
--- outcome.lua
--- How a run ends: complete, advance, fail, retry, give back.
+modules.Spawned = Spawned
+-- workflows/spawned.lua
+-- Jobs that a job has spawned: its dependents wait for them as well.
+--
+-- The links are made late. A dependent waits for the spawner; when that is complete, for those of
+-- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
+-- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
 
-local floor = math.floor
+-- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
+local ON_ITS_WAY, FAILED = '0', '1'
 
--- The record of a completed job; `returned` is what keep_result says, `is_written` what History.done_with does.
-function Outcome.write_complete(name, retries, data, returned, is_written)
-  if returned then
-    return Outcome.write_returned(name, retries, data, returned, is_written)
-  end
-  call(
-    'HSET',
-    name,
-    'state',
-    'complete',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'time',
-    modules.NumberFormat.time(),
-    'remaining',
-    retries,
-    'queue',
-    '',
-    'failure',
-    '{}',
-    is_written and 'put' or 'failure', -- What is named twice is written once.
-    is_written and '' or '{}'
-  )
-  if data then
-    call('HSET', name, 'data', data)
-  end
+local FEW = 10 -- spawned jobs that are looked at one by one
+
+local function list_of(text)
+  return modules.Record.read('spawners', text, {})
 end
 
--- The same in one command for a job that has returned something: a command more would cost more than a table.
-function Outcome.write_returned(name, retries, data, returned, is_written)
-  local fields = { 'state', 'complete', 'worker', '', 'expires', '0', 'time', modules.NumberFormat.time() }
-  fields[9], fields[10], fields[11], fields[12] = 'remaining', retries, 'queue', ''
-  fields[13], fields[14], fields[15], fields[16] = 'failure', '{}', 'returned', returned
-  if data then
-    fields[17], fields[18] = 'data', data
-  end
-  if is_written then
-    fields[#fields + 1] = 'put'
-    fields[#fields + 1] = ''
-  end
-  call('HSET', name, unpack(fields))
-end
-
--- Forgets what belongs to a run that was completed. (Its token is stale by the job's new state.)
-function Outcome.forget_run(job)
-  if job.marked then
-    Outcome.forget_marks(key.job(job.jid))
-  end
-end
-
-function Outcome.forget_marks(name)
-  call('HDEL', name, 'grace', 'progress')
-end
-
--- The same for a run that was not. `unknown` stays only from one unknown name to the next.
-local function forget_all(job)
-  if job.unknown then
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited')
-  else
-    call('HDEL', key.job(job.jid), 'grace', 'progress', 'waited', 'unknown')
-  end
-end
-
-local function finish(job, data, returned)
-  Outcome.write_complete(job.key, job.retries, data, returned)
-  call('ZADD', key.completed(), scope.now, job.jid)
-  modules.JobEnd.completed({ job.jid }, { job.rare and job.jid }) -- which reads the record, so before it may go
-  modules.Expiry.after(1)
-end
-
--- Completes a job that goes on in another queue, where it waits for what is open of what it
--- `needs`. -> its new state
-function Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  local jid = job.jid
-  modules.History.put(jid, to)
-  modules.Places.register(to)
-  local open = depends and #depends > 0
-  local state = open and 'depends' or delay > 0 and 'scheduled' or 'waiting'
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'worker',
-    '',
-    'failure',
-    '{}',
-    'queue',
-    to,
-    'expires',
-    0,
-    'remaining',
-    job.retries,
-    'time',
-    modules.NumberFormat.time()
-  )
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Outcome.forget_run(job)
-  if state == 'depends' then
-    modules.Dependencies.link(jid, depends, job.rare and call('HGET', key.job(jid), 'on_failure'))
-    if beyond then
-      call('HSET', key.job(jid), 'beyond', beyond, 'rare', '1')
-    end
-    if delay > 0 then
-      call('HSET', key.job(jid), 'scheduled', scope.now + delay)
-    end
-    modules.Places.depends(jid, to)
-  elseif state == 'scheduled' then
-    modules.Places.scheduled(jid, to, scope.now + delay)
-  else
-    modules.Places.work(jid, to, job.priority)
-  end
-  modules.DependencyResults.add(jid, needs)
-  modules.JobEnd.goes_on(job, state, true)
-  return state
-end
-
-local COMPLETE_OPTIONS =
-  { next = true, delay = true, depends = true, result = true, result_ttl = true, held = true }
-
--- Seconds; the server refuses times to live that it cannot count in milliseconds.
-local LONGEST_TTL = 2 ^ 31
-
--- -> what the record says of it, that of a complete job for as long as it is complete: when it expires, which
--- run returned it; nil if there is nothing
-function Outcome.keep_result(jid, token, result, ttl)
-  if not result or result == '' then
-    return nil
-  end
-  ttl = math.min(ttl, LONGEST_TTL)
-  call('SET', key.result(jid), result, 'EX', ttl)
-  local time = modules.Retention.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
-end
-
--- For how many seconds the result that a completion brings is kept; nil if it brings none.
-local function ttl_of(options)
-  local result = options.result
-  if result and result ~= '' then
-    modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
-    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
-  end
-end
-
--- With KEYS these commands may be told for how many seconds the job lay in its worker's hands before it
--- was started, as settle is.
-
--- complete jid worker queue data [pairs]
-function Outcome.complete(args, i)
-  local jid, proof = modules.Arguments.name('complete', 'jid', args[i]), args[i + 1]
-  local queue, data = modules.Arguments.name('complete', 'queue', args[i + 2]), args[i + 3]
-  modules.Arguments.proof('complete', proof)
-  modules.Arguments.json('complete', 'data', data)
-  local options = modules.Arguments.options('complete', args, i + 4, COMPLETE_OPTIONS)
-  local to, delay, depends = options.next, options.delay, options.depends
-  if not to and (delay or depends) then
-    modules.Errors.argument('complete', 'delay and depends can only be used with next')
-  end
-  delay = delay and modules.Arguments.number('complete', 'delay', delay) or 0
-  depends = depends and modules.Arguments.names('complete', 'depends', depends) or {}
-  local needs, beyond
-  local ttl = ttl_of(options)
-  local held = modules.Arguments.held('complete', options.held)
-  local job = modules.Lock.holder('complete', jid, proof)
-  if job.queue ~= queue then
-    modules.Errors.raise(
-      'STATE',
-      'complete(): Job %s is running in another queue: %s',
-      modules.Errors.name(jid),
-      modules.Errors.name(job.queue)
-    )
-  end
-  if to then
-    modules.Arguments.queue('complete', to)
-    modules.Entity.refuse_move('complete', job)
-    needs = depends
-    depends, beyond = modules.Dependencies.open_for('complete', jid, depends)
-    modules.CycleDetection.refuse('complete', jid, depends)
-    if job.bad then
-      modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-      return 'failed'
+local function has(list, jid)
+  for _, one in ipairs(list) do
+    if one == jid then
+      return true
     end
   end
-
-  modules.Lock.count_start(job, held, true)
-  modules.History.ended(jid, 'done', job)
-  modules.Lock.release(job)
-  modules.Samples.add('run', job.queue, scope.now - job.start)
-  local returned = Outcome.keep_result(jid, proof, options.result, ttl)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('completed', jid)
-  end
-  if to then
-    modules.Events.advanced(jid, job.queue, to)
-    return Outcome.advance(job, to, delay, depends, data, needs, beyond)
-  end
-  modules.Events.completed(jid, job.queue)
-  Outcome.forget_run(job)
-  finish(job, data, returned)
-  return 'complete'
+  return false
 end
 
--- A run of the job has failed it for good: files it as failed, unless it goes on in the queue for such jobs. (What has
--- failed of an entity is kept with its queue's dead.)
--- `failing` is the worker whose run failed it, or nil.
-function Outcome.end_failed(job, group, message, when, failing)
-  local to = not (job.bad or job.entity) and modules.FailedQueue.of(job.jid, job.queue)
-  if to then
-    modules.FailedQueue.move(job, to, group, message, when, failing)
+-- Has the spawner spawned this job, which is not complete?
+function Spawned.is_one(spawner, jid)
+  return call('ZSCORE', key.spawned(spawner), jid) and true or false
+end
+
+-- Has one of the spawners in this field `spawners` not seen the end of the job?
+function Spawned.is_awaited(jid, text)
+  for _, spawner in ipairs(list_of(text)) do
+    if Spawned.is_one(spawner, jid) then
+      return true
+    end
+  end
+  return false
+end
+
+function Spawned.has_unfinished(spawner)
+  return call('EXISTS', key.spawned(spawner)) == 1
+end
+
+-- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
+local function harmless(dependent, name, jids, most)
+  local good, tired = modules.CycleDetection.harmless(dependent, jids)
+  if #good == 0 and #jids == most and most < modules.Arguments.most then
+    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
+    good, tired = modules.CycleDetection.harmless(dependent, jids)
+    good = { good[1] }
+  end
+  return good, tired
+end
+
+-- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
+-- said that it has ended.
+local function without_ended(name, jids)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
+      left[#left + 1] = jid
+    elseif not scope.reading then
+      call('ZREM', name, jid)
+    end
+  end
+  return left
+end
+
+-- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
+-- another look when they are done). And one that has failed, if any. With `dependent` only what does not
+-- wait for that; and whether there is more than this call can see.
+function Spawned.unfinished(spawner, policy, most, dependent)
+  local name, tired = key.spawned(spawner), false
+  most = math.max(1, math.min(most, modules.Arguments.most))
+  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
+  if #jids <= FEW then
+    jids = without_ended(name, jids)
+  end
+  if dependent and #jids > 0 then
+    jids, tired = harmless(dependent, name, jids, most)
+  end
+  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
+  if failed and #jids == 0 and policy ~= 'run' then
+    jids[1] = failed
+  end
+  return jids, failed, tired
+end
+
+-- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
+function Spawned.look_beyond(jid, spawner)
+  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
+  local beyond = list_of(its_beyond)
+  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
+    beyond[#beyond + 1] = spawner
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
+  end
+end
+
+local function write_beyond(jid, beyond)
+  if #beyond > 0 then
+    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
   else
-    Outcome.write_failed(job, group, message, when, failing)
+    call('HDEL', key.job(jid), 'beyond')
   end
 end
 
--- Files a job as failed, which ran unless `job.state` says otherwise.
-function Outcome.write_failed(job, group, message, when, failing)
-  if job.entity and modules.EntityRun.failed(job, group, message) then
-    return
+-- A job waits for these spawners' jobs no longer; nil: for none.
+function Spawned.forget_beyond(jid, spawners)
+  local text = call('HGET', key.job(jid), 'beyond')
+  if text then
+    local rest = {}
+    for _, spawner in ipairs(list_of(text)) do
+      if spawners and not has(spawners, spawner) then
+        rest[#rest + 1] = spawner
+      end
+    end
+    write_beyond(jid, rest)
   end
-  local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
-  call('HSET', key.job(job.jid), 'state', 'failed', 'worker', '', 'expires', '', 'failure', failure)
-  forget_all(job)
-  modules.Failures.add(job.jid, job.queue, group)
-  modules.JobEnd.failed(job.jid, job.state or 'running', job.rare)
 end
 
-function Outcome.fail_now(job, group, message)
-  local jid = job.jid
-  modules.Events.failed(jid, group, message, job.worker)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
+-- This call has looked so far for others that it cannot say what the job has to wait for: a later one
+-- does, as if the spawner were complete only then. -> whether that can be
+local function put_off(jid, spawner)
+  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
+    return false
   end
-  modules.Lock.release(job)
-  modules.History.ended(jid, 'failed', job, group, message)
-  Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
+  modules.Dependencies.link(jid, { spawner })
+  modules.Dependencies.spend(modules.Dependencies.left())
+  call('ZADD', key.releasing(), scope.now, spawner)
+  return true
 end
 
--- fail jid worker group message [data]; with KEYS also [data [held]], where '' is no data
-function Outcome.fail(args, i)
-  local jid, proof = modules.Arguments.name('fail', 'jid', args[i]), args[i + 1]
-  modules.Arguments.proof('fail', proof)
-  local group = modules.Arguments.given('fail', 'group', args[i + 2])
-  local message, data = modules.Arguments.message('fail', args[i + 3]), args[i + 4]
-  local held = modules.Arguments.held('fail', args[i + 5])
-  if held and data == '' then
-    data = nil
+-- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
+-- canceled with what has failed of it. -> whether it must not start
+function Spawned.holds_back(jid, text, policy)
+  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
+  for _, spawner in ipairs(list_of(text)) do
+    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
+    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
+      return true
+    elseif failed and policy == 'cancel' then
+      modules.Cascade.cancel(jid, 'dependency', failed)
+      return true
+    elseif #jids > 0 then
+      beyond[#beyond + 1] = spawner
+      modules.Dependencies.spend(#jids)
+      for n = 1, #jids do
+        open[#open + 1] = jids[n]
+      end
+    end
   end
-  if data then
-    modules.Arguments.json('fail', 'data', data)
-  end
-  local job = modules.Lock.holder('fail', jid, proof)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  modules.Lock.count_start(job, held, true)
-  Outcome.fail_now(job, group, message)
-  return jid
+  write_beyond(jid, beyond)
+  modules.Dependencies.link(jid, open, policy)
+  return #open > 0
 end
 
--- The fields of a job that has left its worker.
-function Outcome.unheld(fields)
-  local last = #fields
-  fields[last + 1], fields[last + 2] = 'time', modules.NumberFormat.time()
-  fields[last + 3], fields[last + 4] = 'worker', ''
-  fields[last + 5], fields[last + 6] = 'expires', 0
+-- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
+-- again would collect them for ever.
+local function without_former(spawners, jid)
+  local first, rest = 1, {}
+  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
+    first = first + 1
+  end
+  for n = first, #spawners do
+    rest[#rest + 1] = spawners[n]
+  end
+  return rest
 end
 
--- Puts a job that was running back into a queue, at once or after a delay; with `again` it keeps
--- its place before its equals.
-function Outcome.back(job, queue, delay, failure, again)
-  local jid = job.jid
-  local state = delay > 0 and 'scheduled' or 'waiting'
-  local fields = {
-    'HSET',
-    key.job(jid),
-    'state',
-    state,
-    'queue',
-    queue,
-    'remaining',
-    job.remaining,
-  }
-  Outcome.unheld(fields)
-  if failure then
-    fields[#fields + 1] = 'failure'
-    fields[#fields + 1] = failure
-  end
-  call(unpack(fields))
-  forget_all(job)
-  if state == 'scheduled' then
-    modules.Places.scheduled(jid, queue, scope.now + delay)
-  elseif again then
-    modules.Places.work_again(jid, queue, job.priority)
-  else
-    modules.Places.work(jid, queue, job.priority)
-  end
-  if queue ~= job.queue then
-    modules.Places.register(queue)
-  end
-  modules.JobEnd.goes_on(job, state)
+-- Has this job spawned the one with this record since it was put? It did so `since` then for the first time.
+function Spawned.is_known(spawner, since, record)
+  return has(list_of(record.more.spawners), spawner) and modules.Record.read('time', record.time, 0) >= since
 end
 
-function Outcome.count_retried(queue)
-  modules.Stats.count(queue, 'retried', 1)
+-- The job takes these under its wings: jid and state of each. (`since` is false if it has none yet since it was put.)
+function Spawned.adopt(spawner, jobs, since)
+  local name, scores, new = key.spawned(spawner), {}, {}
+  for _, job in ipairs(jobs) do
+    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
+    if not has(spawners, spawner) then
+      spawners = without_former(spawners, job.jid)
+      spawners[#spawners + 1] = spawner
+      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
+      new[#new + 1] = job.jid
+    end
+    if job.state ~= 'complete' then
+      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
+      scores[#scores + 1] = job.jid
+    end
+  end
+  if #scores > 0 then
+    call('ZADD', name, unpack(scores))
+  end
+  call('HSET', key.job(spawner), 'rare', '1', 'spawns', since or modules.NumberFormat.time())
+  modules.DependencyResults.add_offspring(spawner, new)
 end
 
--- One retry less: back into the queue, or failed when none is left. -> what remains
-function Outcome.retry_now(job, queue, delay, group, message)
-  local jid = job.jid
-  job.remaining = job.remaining - 1
-  modules.Lock.release(job)
-  if job.remaining >= 0 then
-    modules.History.ended(jid, 'retried', job, group, message, delay)
-    Outcome.count_retried(job.queue)
-    local failure = message
-      and cjson.encode({
-        group = group or '',
-        message = message,
-        when = floor(scope.now),
-        worker = job.worker,
-      })
-    Outcome.back(job, queue, delay, failure)
-    return job.remaining
+local function each(text, act)
+  for _, spawner in ipairs(list_of(text)) do
+    act(key.spawned(spawner))
   end
-  call('HSET', key.job(jid), 'remaining', -1)
-  group = group or 'failed-retries-' .. queue
-  modules.History.exhausted(job, group, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  if message then
-    Outcome.end_failed(job, group, message, floor(scope.now), job.worker)
-  else
-    Outcome.end_failed(job, group, 'Job exhausted retries in queue "' .. job.queue .. '"', scope.now)
-  end
-  return -1
 end
 
--- retry jid queue worker [delay] [group] [message]; with KEYS also [held], where group and message may
--- both be ''
-function Outcome.retry(args, i)
-  local jid = modules.Arguments.name('retry', 'jid', args[i])
-  local queue = modules.Arguments.queue('retry', args[i + 1])
-  local proof = modules.Arguments.proof('retry', args[i + 2])
-  local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
-  local group, message = args[i + 4], args[i + 5]
-  local held = modules.Arguments.held('retry', args[i + 6])
-  if held and group == '' and message == '' then
-    group, message = nil, nil
-  end
-  if message then
-    modules.Arguments.message('retry', message)
-  end
-  local job = modules.Lock.holder('retry', jid, proof)
-  if job.bad then
-    modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
-    return -1
-  end
-  modules.Lock.count_start(job, held, true)
-  queue = job.entity and job.queue or queue -- an entity stays in its queue
-  return Outcome.retry_now(job, queue, delay, group, message)
+-- A job with this field `spawners` is complete, or gone.
+function Spawned.done(jid, text)
+  each(text, function(name)
+    call('ZREM', name, jid)
+  end)
 end
 
--- release jid token [delay [held]]: back into its queue and its place there, no retry used up
-function Outcome.release(args, i)
-  local delay = modules.Arguments.number('release', 'delay', args[i + 2] or '0')
-  local held = modules.Arguments.held('release', args[i + 3])
-  local job = modules.Lock.holder('release', args[i], args[i + 1])
-  if job.bad then
-    modules.CorruptJobs.fail(job.jid, job.bad, job.bad_text)
-    return 1
-  end
-  modules.Lock.count_start(job, held)
-  modules.History.ended(job.jid, 'returned', job, nil, nil, delay)
-  modules.Lock.release(job)
-  Outcome.back(job, job.queue, delay, nil, true)
-  return 1
+function Spawned.failed(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', FAILED, jid)
+  end)
+end
+
+-- It had failed, and goes on.
+function Spawned.goes_on(jid, text)
+  each(text, function(name)
+    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
+  end)
 end
 end
 elseif module_name == 'StandIns' then
@@ -5707,7 +5987,7 @@ function StandIns.revive(record)
   local jid, name = record.jid, record.elsewhere
   call('HSET', key.job(jid), 'state', 'depends')
   modules.Places.depends(jid, record.queue)
-  modules.JobEnd.revived(jid, record)
+  modules.JobEnd.revived(jid, record, 'waiting')
   if not name then
     modules.Workflow.moved(record.workflow, 'waiting', 'depends')
     modules.Dependencies.free_if_last(jid)
@@ -5954,6 +6234,168 @@ function Cascade.carry_on(jid)
   end
 end
 end
+elseif module_name == 'CycleDetection' then
+return function()
+local CycleDetection = {
+intend = 0, refuse_self = 0, refuse = 0, is_fresh = 0, harmless = 0
+}
+modules.CycleDetection = CycleDetection
+-- cycle_detection.lua
+-- Cycle detection: no job may come to wait for itself, directly or through others.
+
+local MOST = 1000 -- jobs behind a job that are looked at before links are refused
+local FAR = 10000 -- links that one call follows where links may not be refused any more
+
+-- Links that this call has checked and is going to make, by jid.
+function CycleDetection.intend(planned)
+  scope.intended = planned
+end
+
+-- How many links this call has followed.
+local function followed()
+  return scope.links_followed or 0
+end
+
+-- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
+-- they are too many
+local function waiting_for(jid)
+  local waiting, line = { [jid] = true }, { jid }
+  local n = 1
+  while line[n] do
+    local name = key.dependents(line[n])
+    if #line + call('SCARD', name) > MOST then
+      return nil
+    end
+    for _, dependent in ipairs(call('SMEMBERS', name)) do
+      if not waiting[dependent] then
+        waiting[dependent] = true
+        line[#line + 1] = dependent
+      end
+    end
+    n = n + 1
+  end
+  return waiting
+end
+
+-- Is it certain that none of the jids waits for the job? However much is behind them.
+local function is_harmless(jid, jids, planned)
+  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
+    return false -- links of others are not written yet
+  end
+  local waiting = waiting_for(jid)
+  for n = 1, waiting and #jids or 0 do
+    if waiting[jids[n]] then
+      return false
+    end
+  end
+  return waiting ~= nil
+end
+
+local function refuse(command, jid, path)
+  modules.Errors.raise(
+    'CYCLE',
+    '%s(): Job %s would wait for itself: %s',
+    command,
+    modules.Errors.name(jid),
+    table.concat(path, ' waits for ')
+  )
+end
+
+-- Refuses the link that makes the shortest cycle.
+function CycleDetection.refuse_self(command, jid, jids)
+  for n = 1, jids and #jids or 0 do
+    if jids[n] == jid then
+      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
+    end
+  end
+end
+
+-- Refuses links that would make a job wait for itself. `planned` are links not yet written.
+function CycleDetection.refuse(command, jid, jids, planned)
+  if is_harmless(jid, jids, planned) then
+    return
+  end
+  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
+  local function walk(current)
+    if current == jid then
+      path[#path + 1] = modules.Errors.name(current)
+      refuse(command, jid, path)
+    end
+    if seen[current] then
+      return
+    end
+    seen[current] = true
+    visited = visited + 1
+    if visited > MOST then
+      modules.Errors.raise(
+        'TOOBIG',
+        '%s(): more than %s jobs behind the dependencies of %s',
+        command,
+        MOST,
+        modules.Errors.name(jid)
+      )
+    end
+    path[#path + 1] = modules.Errors.name(current)
+    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
+      walk(further)
+    end
+    path[#path] = nil
+  end
+  for _, other in ipairs(jids) do
+    walk(other)
+  end
+end
+
+-- What a job waits for, or is going to.
+local function behind(jid)
+  local jids = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
+    jids[#jids + 1] = other
+  end
+  return jids
+end
+
+-- Has this call followed none yet, so that it can see as far as any?
+function CycleDetection.is_fresh()
+  return followed() == 0
+end
+
+-- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
+-- too far for one call to see is not harmless. -> the jids, and whether there was such
+function CycleDetection.harmless(jid, jids)
+  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
+    local others = {}
+    for _, other in ipairs(jids) do
+      others[#others + 1] = other ~= jid and other or nil
+    end
+    return others, false
+  end
+  local tired, waits = false, { [jid] = true }
+  -- Does a job wait for the one, or is it too far to see?
+  local function walk(current)
+    if waits[current] == nil then
+      local others = behind(current)
+      waits[current] = false
+      scope.links_followed = followed() + #others
+      tired = followed() > FAR
+      for n = 1, #others do
+        if tired or walk(others[n]) then
+          waits[current] = true
+          break
+        end
+      end
+    end
+    return waits[current]
+  end
+  local harmless = {}
+  for _, other in ipairs(jids) do
+    if not walk(other) then
+      harmless[#harmless + 1] = other
+    end
+  end
+  return harmless, tired
+end
+end
 elseif module_name == 'DependencyResults' then
 return function()
 local DependencyResults = {
@@ -6147,15 +6589,15 @@ function JobEnd.failed(jid, was, rare)
   end
 end
 
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- The job had failed and is in this state now. Its time is over if it had one, but not its claim
 -- to its key, unless another has taken that.
-function JobEnd.revived(jid, record)
+function JobEnd.revived(jid, record, state)
   if not record.rare then
     return
   end
-  modules.Unique.regain(jid, record.unique, 'waiting')
+  modules.Unique.regain(jid, record.unique, state)
   if record.workflow then
-    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
+    modules.Workflow.moved(record.workflow, 'failed', state)
   end
   modules.Spawned.goes_on(jid, record.spawners)
   if record.entity then
@@ -6359,12 +6801,15 @@ end
 elseif module_name == 'Queue' then
 return function()
 local Queue = {
-move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part = 0, unknown =
-0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
+is_by_due = 0, move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part
+= 0, unknown = 0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
 }
 modules.Queue = Queue
 -- queue.lua
 -- Queues: what is in them, the lists of their jobs, forgetting them.
+
+-- The place of a job whose time has come is by when that was. (Without KEYS by when it is moved, but for entities.)
+Queue.is_by_due = true
 
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
@@ -6381,8 +6826,7 @@ function Queue.move_due(queue, wanted)
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
       modules.Places.ready_since(jid, since, entity)
-      -- (Of entities the one that has been due longest is first.)
-      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
+      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), (entity or Queue.is_by_due) and since)
     else
       modules.CorruptJobs.look_at_state(jid, state, queue)
     end
@@ -6907,394 +7351,6 @@ function Retention.cut(args, i)
   return jids
 end
 end
-elseif module_name == 'Spawned' then
-return function()
-local Spawned = {
-is_one = 0, is_awaited = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0,
-holds_back = 0, adopt = 0, done = 0, failed = 0, goes_on = 0
-}
-modules.Spawned = Spawned
--- workflows/spawned.lua
--- Jobs that a job has spawned: its dependents wait for them as well.
---
--- The links are made late. A dependent waits for the spawner; when that is complete, for those of
--- its spawned jobs that are not (as many at a time as a call may link); when nothing is left, it is free.
--- It does not wait for a spawned job that waits for it at that time: so there is no cycle.
-
--- spawned:<jid> has 0 for jobs that are on their way, 1 for those that have failed.
-local ON_ITS_WAY, FAILED = '0', '1'
-
-local FEW = 10 -- spawned jobs that are looked at one by one
-
-local function list_of(text)
-  return modules.Record.read('spawners', text, {})
-end
-
-local function has(list, jid)
-  for _, one in ipairs(list) do
-    if one == jid then
-      return true
-    end
-  end
-  return false
-end
-
--- Has the spawner spawned this job, which is not complete?
-function Spawned.is_one(spawner, jid)
-  return call('ZSCORE', key.spawned(spawner), jid) and true or false
-end
-
--- Has one of the spawners in this field `spawners` not seen the end of the job?
-function Spawned.is_awaited(jid, text)
-  for _, spawner in ipairs(list_of(text)) do
-    if Spawned.is_one(spawner, jid) then
-      return true
-    end
-  end
-  return false
-end
-
-function Spawned.has_unfinished(spawner)
-  return call('EXISTS', key.spawned(spawner)) == 1
-end
-
--- Those of the jids that do not wait for the dependent; if there are none, one of the first thousand.
-local function harmless(dependent, name, jids, most)
-  local good, tired = modules.CycleDetection.harmless(dependent, jids)
-  if #good == 0 and #jids == most and most < modules.Arguments.most then
-    jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', modules.Arguments.most)
-    good, tired = modules.CycleDetection.harmless(dependent, jids)
-    good = { good[1] }
-  end
-  return good, tired
-end
-
--- The few that are left may be there for nothing: a job whose field `spawners` could not be read has not
--- said that it has ended.
-local function without_ended(name, jids)
-  local left = {}
-  for _, jid in ipairs(jids) do
-    if (call('HGET', key.job(jid), 'state') or 'complete') ~= 'complete' then
-      left[#left + 1] = jid
-    elseif not scope.reading then
-      call('ZREM', name, jid)
-    end
-  end
-  return left
-end
-
--- What a dependent of the spawner has to wait for: at most so many jids (one is enough: there is
--- another look when they are done). And one that has failed, if any. With `dependent` only what does not
--- wait for that; and whether there is more than this call can see.
-function Spawned.unfinished(spawner, policy, most, dependent)
-  local name, tired = key.spawned(spawner), false
-  most = math.max(1, math.min(most, modules.Arguments.most))
-  local jids = call('ZRANGEBYSCORE', name, ON_ITS_WAY, ON_ITS_WAY, 'LIMIT', '0', most)
-  if #jids <= FEW then
-    jids = without_ended(name, jids)
-  end
-  if dependent and #jids > 0 then
-    jids, tired = harmless(dependent, name, jids, most)
-  end
-  local failed = call('ZRANGEBYSCORE', name, FAILED, FAILED, 'LIMIT', '0', '1')[1]
-  if failed and #jids == 0 and policy ~= 'run' then
-    jids[1] = failed
-  end
-  return jids, failed, tired
-end
-
--- The spawner is complete: its dependent waits for what it has spawned, unless it is one of those.
-function Spawned.look_beyond(jid, spawner)
-  local its_beyond, spawners = modules.Hash.values(key.job(jid), 'beyond', 'spawners')
-  local beyond = list_of(its_beyond)
-  if not has(beyond, spawner) and not has(list_of(spawners), spawner) then
-    beyond[#beyond + 1] = spawner
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond), 'rare', '1')
-  end
-end
-
-local function write_beyond(jid, beyond)
-  if #beyond > 0 then
-    call('HSET', key.job(jid), 'beyond', cjson.encode(beyond))
-  else
-    call('HDEL', key.job(jid), 'beyond')
-  end
-end
-
--- A job waits for these spawners' jobs no longer; nil: for none.
-function Spawned.forget_beyond(jid, spawners)
-  local text = call('HGET', key.job(jid), 'beyond')
-  if text then
-    local rest = {}
-    for _, spawner in ipairs(list_of(text)) do
-      if spawners and not has(spawners, spawner) then
-        rest[#rest + 1] = spawner
-      end
-    end
-    write_beyond(jid, rest)
-  end
-end
-
--- This call has looked so far for others that it cannot say what the job has to wait for: a later one
--- does, as if the spawner were complete only then. -> whether that can be
-local function put_off(jid, spawner)
-  if (call('HGET', key.job(spawner), 'state') or 'complete') ~= 'complete' then
-    return false
-  end
-  modules.Dependencies.link(jid, { spawner })
-  modules.Dependencies.spend(modules.Dependencies.left())
-  call('ZADD', key.releasing(), scope.now, spawner)
-  return true
-end
-
--- Nothing else holds the job back: is there something spawned? Then it waits for that, or is
--- canceled with what has failed of it. -> whether it must not start
-function Spawned.holds_back(jid, text, policy)
-  local beyond, open, fresh = {}, {}, modules.CycleDetection.is_fresh()
-  for _, spawner in ipairs(list_of(text)) do
-    local jids, failed, tired = Spawned.unfinished(spawner, policy, modules.Dependencies.left(), jid)
-    if tired and not fresh and #jids == 0 and put_off(jid, spawner) then
-      return true
-    elseif failed and policy == 'cancel' then
-      modules.Cascade.cancel(jid, 'dependency', failed)
-      return true
-    elseif #jids > 0 then
-      beyond[#beyond + 1] = spawner
-      modules.Dependencies.spend(#jids)
-      for n = 1, #jids do
-        open[#open + 1] = jids[n]
-      end
-    end
-  end
-  write_beyond(jid, beyond)
-  modules.Dependencies.link(jid, open, policy)
-  return #open > 0
-end
-
--- Leaves out the first of a job's spawners, those that have seen its end: a jid that is put again and
--- again would collect them for ever.
-local function without_former(spawners, jid)
-  local first, rest = 1, {}
-  while first <= math.min(#spawners, modules.Arguments.most) and not Spawned.is_one(spawners[first], jid) do
-    first = first + 1
-  end
-  for n = first, #spawners do
-    rest[#rest + 1] = spawners[n]
-  end
-  return rest
-end
-
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
-  local name, scores, new = key.spawned(spawner), {}, {}
-  for _, job in ipairs(jobs) do
-    local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
-    if not has(spawners, spawner) then
-      spawners = without_former(spawners, job.jid)
-      spawners[#spawners + 1] = spawner
-      call('HSET', key.job(job.jid), 'spawners', cjson.encode(spawners), 'rare', '1')
-      new[#new + 1] = job.jid
-    end
-    if job.state ~= 'complete' then
-      scores[#scores + 1] = job.state == 'failed' and FAILED or ON_ITS_WAY
-      scores[#scores + 1] = job.jid
-    end
-  end
-  if #scores > 0 then
-    call('ZADD', name, unpack(scores))
-  end
-  call('HSET', key.job(spawner), 'rare', '1')
-  modules.DependencyResults.add_offspring(spawner, new)
-end
-
-local function each(text, act)
-  for _, spawner in ipairs(list_of(text)) do
-    act(key.spawned(spawner))
-  end
-end
-
--- A job with this field `spawners` is complete, or gone.
-function Spawned.done(jid, text)
-  each(text, function(name)
-    call('ZREM', name, jid)
-  end)
-end
-
-function Spawned.failed(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', FAILED, jid)
-  end)
-end
-
--- It had failed, and goes on.
-function Spawned.goes_on(jid, text)
-  each(text, function(name)
-    call('ZADD', name, 'XX', ON_ITS_WAY, jid)
-  end)
-end
-end
-elseif module_name == 'CycleDetection' then
-return function()
-local CycleDetection = {
-intend = 0, refuse_self = 0, refuse = 0, is_fresh = 0, harmless = 0
-}
-modules.CycleDetection = CycleDetection
--- cycle_detection.lua
--- Cycle detection: no job may come to wait for itself, directly or through others.
-
-local MOST = 1000 -- jobs behind a job that are looked at before links are refused
-local FAR = 10000 -- links that one call follows where links may not be refused any more
-
--- Links that this call has checked and is going to make, by jid.
-function CycleDetection.intend(planned)
-  scope.intended = planned
-end
-
--- How many links this call has followed.
-local function followed()
-  return scope.links_followed or 0
-end
-
--- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
--- they are too many
-local function waiting_for(jid)
-  local waiting, line = { [jid] = true }, { jid }
-  local n = 1
-  while line[n] do
-    local name = key.dependents(line[n])
-    if #line + call('SCARD', name) > MOST then
-      return nil
-    end
-    for _, dependent in ipairs(call('SMEMBERS', name)) do
-      if not waiting[dependent] then
-        waiting[dependent] = true
-        line[#line + 1] = dependent
-      end
-    end
-    n = n + 1
-  end
-  return waiting
-end
-
--- Is it certain that none of the jids waits for the job? However much is behind them.
-local function is_harmless(jid, jids, planned)
-  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
-    return false -- links of others are not written yet
-  end
-  local waiting = waiting_for(jid)
-  for n = 1, waiting and #jids or 0 do
-    if waiting[jids[n]] then
-      return false
-    end
-  end
-  return waiting ~= nil
-end
-
-local function refuse(command, jid, path)
-  modules.Errors.raise(
-    'CYCLE',
-    '%s(): Job %s would wait for itself: %s',
-    command,
-    modules.Errors.name(jid),
-    table.concat(path, ' waits for ')
-  )
-end
-
--- Refuses the link that makes the shortest cycle.
-function CycleDetection.refuse_self(command, jid, jids)
-  for n = 1, jids and #jids or 0 do
-    if jids[n] == jid then
-      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
-    end
-  end
-end
-
--- Refuses links that would make a job wait for itself. `planned` are links not yet written.
-function CycleDetection.refuse(command, jid, jids, planned)
-  if is_harmless(jid, jids, planned) then
-    return
-  end
-  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
-  local function walk(current)
-    if current == jid then
-      path[#path + 1] = modules.Errors.name(current)
-      refuse(command, jid, path)
-    end
-    if seen[current] then
-      return
-    end
-    seen[current] = true
-    visited = visited + 1
-    if visited > MOST then
-      modules.Errors.raise(
-        'TOOBIG',
-        '%s(): more than %s jobs behind the dependencies of %s',
-        command,
-        MOST,
-        modules.Errors.name(jid)
-      )
-    end
-    path[#path + 1] = modules.Errors.name(current)
-    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
-      walk(further)
-    end
-    path[#path] = nil
-  end
-  for _, other in ipairs(jids) do
-    walk(other)
-  end
-end
-
--- What a job waits for, or is going to.
-local function behind(jid)
-  local jids = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
-    jids[#jids + 1] = other
-  end
-  return jids
-end
-
--- Has this call followed none yet, so that it can see as far as any?
-function CycleDetection.is_fresh()
-  return followed() == 0
-end
-
--- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
--- too far for one call to see is not harmless. -> the jids, and whether there was such
-function CycleDetection.harmless(jid, jids)
-  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
-    local others = {}
-    for _, other in ipairs(jids) do
-      others[#others + 1] = other ~= jid and other or nil
-    end
-    return others, false
-  end
-  local tired, waits = false, { [jid] = true }
-  -- Does a job wait for the one, or is it too far to see?
-  local function walk(current)
-    if waits[current] == nil then
-      local others = behind(current)
-      waits[current] = false
-      scope.links_followed = followed() + #others
-      tired = followed() > FAR
-      for n = 1, #others do
-        if tired or walk(others[n]) then
-          waits[current] = true
-          break
-        end
-      end
-    end
-    return waits[current]
-  end
-  local harmless = {}
-  for _, other in ipairs(jids) do
-    if not walk(other) then
-      harmless[#harmless + 1] = other
-    end
-  end
-  return harmless, tired
-end
-end
 elseif module_name == 'Nonempty' then
 return function()
 local Nonempty = {
@@ -7622,6 +7678,7 @@ local RARE = {
   'behind',
   'beyond',
   'spawners',
+  'spawns',
   'followed',
   'limit_key',
   'fair_by',
@@ -8034,6 +8091,71 @@ function Crossing.delivered(args, i)
   return gone
 end
 end
+elseif module_name == 'Deadline' then
+return function()
+local Deadline = {
+is_missed = 0, fail = 0, note = 0, finish = 0, link_again = 0
+}
+modules.Deadline = Deadline
+-- deadline.lua
+-- Deadlines: a job that has not started by its own (`expires`) can no longer start, so it holds nothing: whoever meets
+-- it fails it.
+
+-- Is this the deadline of a job in this state, which has missed it? (What stands for a job elsewhere has none.)
+function Deadline.is_missed(state, deadline, elsewhere)
+  return deadline
+    and not elsewhere
+    and modules.Unique.is_pending(state)
+    and modules.Record.read('deadline', deadline, math.huge) <= scope.now
+end
+
+-- The job has missed its deadline. `words` say how that was found, %s stands for for how many seconds.
+function Deadline.fail(jid, queue, state, words)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = string.format(words, string.format('%.1f', since))
+  modules.Places.leave(jid, queue)
+  if state == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+    call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  end
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, 'expired', message, '')
+end
+
+-- The call has met such a job. It fails at the end of the call, which is not refused any more then.
+function Deadline.note(jid)
+  scope.overdue = scope.overdue or {}
+  scope.overdue[#scope.overdue + 1] = jid
+end
+
+function Deadline.finish()
+  for _, jid in ipairs(scope.overdue) do
+    local state, queue, deadline, elsewhere =
+      modules.Hash.values(key.job(jid), 'state', 'queue', 'deadline', 'elsewhere')
+    if Deadline.is_missed(state, deadline, elsewhere) then
+      Deadline.fail(jid, queue or '', state, 'It expired %s seconds ago and had not started')
+    end
+  end
+end
+
+-- What a job that has failed so waited for and is still open: it waits for it again.
+function Deadline.link_again(record)
+  if modules.Record.read('failure', record.failure, {}).group == 'expired' then
+    local needs = call('LRANGE', key.needs(record.jid), 0, modules.Arguments.most - 1)
+    modules.Dependencies.link_again(record.jid, needs)
+  end
+end
+end
 elseif module_name == 'Failures' then
 return function()
 local Failures = {
@@ -8361,7 +8483,8 @@ local function clear_rare(job, old)
     'ordered',
     'fair_by',
     'bound',
-    'elsewhere'
+    'elsewhere',
+    job.goes_on and old.state ~= 'complete' and 'bound' or 'spawns' -- It spawns as if for the first time.
   )
 end
 
@@ -8460,7 +8583,7 @@ local function write_rare(job, state)
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
-  if job.unique then
+  if job.unique and not job.regains then
     -- (Who is late from the start holds nothing.)
     if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
       modules.Unique.take(jid, job.unique, job.period)
@@ -8854,6 +8977,162 @@ function Ticks.put_off(record, since, words)
   end
   local again = scope.now + AGAIN
   call('ZADD', record.place, format('%.17g', record.cron and Ticks.none_yet(again) or again), record.jid)
+end
+end
+elseif module_name == 'Turns' then
+return function()
+local Turns = {
+is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
+set_aside = 0, look = 0
+}
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
+
+local find = string.find
+
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
+
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
+end
+
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
+end
+
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local _, last = modules.SortedSet.last(order)
+  call('ZADD', order, 'NX', (last or 0) + 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+-- The first of a key that has not missed its deadline; those before it end with the call. -> its jid, when it will
+-- have missed it, if it has not started
+local function head_of(name)
+  repeat
+    local jid = modules.SortedSet.first(key.limit_order(name))
+    local state, deadline, elsewhere
+    if jid then
+      state, deadline, elsewhere = modules.Hash.values(key.job(jid), 'state', 'deadline', 'elsewhere')
+    end
+    if not modules.Deadline.is_missed(state, deadline, elsewhere) then
+      return jid, modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline or nil)
+    end
+    modules.Deadline.note(jid)
+    call('ZREM', key.limit_order(name), jid)
+  until false
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
+  end
+end
+
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
+end
+
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
+    return
+  end
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
+    end
+  end
+end
+
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.turn
+end
+
+-- What holds a job back because it is not its turn: the name, or nil; when to look again, if that is known. (Who was
+-- called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order then
+    local head, misses = head_of(order)
+    if head ~= jid then
+      return order, misses or nil
+    end
+  end
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
+end
+
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name, look = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, look, {})
+    return true
+  elseif job.fair_by then
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
+  end
+  return false
+end
+
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
+    end
+  end
+end
+
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  local jid = modules.SortedSet.first(key.limit_called(name))
+  local queue = jid and call('HGET', key.job(jid), 'queue')
+  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    call('ZREM', key.limit_called(name), jid)
+  end
+end
+
+-- A job waits long for its turn: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
+  else
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
+  end
 end
 end
 elseif module_name == 'Expiry' then
@@ -10004,145 +10283,6 @@ function StatsBuffer.take(visit)
   end
 end
 end
-elseif module_name == 'Turns' then
-return function()
-local Turns = {
-is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
-set_aside = 0, look = 0
-}
-modules.Turns = Turns
--- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
---
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
--- the other tenants that stand there.
-
-local find = string.find
-
--- How many jobs of a tenant are tried, if another core has taken those that stand first.
-local TRIED = 10
-
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
-function Turns.is_tenant(name)
-  return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local _, last = modules.SortedSet.last(order)
-  call('ZADD', order, 'NX', (last or 0) + 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
-local function head_of(name)
-  return (modules.SortedSet.first(key.limit_order(name)))
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
-end
-
--- The tenant's next job comes to stand in the work.
-function Turns.next_of_tenant(name)
-  if call('EXISTS', key.limit_called(name)) == 1 then
-    return
-  end
-  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    if modules.Limits.bring(list[n], name, list[n + 1], true) then
-      return
-    end
-  end
-end
-
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order and head_of(order) ~= jid then
-    return order
-  end
-  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
-  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
-    return tenant
-  end
-end
-
--- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
-  if name then
-    modules.Limits.set_aside(jid, queue, name, score, nil, {})
-    return true
-  elseif job.fair_by then
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
-  end
-  return false
-end
-
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
-local function heal_tenant(name)
-  local jid = modules.SortedSet.first(key.limit_called(name))
-  local queue = jid and call('HGET', key.job(jid), 'queue')
-  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-    call('ZREM', key.limit_called(name), jid)
-  end
-end
-
--- A job waits long for its turn: does it come?
-function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
-  end
-end
-end
 elseif module_name == 'Commands' then
 return function()
 local Commands = {
@@ -10487,6 +10627,509 @@ function EntityRun.erase(record, queue)
   modules.Cascade.follow(jid, 'gone')
 end
 end
+elseif module_name == 'Pop' then
+return function()
+local Pop = {
+told = 0, told_again = 0, most_due = 0, take = 0, is_paused = 0, pop = 0
+}
+modules.Pop = Pop
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = modules.Arguments.text_of
+
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
+  end
+  modules.History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  modules.Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  modules.Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    modules.Wake.due(queue, scope.now + grace)
+  end
+end
+
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare, entity)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    rare = rare,
+    entity = entity,
+    bad = modules.Record.first_bad(MOVED, texts),
+    retries = modules.Record.text('retries', texts[1], '0'),
+    priority = modules.Record.read('priority', texts[2], 0),
+  }
+end
+
+local function exhausted(jid, queue, worker, rare, entity)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = modules.EntityRun.words_of_loss()
+  end
+  modules.Exhausted.note(jid, group, message, entity)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  modules.History.failed(jid, group, nil, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, group, message, worker)
+  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    modules.CorruptJobs.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
+    return false
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
+    return false
+  end
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
+    if grace > 0 then
+      return false
+    end
+  end
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
+  end
+  if remaining < 0 then
+    exhausted(jid, queue, worker, job.rare, job.entity)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  modules.Places.ready_since(jid, scope.now, job.entity)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    modules.NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
+  local grace = modules.Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count or modules.Exhausted.is_enough() then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'called',
+  'holds',
+  'entity',
+  'batch',
+}
+
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
+-- that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
+  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
+  end
+  if limit_key or fair_by or called or modules.LimitSettings.exist() then
+    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
+  end
+  modules.Unique.started(jid, unique)
+  return true, nil, entity, batch
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
+      return nil
+    end
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
+    end
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
+  end
+end
+
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token or '',
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same of a job that was handed out before. `batch` is for an entity.
+function Pop.told(jid, entity, batch)
+  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  if entity then
+    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
+  end
+  return its
+end
+
+-- The same, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
+  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
+local function start(jid, queue, worker, expires, since, reserved, put)
+  local name, time = key.job(jid), modules.NumberFormat.time()
+  local unwritten = modules.History.popped(jid, worker, put)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return nil -- without calls with KEYS there are no tokens
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited,
+    'put',
+    unwritten
+  )
+  return token
+end
+
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare',
+    'put'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  end
+  local entity, batch
+  if rare == '1' or limited then
+    local may, to_fail
+    may, to_fail, entity, batch =
+      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+    if not may then
+      return false, to_fail
+    end
+    data = entity and modules.EntityRun.take(jid, entity, data) or data
+  end
+  local token = start(jid, queue, worker, expires, since, reserved, put)
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
+  local limited = modules.LimitSettings.exist()
+  for n = 1, #jids do
+    local jid = jids[n]
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+    if handed then
+      taken[#taken + 1] = jid
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
+    end
+  end
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if scope.entities then
+    modules.EntityRun.taken(queue)
+  end
+  if #taken > 0 then
+    modules.Wake.locked(queue, heartbeat)
+  end
+  return #taken, failing
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    scope.late = late() + 1
+    if job.bad then
+      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
+    else
+      local words = 'Its turn came %s seconds after the time when it expired'
+      modules.Deadline.fail(job.jid, queue, job.state, words)
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
+    if #popped == 0 then
+      break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
+    taken = taken + handed
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
+    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+local function allowed(queue, count)
+  local limit = modules.Config.concurrency(queue)
+  if modules.LimitSettings.exist() then
+    count = math.min(count, (modules.Limits.room_of_queue(queue)))
+  end
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
+end
+
+-- Have cron schedules put jobs that nobody has been offered?
+local function has_ticks(queue)
+  local name = key.place(queue, 'ticks')
+  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
+end
+
+-- So many of those that fell due come into the work before one is chosen, those that have been due longest, however
+-- few are taken: among them priorities count. (Without KEYS as many as are taken.)
+Pop.most_due = modules.Arguments.most
+
+-- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
+-- looked for, as long as one call may.)
+local function take_ready(queue, worker, count, visit, reserved)
+  local taken, before = 0
+  if scope.live and has_ticks(queue) then
+    modules.Ticks.serve(queue)
+  end
+  repeat
+    before = late()
+    local most = math.max(count - taken, Pop.most_due)
+    if is_due(queue, 'recur') then
+      modules.Recurring.spawn_due(queue, most)
+    end
+    if is_due(queue, 'scheduled') then
+      modules.Queue.move_due(queue, most)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  until taken == count or late() == before or late() >= MOST_LATE
+  return taken
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
+function Pop.take(queue, worker, count, visit, reserved)
+  local limited = modules.LimitSettings.exist()
+  if limited then
+    modules.Limits.look(queue)
+  end
+  count = allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, modules.EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
+    end
+    scope.batch, scope.full = nil, nil
+  end
+  if limited then
+    modules.Limits.count_of_queue(queue, taken)
+  end
+  if taken > 0 and scope.live then
+    modules.Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = modules.Arguments.real_name('pop', 'queue', args[i])
+  local worker = modules.Arguments.real_name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  modules.Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
+end
+end
 elseif module_name == 'Put' then
 return function()
 local Put = {
@@ -10496,8 +11139,17 @@ modules.Put = Put
 -- put.lua
 -- Putting a job: a new one, or an old one again (which moves or revives it).
 
--- Reads the old record: an existing job may be left alone.
-function Put.look(job)
+-- A job that has ended takes the key that it had again, or is refused if another one has it.
+local function want_key(job)
+  local field = job.old.more.unique
+  if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
+    job.unique, job.unique_field, job.conflict = modules.Unique.shown(field), field, 'refuse'
+    job.regains = true
+  end
+end
+
+-- Reads the old record: an existing job may be left alone, as those are that the job `how.spawner` has spawned before.
+function Put.look(job, how)
   if job.old == nil then
     -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
     local canceled, tracked = key.canceled_job(job.jid), key.tracked()
@@ -10508,11 +11160,14 @@ function Put.look(job)
     job.old = not is_new and modules.PutStore.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
-  job.left_alone = job.absent == '1' and job.old and true
+  job.left_alone = job.old
+    and (job.absent == '1' or (how and how.since and modules.Spawned.is_known(how.spawner, how.since, job.old)))
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
   elseif job.old and job.old.more.elsewhere and not job.left_alone and not modules.StandIns.gives_way(job) then
     modules.StandIns.refuse('put', job.jid, job.old.more.elsewhere)
+  elseif job.old and not job.left_alone then
+    want_key(job)
   end
 end
 
@@ -10561,6 +11216,7 @@ local function one(command, args, i)
   if job.left_alone then
     return job
   end
+  job.goes_on = command == 'requeue'
   if job.unique then
     modules.Conflict.settle(command, job, nil, {})
   end
@@ -10646,15 +11302,17 @@ local function all_new(jids)
   return true, modules.Canceled.among(jids)
 end
 
--- Reads what there is of the jobs: some may be left alone. `once` is the key of the jids that were put before.
-local function look_at_all(jobs, jids, coming, once)
+-- Reads what there is of the jobs: some may be left alone. `how.once` is the key of the jids that were put before.
+local function look_at_all(jobs, jids, coming, has, how)
+  local once = how and how.once
   local fresh, canceled = all_new(jids)
   local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
   for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
-    modules.Put.look(job)
+    modules.Put.look(job, how)
+    has.unique = has.unique or job.unique
     if job.left_alone or before[n] == 1 then
       job.left_alone = true
       coming[job.jid] = nil
@@ -10736,12 +11394,13 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`); `once`: see PutMany.once.
+-- function `known`), for which others have come to stand before (a metatable `instead`), which job spawns these
+-- (`spawner`; `since` when it has spawned others); `once`: see PutMany.once.
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming, how and how.once)
+  look_at_all(jobs, jids, coming, has, how)
   local stands = has.unique and stand_ins(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -11230,21 +11889,37 @@ modules.Revive = Revive
 -- revive.lua
 -- Failed jobs enqueued again: those of a group, or those named.
 
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+-- Where the job becomes ready, it takes its place like one that is put: in an order, or among those of its tenant.
+local function make_ready(jid, queue, record)
+  local job = {
+    limit_key = record.limit_key,
+    ordered = record.ordered,
+    fair_by = record.fair_by,
+    turn = record.turn,
+    priority = modules.Record.read('priority', record.priority, 0),
+  }
+  if not ((job.ordered or job.fair_by) and modules.Turns.set_aside(jid, queue, record.klass or '', job)) then
+    modules.Places.work(jid, queue, job.priority)
+  end
+end
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries. (Nobody else has its key.)
 local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
+  modules.Deadline.link_again(record)
   modules.CorruptJobs.mend(record)
   if record.bound then
     modules.StandIns.revive(record)
     return
   end
+  local state = call('SCARD', key.dependencies(jid)) > 0 and 'depends' or 'waiting'
   modules.History.put(jid, queue)
   call(
     'HSET',
     key.job(jid),
     'state',
-    'waiting',
+    state,
     'worker',
     '',
     'expires',
@@ -11258,30 +11933,44 @@ local function revive(record, queue)
     call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
   end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  modules.Places.work(jid, queue, modules.Record.read('priority', record.priority, 0))
-  modules.JobEnd.revived(jid, record)
+  if state == 'depends' then
+    modules.Places.depends(jid, queue)
+  else
+    make_ready(jid, queue, record)
+  end
+  modules.JobEnd.revived(jid, record, state)
 end
 
--- unfail queue group [count] -> how many
+-- It has failed, and may be put back: it is there, and nobody else has its unique key by now.
+local function may_go_on(record)
+  return not modules.Unique.other(record.jid, record.unique)
+end
+
+-- unfail queue group [count] -> how many. (Others take the places of those that have to stay.)
 function Revive.unfail(args, i)
   local queue = modules.Arguments.queue('unfail', args[i])
   local group = modules.Arguments.given('unfail', 'group', args[i + 1])
   local count = modules.Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived, left = call('LRANGE', key.group(group), -count, -1), 0, {}
-  for n = #jids, 1, -1 do
-    local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' and (record.elsewhere or record.bound) then
-      left[#left + 1] = jids[n] -- It is for the job to be put back for which it stands.
-    elseif record and record.state == 'failed' then
-      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
-      revive(record, queue)
-      revived = revived + 1
+  local revived, left, looked = 0, {}, 0
+  while count > 0 and looked < modules.Arguments.most do
+    local jids, stay = call('LRANGE', key.group(group), -count, -1), 0
+    call('LTRIM', key.group(group), 0, -#jids - 1)
+    for n = #jids, 1, -1 do
+      local record = modules.Job.read(jids[n])
+      if record and record.state == 'failed' then
+        -- (What stands for another job is for that to be put back.)
+        if record.elsewhere or record.bound or not may_go_on(record) then
+          stay = stay + 1
+          table.insert(left, 1, jids[n])
+        else
+          modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
+          revive(record, queue)
+          revived = revived + 1
+        end
+      end
     end
+    looked, count = looked + #jids, stay
   end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
   modules.SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
@@ -11293,7 +11982,7 @@ function Revive.unfail(args, i)
 end
 
 -- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
--- failed is left alone -> how many
+-- failed is left alone, and so is a job whose unique key another one has by now -> how many
 function Revive.revive(args, i)
   modules.Arguments.bounded('revive', #args - i + 1)
   local revived = 0
@@ -11304,6 +11993,7 @@ function Revive.revive(args, i)
       and record.state == 'failed'
       and record.queue ~= ''
       and (record.bound or not record.elsewhere)
+      and may_go_on(record)
     then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
@@ -12637,7 +13327,7 @@ function Conflict.settle(command, job, coming, taken)
       job.instead = earlier.jid
     end
   else
-    local jid, state = modules.Unique.holder(text)
+    local jid, state = modules.Unique.in_force(text)
     local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and modules.Unique.is_pending(state) then
       modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
@@ -13215,525 +13905,6 @@ function Pause.unpause(args, i)
     modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
     modules.Wake.due(queue, scope.now)
   end)
-end
-end
-elseif module_name == 'Pop' then
-return function()
-local Pop = {
-told = 0, told_again = 0, take = 0, is_paused = 0, pop = 0
-}
-modules.Pop = Pop
--- pop.lua
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-
-local text_of = modules.Arguments.text_of
-
--- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
-local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
-
--- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('stalled', jid)
-  end
-  modules.History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  modules.Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  modules.Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    modules.Wake.due(queue, scope.now + grace)
-  end
-end
-
--- What of a job without retries has to be readable for it to go on in another queue.
-local MOVED = { 'retries', 'priority', 'tags', 'context' }
-
--- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare, entity)
-  local texts = call('HMGET', key.job(jid), unpack(MOVED))
-  return {
-    jid = jid,
-    queue = queue,
-    rare = rare,
-    entity = entity,
-    bad = modules.Record.first_bad(MOVED, texts),
-    retries = modules.Record.text('retries', texts[1], '0'),
-    priority = modules.Record.read('priority', texts[2], 0),
-  }
-end
-
-local function exhausted(jid, queue, worker, rare, entity)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  if entity then
-    group, message = modules.EntityRun.words_of_loss()
-  end
-  modules.Exhausted.note(jid, group, message, entity)
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  modules.History.failed(jid, group, nil, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, group, message, worker)
-  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local job = modules.Hash.read(key.job(jid), LOCKED)
-  local worker = job.worker or ''
-  if job.state ~= 'running' then
-    modules.CorruptJobs.look_at_state(jid, job.state, queue)
-    call('ZREM', locks, jid)
-    return false
-  elseif modules.Record.is_bad('remaining', job.remaining) then
-    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
-    return false
-  end
-  modules.Job.unhold(jid, worker)
-  if job.grace ~= '1' then
-    notice(jid, queue, worker, grace, job.rare)
-    if grace > 0 then
-      return false
-    end
-  end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
-  modules.Samples.taken_away(queue, job.time, job.waited)
-  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
-  if job.entity then
-    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
-  end
-  if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare, job.entity)
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now, job.entity)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids = call(
-    'ZRANGEBYSCORE',
-    locks,
-    '-inf',
-    modules.NumberFormat.now(),
-    'LIMIT',
-    '0',
-    count + (scope.live and LOOKED or 0)
-  )
-  local grace = modules.Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count or modules.Exhausted.is_enough() then
-      break
-    end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
-    end
-  end
-  return freed
-end
-
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local MOST_LATE = 1000
-
-local function late()
-  return scope.late or 0
-end
-
-local FEW_HAVE = {
-  'deadline',
-  'unique',
-  'spawners',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'turn',
-  'called',
-  'holds',
-  'entity',
-  'batch',
-}
-
--- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
--- that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
-  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
-    return false, { jid = jid, state = state, bad = field, text = text }
-  end
-  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
-    return false
-  end
-  if limit_key or fair_by or called or modules.LimitSettings.exist() then
-    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
-    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
-    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
-      return false
-    end
-  end
-  modules.Unique.started(jid, unique)
-  return true, nil, entity, batch
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(jid)
-  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
-  local state = texts[1]
-  if state and modules.Record.is_state(state) then
-    if not RUNNABLE[state] then
-      return nil
-    end
-    for n = 2, NEEDED + 1 do
-      texts[n] = texts[n] or ''
-    end
-    return modules.Record.first_bad(JUDGED, texts)
-  elseif
-    state
-    or call('HEXISTS', key.job(jid), 'klass') == 1
-    or call('HEXISTS', key.job(jid), 'data') == 1
-  then
-    return 'state', state or ''
-  end
-end
-
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
--- What a worker is told of a job, in the order of Reserved in the client.
-local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  return {
-    jid,
-    queue,
-    klass or '',
-    data or '',
-    token or '',
-    retries or '',
-    remaining or '',
-    priority or '',
-    tags or '',
-    context or '',
-    expires or '',
-  }
-end
-
-local TOLD =
-  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
-
--- The same of a job that was handed out before. `batch` is for an entity.
-function Pop.told(jid, entity, batch)
-  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
-  if entity then
-    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
-  end
-  return its
-end
-
--- The same, if the job still runs with this token; nil if not.
-function Pop.told_again(jid, token)
-  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
-  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
-end
-
--- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved, put)
-  local name, time = key.job(jid), modules.NumberFormat.time()
-  local unwritten = modules.History.popped(jid, worker, put)
-  if not reserved then
-    modules.Samples.add('wait', queue, scope.now - since)
-  end
-  if not scope.live then
-    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return nil -- without calls with KEYS there are no tokens
-  end
-  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
-  call(
-    'HSET',
-    name,
-    'state',
-    'running',
-    'worker',
-    worker,
-    'expires',
-    expires,
-    'time',
-    time,
-    'token',
-    token,
-    'waited',
-    waited,
-    'put',
-    unwritten
-  )
-  return token
-end
-
--- How many entities may run together with this one. -> the same, as its worker is told
-local function note_batch(batch)
-  local number = tonumber(batch) or 1
-  scope.batch = number > 1 and number or nil
-  return batch or '1'
-end
-
--- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
--- become of it if it is to fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
-    key.job(jid),
-    'klass',
-    'data',
-    'retries',
-    'remaining',
-    'priority',
-    'tags',
-    'context',
-    'time',
-    'state',
-    'rare',
-    'put'
-  )
-  local since = RUNNABLE[state]
-    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
-  if not since then
-    local field, text = unreadable(jid)
-    return false, field and { jid = jid, state = state, bad = field, text = text }
-  end
-  local entity, batch
-  if rare == '1' or limited then
-    local may, to_fail
-    may, to_fail, entity, batch =
-      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-    if not may then
-      return false, to_fail
-    end
-    data = entity and modules.EntityRun.take(jid, entity, data) or data
-  end
-  local token = start(jid, queue, worker, expires, since, reserved, put)
-  local its = reserved
-    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  if entity then
-    its[12] = note_batch(batch)
-  end
-  visit(jid, token, its)
-  return true
-end
-
--- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
--- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
--- or nil
-local function hand_over(queue, worker, jids, visit, reserved, popped)
-  local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
-  local limited = modules.LimitSettings.exist()
-  for n = 1, #jids do
-    local jid = jids[n]
-    local score = popped and popped[2 * n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-    if handed then
-      taken[#taken + 1] = jid
-      if tracked[jid] then
-        modules.Events.tracked('popped', jid)
-      end
-    elseif to_fail then
-      failing = failing or {}
-      failing[#failing + 1] = to_fail
-    end
-  end
-  modules.SortedSet.add(key.held(worker), expires, taken)
-  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if scope.entities then
-    modules.EntityRun.taken(queue)
-  end
-  if #taken > 0 then
-    modules.Wake.locked(queue, heartbeat)
-  end
-  return #taken, failing
-end
-
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    if job.bad then
-      scope.late = late() + 1
-      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
-    else
-      fail_late(job.jid, queue, job.state)
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
-    if #popped == 0 then
-      break
-    end
-    for n = 1, #popped, 2 do -- each with its score behind it
-      jids[#jids + 1] = popped[n]
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
-    taken = taken + handed
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
-    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = modules.Config.concurrency(queue)
-  if modules.LimitSettings.exist() then
-    count = math.min(count, (modules.Limits.room_of_queue(queue)))
-  end
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
-local function is_due(queue, place)
-  local name = key.place(queue, place)
-  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
-end
-
--- Have cron schedules put jobs that nobody has been offered?
-local function has_ticks(queue)
-  local name = key.place(queue, 'ticks')
-  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
-end
-
--- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
--- looked for, as long as one call may.)
-local function take_ready(queue, worker, count, visit, reserved)
-  local taken, before = 0, nil
-  if scope.live and has_ticks(queue) then
-    modules.Ticks.serve(queue)
-  end
-  repeat
-    before = late()
-    if is_due(queue, 'recur') then
-      modules.Recurring.spawn_due(queue, count - taken)
-    end
-    if is_due(queue, 'scheduled') then
-      modules.Queue.move_due(queue, count - taken)
-    end
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
-  until taken == count or late() == before or late() >= MOST_LATE
-  return taken
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
--- many runs)
-function Pop.take(queue, worker, count, visit, reserved)
-  local limited = modules.LimitSettings.exist()
-  if limited then
-    modules.Limits.look(queue)
-  end
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
-  end
-  if scope.entities then
-    local further = allowed(queue, modules.EntityRun.further(taken))
-    if further > 0 then
-      take_ready(queue, worker, further, visit, reserved)
-    end
-    scope.batch, scope.full = nil, nil
-  end
-  if limited then
-    modules.Limits.count_of_queue(queue, taken)
-  end
-  if taken > 0 and scope.live then
-    modules.Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = modules.Arguments.name('pop', 'queue', args[i])
-  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
-  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  modules.Dependencies.carry_on()
-  local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  modules.Replies.shorten('pop', jids)
-  return modules.Job.show_all(jids)
 end
 end
 elseif module_name == 'QueueChoice' then
@@ -14605,7 +14776,7 @@ end
 -- the claim will hear where it is. What is free may be claimed by others, so that a put with this claim, however late, is
 -- refused.
 local function answer(text, jid, since, lapsed)
-  local holder, state = modules.Unique.holder(text)
+  local holder, state = modules.Unique.in_force(text)
   if holder == jid then
     return 'held', state or ''
   elseif call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then
@@ -16030,6 +16201,9 @@ end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
 function Serve.finish()
+  if scope.overdue then
+    modules.Deadline.finish()
+  end
   if scope.workflows then
     modules.Workflow.finish()
   end
@@ -17257,7 +17431,9 @@ local function attempt(act, jid, args, i)
   if fine then
     return nil
   elseif modules.Errors.is_refusal(problem) then
-    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+    -- (A refused duplicate has before it who holds the key.)
+    local duplicate = problem.code == 'DUPLICATE' and '.-' or ''
+    return string.gsub(problem.text, '^' .. duplicate .. '[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)
 end
@@ -17312,11 +17488,15 @@ end
 
 Bulk.revive = each('revive.each', 0, function(jid)
   local state = state_of('revive.each', jid)
-  local elsewhere, bound = modules.Hash.values(key.job(jid), 'elsewhere', 'bound')
+  local elsewhere, bound, unique = modules.Hash.values(key.job(jid), 'elsewhere', 'bound', 'unique')
   if elsewhere and not bound then
     modules.StandIns.refuse('revive.each', jid, elsewhere)
   elseif state ~= 'failed' then
     modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. modules.Errors.state(state))
+  end
+  local other, its_state = modules.Unique.other(jid, unique)
+  if other then
+    modules.Unique.refuse('revive.each', { jid = jid, unique = modules.Unique.shown(unique) }, other, its_state)
   end
   modules.Revive.revive({ jid }, 1)
 end)
@@ -18074,9 +18254,9 @@ end
 elseif module_name == 'Legacy' then
 return function()
 local Legacy = {
-serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Outcome = 0,
-Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry = 0, Samples =
-0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
+serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Pop = 0,
+Outcome = 0, Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry =
+0, Samples = 0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
 }
 modules.Legacy = Legacy
 -- legacy.lua
@@ -18112,8 +18292,12 @@ function Legacy.serve(args, library)
 end
 
 function Legacy.Errors()
-  function modules.Errors.raise(_, words, ...)
-    error(modules.Errors.worded(words, ...), 2)
+  function modules.Errors.raise(code, words, ...)
+    local text = modules.Errors.worded(words, ...)
+    if code == 'DUPLICATE' then -- Before the words stands who holds the key, for clients of ours.
+      text = string.match(text, '%w+%(%): The unique key .*') or text
+    end
+    error(text, 2)
   end
 end
 
@@ -18122,11 +18306,7 @@ end
 function Legacy.Arguments()
   modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
 
-  function modules.Arguments.asking(command, worker)
-    return modules.Arguments.name(command, 'worker', worker)
-  end
-
-  modules.Arguments.proof = modules.Arguments.asking
+  modules.Arguments.name, modules.Arguments.proof = modules.Arguments.given, modules.Arguments.asking
 
   function modules.Arguments.message(command, message)
     return modules.Arguments.given(command, 'message', message)
@@ -18170,6 +18350,10 @@ function Legacy.Clock()
     end
     return call('HINCRBY', name, 'token', 1)
   end
+end
+
+function Legacy.Pop()
+  modules.Pop.most_due = 0
 end
 
 -- What becomes of a job.
@@ -18296,6 +18480,8 @@ end
 -- What is shown.
 
 function Legacy.Queue()
+  modules.Queue.is_by_due = false
+
   -- Locks that expired before 1970 are not seen as stalled.
   modules.Queue.oldest_lock = 0
 
@@ -18613,16 +18799,17 @@ local function present(spawner, plan)
   return jobs
 end
 
--- spawn jid token worker (as put.many) -> as put.many
+-- spawn jid token worker (as put.many) -> as put.many. What an earlier run of the job has spawned is left alone, whatever
+-- it is by now.
 function Spawn.spawn(args, i)
   local jid, worker = modules.Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   modules.Lock.holder('spawn', jid, args[i + 1])
   modules.Arguments.asking('spawn', worker)
-  local plan = modules.PutMany.plan('spawn', args, i + 3)
+  local workflow, spawns = modules.Hash.values(key.job(jid), 'workflow', 'spawns')
+  local plan = modules.PutMany.plan('spawn', args, i + 3, { spawner = jid, since = modules.Record.number(spawns) })
   if plan.coming[jid] then
     modules.Errors.argument('spawn', 'job ' .. modules.Errors.name(jid) .. ' cannot spawn itself')
   end
-  local workflow = call('HGET', key.job(jid), 'workflow')
   if workflow then
     modules.Workflow.must_go_on('spawn', workflow)
   end
@@ -18632,7 +18819,7 @@ function Spawn.spawn(args, i)
     end
   end
   local reply = modules.PutMany.carry_out(plan, worker)
-  modules.Spawned.adopt(jid, present(jid, plan))
+  modules.Spawned.adopt(jid, present(jid, plan), spawns)
   return reply
 end
 end

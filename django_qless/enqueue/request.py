@@ -251,7 +251,7 @@ class EnqueueBatch(Dispatchable):
         """Note that the jobs are enqueued.
 
         `duplicates` maps the jids of those for which other jobs stand to the jids of
-        these; `skipped` has the jids of optional ones that were left out.
+        these; `skipped` has the jids of those that were left out or left alone.
         """
         if (
             not duplicates
@@ -265,7 +265,7 @@ class EnqueueBatch(Dispatchable):
         for request in self.requests:
             jid = request.handle.jid
             request.mark_enqueued(duplicates.get(jid, jid) if duplicates else jid)
-            if request.optional and jid in skipped:
+            if jid in skipped:
                 request.handle.created = False
 
     def part(self, requests: Sequence[EnqueueRequest]) -> EnqueueBatch:

@@ -218,8 +218,9 @@ class CurrentJob:
         are, and put there by a worker of this one. InvalidOption is raised for unique ones.
 
         A job that runs again, after a crash for instance, spawns again: with fixed ids,
-        such as `.using(jid=f"{job.jid}-{n}")`, it enqueues the same jobs again, finished
-        ones as well, instead of further ones.
+        such as `.using(jid=f"{job.jid}-{n}")`, it enqueues only those that it has not
+        spawned since it was enqueued; the others stay what they are, and `created` of
+        their handles is False.
         """
         return self._required_runtime.spawn(self, jobs)
 

@@ -262,19 +262,25 @@ class JobHandle(Handle, Generic[R]):
         await (await self._ahere())._aclient().cancel(self.jid)
 
     def retry(self) -> None:
-        """Enqueue the job again after a failure. Raises WrongState without one."""
-        if not self._here()._client().revive([self.jid]):
-            raise self.refresh()._has_not_failed()
+        """Enqueue the job again after a failure.
+
+        Raises WrongState without one, or if another job has its unique key by now.
+        """
+        reply = self._here()._client().revive_each([self.jid])
+        if reply.refused:
+            raise self.refresh()._not_retried(reply)
 
     async def aretry(self) -> None:
         """Enqueue the job again after a failure, from asynchronous code."""
-        if not await (await self._ahere())._aclient().revive([self.jid]):
-            raise (await self.arefresh())._has_not_failed()
+        reply = await (await self._ahere())._aclient().revive_each([self.jid])
+        if reply.refused:
+            raise (await self.arefresh())._not_retried(reply)
 
     def move(self, queue: str, *, delay: float = 0) -> None:
         """Move the job to another queue, where it starts again, whatever its state.
 
-        If NAMESPACES routes that queue elsewhere, a worker of this namespace takes it there;
+        One that has ended takes its unique key again: raises DuplicateJob if another job has
+        it. If NAMESPACES routes that queue elsewhere, a worker of this namespace takes it there;
         raises WrongState for a job that runs, or that has to do with others here.
         """
         now = self.refresh()
@@ -366,7 +372,9 @@ class JobHandle(Handle, Generic[R]):
             raise ResultGone(gone)
         return found
 
-    def _has_not_failed(self) -> WrongState:
+    def _not_retried(self, reply: BulkResult) -> WrongState:
+        if self.state == "failed":
+            return WrongState(*reply.refused.values())
         return WrongState(f"Job {self.jid} is {self.state}, not failed")
 
     def _again(self, queue: str, delay: float = 0) -> Request[Any]:

@@ -134,7 +134,8 @@ class Jobs(OfAlias):
     def revive(self, jids: Sequence[str]) -> int:
         """Return failed jobs to their queues with all their retries; return how many.
 
-        Jobs that have not failed stay as they are.
+        Jobs that have not failed stay as they are, and so do those whose unique keys other
+        jobs have by now.
         """
         found = ask_each(self.namespaces, lambda client: client.revive(jids))
         return sum(answers(found))
@@ -205,7 +206,10 @@ class Failures(OfAlias):
     ajobs = awaitable(AsyncClient.failed_jobs)
 
     def unfail(self, group: str, queue: str, count: int = 25) -> int:
-        """Return up to `count` jobs of a group, the oldest first, to a queue."""
+        """Return up to `count` jobs of a group, the oldest first, to a queue.
+
+        Those whose unique keys other jobs have by now stay failed. Returns how many went.
+        """
         self._check(group, queue)
         return self.client.unfail(queue, group, count)
 

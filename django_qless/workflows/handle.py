@@ -142,7 +142,10 @@ class WorkflowHandle(Handle):
         await adrive(self._canceling(self._aclient()))
 
     def retry(self) -> int:
-        """Retry those of its jobs that have failed; return how many."""
+        """Retry those of its jobs that have failed; return how many.
+
+        Those whose unique keys other jobs have by now stay failed.
+        """
         return drive(self._retrying(self._client()))
 
     async def aretry(self) -> int:

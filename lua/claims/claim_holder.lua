@@ -20,7 +20,7 @@ end
 -- the claim will hear where it is. What is free may be claimed by others, so that a put with this claim, however late, is
 -- refused.
 local function answer(text, jid, since, lapsed)
-  local holder, state = Unique.holder(text)
+  local holder, state = Unique.in_force(text)
   if holder == jid then
     return 'held', state or ''
   elseif call('EXISTS', key.job(jid), key.canceled_job(jid)) == 0 then

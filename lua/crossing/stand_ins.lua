@@ -126,7 +126,7 @@ function StandIns.revive(record)
   local jid, name = record.jid, record.elsewhere
   call('HSET', key.job(jid), 'state', 'depends')
   Places.depends(jid, record.queue)
-  JobEnd.revived(jid, record)
+  JobEnd.revived(jid, record, 'waiting')
   if not name then
     Workflow.moved(record.workflow, 'waiting', 'depends')
     Dependencies.free_if_last(jid)

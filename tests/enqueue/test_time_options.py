@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
@@ -218,3 +219,22 @@ def test_timeout(qless, each_work, settings, of) -> None:
     assert now.failure is not None
     assert now.failure.group == "timeout"
     assert timing.ran == ["began"]
+
+
+def test_urgent_job_runs_first_of_all_that_fell_due_while_no_worker_ran(at) -> None:
+    for seconds in (30, 20, 10):
+        timing.note.using(delay=seconds).delay(seconds)
+    timing.note.using(delay=40, priority=100).delay("urgent")
+    assert at(41) == 4
+    assert timing.ran == ["urgent", 10, 20, 30]
+
+
+def test_urgent_tick_goes_before_those_of_other_schedules(qless, at) -> None:
+    for name, offset, priority in (("plain", 10, 0), ("urgent", 20, 100)):
+        data = json.dumps({"v": 1, "args": [name]})
+        qless.schedule_set(
+            name, "default", timing.note.name, data, every=60, offset=offset,
+            priority=priority,
+        )  # fmt: skip
+    assert at(30) == 2
+    assert timing.ran == ["urgent", "plain"]

@@ -51,6 +51,14 @@ def spawning(*names: str) -> list[str]:
 
 
 @job
+def spawning_fixed(*names: str) -> list[tuple[str, bool]]:
+    """Spawn jobs with these ids; return which of them are new."""
+    jobs = [aside.using(jid=name).args(name) for name in names]
+    handles = current_job().spawn(jobs)
+    return [(handle.jid, handle.created) for handle in handles]
+
+
+@job
 class Spawning:
     """A class job that has to do with others."""
 

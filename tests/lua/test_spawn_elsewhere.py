@@ -124,10 +124,10 @@ def test_it_may_wait_for_others_and_for_its_time(keyed: Keyed, mail: Keyed) -> N
     sound(keyed, mail, now=100)
 
 
-def test_a_run_that_is_repeated_spawns_the_same_job_again(
+def test_run_that_is_repeated_leaves_alone_what_it_has_spawned(
     keyed: Keyed, mail: Keyed
 ) -> None:
-    """As within a namespace: one job, whose state is that of a new one."""
+    """As within a namespace: what runs goes on, and what is complete stays so."""
     keyed.put("a", 0)
     keyed.put("last", 0, queue="after", depends='["a"]')
     [job] = keyed.take(now=1)
@@ -141,27 +141,18 @@ def test_a_run_that_is_repeated_spawns_the_same_job_again(
     [job] = keyed.take(now=6)
     spawn(keyed, job["token"], "child", now=7)
     exchange(8, home=keyed, mail=mail)
-    late = ("complete", "child", running["token"], "letters", "{}")
-    assert "not currently running" in mail.refusal(*late, now=8)
-    end(mail, "child", queue="letters", now=9)
-    exchange(10, home=keyed, mail=mail)
-    assert mail.take(queue="letters", now=11) == []
-    # It is complete; and spawned again, it runs again.
-    keyed.call("retry", "a", "queue", job["token"], now=11)
-    [job] = keyed.take(now=12)
-    spawn(keyed, job["token"], "child", now=13)
-    assert keyed.job("child", 13)["state"] == "depends"
-    keyed.call("complete", "a", job["token"], "queue", "{}", now=14)
-    exchange(15, home=keyed, mail=mail)
-    assert keyed.take(queue="after", now=15) == []
-    end(mail, "child", queue="letters", now=16)
-    exchange(17, home=keyed, mail=mail)
-    assert [found["jid"] for found in keyed.take(queue="after", now=18)] == ["last"]
-    sound(keyed, mail, now=18)
+    assert mail.job("child", 8)["token"] == running["token"]
+    keyed.call("complete", "a", job["token"], "queue", "{}", now=9)
+    assert keyed.take(queue="after", now=10) == []
+    mail.call("complete", "child", running["token"], "letters", "{}", now=11)
+    exchange(12, home=keyed, mail=mail)
+    assert [found["jid"] for found in keyed.take(queue="after", now=13)] == ["last"]
+    sound(keyed, mail, now=13)
 
 
-def test_an_end_of_the_run_before_comes_late(keyed: Keyed, mail: Keyed) -> None:
-    """The job was spawned again before its first end was heard."""
+def test_complete_job_is_not_spawned_again_before_its_end_is_heard(
+    keyed: Keyed, mail: Keyed
+) -> None:
     keyed.put("a", 0)
     [job] = keyed.take(now=1)
     spawn(keyed, job["token"], "child")
@@ -169,20 +160,20 @@ def test_an_end_of_the_run_before_comes_late(keyed: Keyed, mail: Keyed) -> None:
     end(mail, "child", queue="letters", now=4)
     spawn(keyed, job["token"], "child", now=5)
     exchange(6, home=keyed, mail=mail)
-    assert mail.job("child", 6)["state"] == "waiting"
-    end(mail, "child", queue="letters", now=7)
-    exchange(8, home=keyed, mail=mail)
-    assert keyed.job("child", 8)["state"] == "complete"
-    sound(keyed, mail, now=8)
+    assert mail.job("child", 6)["state"] == "complete"
+    assert keyed.job("child", 6)["state"] == "complete"
+    sound(keyed, mail, now=6)
 
 
 def test_it_cannot_be_bound_to_two_namespaces(keyed: Keyed, mail: Keyed) -> None:
     keyed.put("a", 0)
+    keyed.put("b", 0, queue="side")
     [job] = keyed.take(now=1)
     spawn(keyed, job["token"], "child")
+    [job] = keyed.take(queue="side", now=2)
     item = ("child", "letters", "k", "{}", 0, 1, "bound")
     other = json.dumps({"home": "home", "namespace": "third"})
-    call = ("spawn", "a", job["token"], "w", *item, other)
+    call = ("spawn", "b", job["token"], "w", *item, other)
     assert "stands for one in namespace mail" in keyed.refusal(*call, now=3)
 
 

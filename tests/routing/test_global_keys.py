@@ -20,7 +20,7 @@ from django_qless.exceptions import InvalidOption
 from django_qless.operations.audit import audit_namespace
 from django_qless.operations.crossing import carry_all
 from django_qless.signals import job_enqueued
-from django_qless.testing import enqueued_jobs, run_jobs
+from django_qless.testing import clock, enqueued_jobs, run_jobs
 from tests.jobs_app.jobs import send_welcome
 from tests.routing.conftest import DEFAULT, MAIL, NAMES, REPORTS, Places
 
@@ -454,4 +454,15 @@ def test_a_tick_adds_no_job_while_another_namespace_has_its_key(places: Places) 
     carry_all("default")
     schedule.run()
     assert [run.name for run in run_jobs("default")] == [f"{sync.name}:tick", sync.name]
+    sound(places)
+
+
+def test_expired_job_does_not_hold_its_key(places: Places) -> None:
+    first = in_queue(MAIL).using(expires=2).delay(1)
+    with clock.travel_to(MAIL, clock.now(MAIL) + 3):
+        second = in_queue(REPORTS).delay(2)
+    assert second.created
+    assert first.refresh().failure.group == "expired"
+    carry_all("default")
+    assert not in_queue(DEFAULT).delay(3).created
     sound(places)

@@ -209,7 +209,8 @@ class JobCommands(JobReader[J]):
     def unfail(self, queue: str, group: str, count: int = 25) -> Command[int]:
         """Put the oldest jobs of a failure group into a queue; return how many.
 
-        Up to `count`, at most 1,000.
+        Up to `count`, at most 1,000. Those whose unique keys other jobs have by now stay
+        failed.
         """
         args = (
             arguments.queue(queue),
@@ -222,8 +223,8 @@ class JobCommands(JobReader[J]):
     def revive(self, jids: Sequence[str]) -> CommandSequence[int]:
         """Put failed jobs back into their own queues, with all of their retries.
 
-        What has not failed, or is gone, is left alone. Returns how many were put back.
-        Each thousand is one command. The oldest of a group first is quickest.
+        What has not failed, or is gone, is left alone; a job whose unique key another one
+        has by now stays failed. Returns how many were put back. Each thousand is one command. The oldest of a group first is quickest.
         """
         return split("revive", "jids", jids, "write", int, combine=sum)
 
@@ -266,7 +267,8 @@ class BulkCommands:
     def revive_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Put failed jobs back into their own queues, with all of their retries.
 
-        Refused are those of up to 250 that have not failed, or are gone.
+        Refused are those of up to 250 that have not failed, or are gone, or whose unique
+        keys other jobs have by now.
         """
         return bulk("revive.each", jids)
 
@@ -276,7 +278,8 @@ class BulkCommands:
     ) -> Command[BulkResult]:
         """Move up to 250 jobs to a queue, where they start again.
 
-        It may be their own. Refused are those that are gone.
+        It may be their own. Refused are those that are gone, and those that have ended and
+        whose unique keys other jobs have by now.
         """
         to = arguments.queue(queue)
         return bulk("move.each", jids, to, arguments.number("delay", delay))

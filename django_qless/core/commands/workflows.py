@@ -151,7 +151,8 @@ class WorkflowCommands:
     ) -> Command[tuple[int, int]]:
         """Put back failed jobs of a workflow: those of 250 from `first` on.
 
-        Returns where to go on, 0 at the end, and how many were put back.
+        Those whose unique keys other jobs have by now stay failed. Returns where to go on,
+        0 at the end, and how many were put back.
         """
         args = (_known(id), arguments.integer("first", first, 0))
         return Command("workflow.retry", args, "write", _read_retried)
