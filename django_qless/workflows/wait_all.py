@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django_qless.conf.connections import connections
 from django_qless.core import arguments
+from django_qless.core.monotonic import monotonic
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import JobGone, ResultNotReady
 from django_qless.job_types.handle import JobHandle
@@ -56,11 +56,11 @@ def _by_alias(handles: Sequence[JobHandle[Any]]) -> dict[str, list[str]]:
 
 def _deadline(timeout: float | None) -> float | None:
     timeout = arguments.timeout(timeout)
-    return None if timeout is None else time.monotonic() + timeout
+    return None if timeout is None else monotonic() + timeout
 
 
 def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+    return None if deadline is None else max(0.0, deadline - monotonic())
 
 
 def _check(jids: Sequence[str], states: dict[str, str], timeout: float | None) -> None:
