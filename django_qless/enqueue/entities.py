@@ -21,6 +21,7 @@ from django_qless.job_types.entity import EntityHandle
 from django_qless.job_types.redaction import mark_of_entity
 from django_qless.outbox.delivery import through
 from django_qless.serialization import envelope
+from django_qless.serialization.derived_types import name_text
 
 if TYPE_CHECKING:
     from django_qless.enqueue.plan import EnqueuePlan
@@ -121,7 +122,9 @@ def batches_of(
     is_split = plan.is_split
     for row, entity, payload, score, run_at in items:
         text = entity_text(whose, entity)
-        head = envelope.entity_head(text if row else entity, row + mark)
+        head = envelope.entity_head(
+            entity if is_number(entity) and not row else text, row + mark
+        )
         databases.update(envelope.databases_in(head))
         alias = plan.namespace_of_entity(text) if is_split else plan.alias
         payloads.setdefault(alias, []).append(
@@ -148,7 +151,7 @@ def batches_of(
 def entity_text(whose: str, entity: object) -> str:
     """Return the id of an entity as text. Raises InvalidOption, which names it."""
     if isinstance(entity, str) or is_number(entity):
-        text = str(entity)
+        text = name_text(entity)
         # Half of a surrogate pair is no text.
         with contextlib.suppress(UnicodeEncodeError):
             if 0 < len(text.encode()) <= ENTITY_BYTES:

@@ -17,9 +17,9 @@ from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import CallSignature
+from django_qless.serialization.derived_types import NotSerializable
 from django_qless.serialization.envelope import Envelope
 from django_qless.serialization.json_values import (
-    NotSerializable,
     revive,
     to_json,
     to_json_types,
