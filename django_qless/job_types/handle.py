@@ -11,7 +11,7 @@ from asgiref.sync import sync_to_async
 
 from django_qless.conf import routing
 from django_qless.conf.sealing import open_value
-from django_qless.core import BulkResult
+from django_qless.core import BulkResult, Job
 from django_qless.core.attempts import RETURNED, read_attempts
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
@@ -22,11 +22,16 @@ from django_qless.job_types.lookup import afollowed, followed
 from django_qless.serialization.json_values import revive, to_json
 
 if TYPE_CHECKING:
-    from django_qless.core import AsyncJob, DetachedRun, Job, Put
+    from typing_extensions import Self
+
+    from django_qless.core import AsyncJob, DetachedRun, Put
     from django_qless.core.objects import Canceled, Failure
     from django_qless.core.request import Request
 
 R = TypeVar("R", covariant=True)
+
+# What only the record of a job says.
+_UNKNOWN = ("failure", "spawned_from_jid", "history", "dependents", "dependencies")
 
 
 class JobHandle(Handle, Generic[R]):
@@ -337,14 +342,44 @@ class JobHandle(Handle, Generic[R]):
 
     def _result(self, client: Any, timeout: float | None) -> Steps[Any]:
         """Return what the job returned, as JSON has it."""
-        try:
-            now = yield from self._waiting(client, timeout)
-        except JobGone:
-            found = yield client.result(self.jid)
-            if found is None:
-                raise
-            return found
+        now = yield from self._waiting(client, timeout)
         return now._returned((yield client.result(now._completed())))
+
+    def _waiting(self, client: Any, timeout: float | None) -> Steps[Self]:
+        """Wait until it has ended; its record may be gone from the history then."""
+        try:
+            return (yield from super()._waiting(client, timeout))
+        except JobGone:
+            [text] = yield client.results_text([self.jid])
+            if self.state != "complete" and text is None:
+                raise
+            return self.as_complete()
+
+    def as_complete(self) -> Self:
+        """Return the handle of the job as complete, without its record."""
+        if self.state == "complete":
+            return self
+        found = copy(self)
+        found._job = Job.read(
+            None,
+            {
+                **dict.fromkeys(_UNKNOWN),
+                "jid": self.jid,
+                "klass": self.name,
+                "data": self.data,
+                "state": "complete",
+                "queue": "",
+                "worker": "",
+                "expires": 0,
+                "priority": self.priority,
+                "tags": self.tags,
+                "tracked": False,
+                "retries": self.retries,
+                "remaining": self.retries,
+                "workflow": self.workflow,
+            },
+        )
+        return found
 
     def _completed(self) -> str:
         """Return the jid if the job is complete; else raise JobFailed or JobGone."""
@@ -359,11 +394,9 @@ class JobHandle(Handle, Generic[R]):
         """Return the result that was found; raise ResultGone if it was dropped."""
         left = self._job.returned if self._job else None
         if found is None and left is not None:
-            why = f"its result_ttl passed {-left:.0f} s ago"
-            if left > 0:
-                why = "more results than results-count or results-bytes allow came after it"
-            gone = f"{self._label} is complete, but what it returned is gone: {why}"
-            raise ResultGone(gone)
+            raise ResultGone(
+                f"{self._label} is complete, but what it returned is gone: {why_gone(left)}"
+            )
         return found
 
     def _has_not_failed(self) -> WrongState:
@@ -397,6 +430,13 @@ class JobHandle(Handle, Generic[R]):
 
     def _going_on(self, waited: str) -> str:
         return f"{self._label} in queue {self.queue!r} is still {self.state}{waited}"
+
+
+def why_gone(left: float | None) -> str:
+    """Return why a result is gone, by the seconds left of its `result_ttl`."""
+    if left is None or left > 0:
+        return "more results than results-count or results-bytes allow came after it"
+    return f"its result_ttl passed {-left:.0f} s ago"
 
 
 def _check_moved(reply: str | BulkResult) -> None:

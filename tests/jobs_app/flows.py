@@ -33,14 +33,14 @@ def silent() -> None:
 
 
 @job
-def gather() -> dict[str, Any]:
+def gather(**options: Any) -> dict[str, Any]:
     ran.append("gather")
-    return current_job().dependency_results()
+    return current_job().dependency_results(**options)
 
 
 @job
-async def agather() -> dict[str, Any]:
-    return await current_job().adependency_results()
+async def agather(**options: Any) -> dict[str, Any]:
+    return await current_job().adependency_results(**options)
 
 
 @job
