@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from django_qless.conf import times
 from django_qless.core import BadArgument, Client, WrongState
 from django_qless.core.commands.entities import ENTITY_BYTES, Payload
 from django_qless.core.replication import LateReplicas
@@ -174,7 +175,7 @@ def checked_score(whose: str, score: object) -> float | None:
     if score is None:
         return None
     if isinstance(score, datetime):
-        return score.timestamp()
+        return _seconds_of(whose, "score", score)
     if not is_number(score):
         raise InvalidOption(
             f"{whose}: score must be a finite number, such as a version, not "
@@ -192,11 +193,18 @@ def due_of(whose: str, run_at: object) -> float | None:
     """Return when an entity may run, in seconds of the epoch; None: at once."""
     if run_at is None:
         return None
-    if not isinstance(run_at, datetime) or run_at.tzinfo is None:
+    if not isinstance(run_at, datetime):
+        raise InvalidOption(f"{whose}: run_at must be a datetime, not {run_at!r:.100}")
+    return _seconds_of(whose, "run_at", run_at)
+
+
+def _seconds_of(whose: str, name: str, moment: datetime) -> float:
+    try:
+        return times.in_utc(moment).timestamp()
+    except times.UnclearTime as error:
         raise InvalidOption(
-            f"{whose}: run_at must be a datetime with a time zone, not {run_at!r:.100}"
-        )
-    return run_at.timestamp()
+            f"{whose}: {name} must be {error}, not {moment!r}"
+        ) from None
 
 
 def items_of(whose: str, items: Iterable[Any]) -> Iterable[tuple[Any, ...]]:

@@ -10,7 +10,8 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 from django_qless.core.arguments import is_finite
@@ -172,9 +173,13 @@ def moment(value: Any) -> datetime | None:
         return None
     if not isinstance(value, datetime):
         raise Refused("a datetime (for a span of time use delay=)")
-    if value.tzinfo is None:
-        raise Refused("an aware datetime, as django.utils.timezone.now() gives")
-    return value.astimezone(timezone.utc)
+    # By name: the settings decide, and this module is loaded without Django.
+    times = import_module("django_qless.conf.times")
+    try:
+        found: datetime = times.in_utc(value)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    return found
 
 
 def expires(value: Any) -> float | datetime | None:
