@@ -52,6 +52,11 @@ class PushBatch(Dispatchable):
         return self.plan.outbox
 
     @property
+    def awaiting(self) -> list[EntityHandle]:
+        """The handles of the entities."""
+        return self.entities
+
+    @property
     def title(self) -> str:
         """What it is, for people."""
         return f"{len(self.payloads)} × payload of {self.plan.job_type.name}"

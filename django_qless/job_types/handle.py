@@ -18,6 +18,7 @@ from django_qless.core.exceptions import WrongState
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import JobFailed, JobGone, ResultGone
 from django_qless.job_types.base_handle import Handle
+from django_qless.job_types.commit import ROLLED_BACK
 from django_qless.job_types.lookup import afollowed, followed
 from django_qless.serialization.json_values import revive, to_json
 
@@ -97,12 +98,12 @@ class JobHandle(Handle, Generic[R]):
 
     @property
     def state(self) -> str:
-        """pending, waiting, scheduled, depends, running, stalled, failed, complete or
+        """pending, rolled back, waiting, scheduled, depends, running, stalled, failed, complete or
         canceled; a canceled job is remembered for a day (`canceled-history`)."""
         if self._job:
             return self._job.state
-        if self.pending:
-            return "pending"
+        if self._pending:
+            return ROLLED_BACK if self._rolled_back else "pending"
         if self._known.depends:
             return "depends"
         due = self._known.at or 0.0
@@ -353,9 +354,9 @@ class JobHandle(Handle, Generic[R]):
             [text] = yield client.results_text([self.jid])
             if self.state != "complete" and text is None:
                 raise
-            return self.as_complete()
+            return self._as_complete()
 
-    def as_complete(self) -> Self:
+    def _as_complete(self) -> Self:
         """Return the handle of the job as complete, without its record."""
         if self.state == "complete":
             return self

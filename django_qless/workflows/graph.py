@@ -163,6 +163,11 @@ class WorkflowRequest(Dispatchable):
         """The handles of its jobs."""
         return [node.handle for node in self.nodes]
 
+    @property
+    def awaiting(self) -> list[WorkflowHandle | JobHandle[Any]]:
+        """The handles of the workflow and of its jobs."""
+        return [self.handle, *self.handles]
+
     def puts(self) -> list[Put]:
         """Return its jobs as Puts, as of now."""
         return [node.put() for node in self.nodes]

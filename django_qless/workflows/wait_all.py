@@ -111,5 +111,5 @@ def _in_order(
         if place not in ended:
             raise JobGone(f"There is no job {handle.jid} ({handle.name})")
         job = ended[place]
-        found.append(JobHandle(handle.alias, job) if job else handle.as_complete())
+        found.append(JobHandle(handle.alias, job) if job else handle._as_complete())
     return found
