@@ -78,13 +78,13 @@ def nested(depth: int) -> int:
 
 
 @job
-def spawning_in_a_transaction(*, fail: bool = False) -> bool:
+def spawning_in_a_transaction(*, fail: bool = False) -> str:
     with transaction.atomic():
         [handle] = current_job().spawn([step.args("at commit")])
         assert handle.pending
         if fail:
             transaction.set_rollback(True)
-    return handle.pending
+    return handle.state
 
 
 @job
