@@ -43,6 +43,26 @@ end
 -- Does a job also wait for what those have spawned that it depends on?
 Dependencies.follows_spawned = true
 
+function Dependencies.set_of(jids)
+  local set = {}
+  for _, jid in ipairs(jids) do
+    set[jid] = true
+  end
+  return set
+end
+
+-- The jids without those of the set `met`, known to be complete, that have no record any more. A job for which `awaited`
+-- holds is not looked for.
+function Dependencies.without_met(jids, met, awaited)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if not met[jid] or (awaited and awaited[jid]) or call('EXISTS', key.job(jid)) == 1 then
+      left[#left + 1] = jid
+    end
+  end
+  return left
+end
+
 -- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
 -- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
 -- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs

@@ -40,6 +40,10 @@ function Put.prepare(command, job, coming, planned, how)
   end
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
+    if job.met then
+      job.depends =
+        Dependencies.without_met(job.depends, job.met, job.stand_ins and job.stand_ins.jobs or coming)
+    end
     coming = job.stand_ins and StandIns.coming(job, coming) or coming
     job.depends, job.beyond =
       Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)

@@ -31,6 +31,7 @@ for _, name in ipairs({
   'fair_by',
   'stand_ins',
   'bound',
+  'met',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -74,6 +75,7 @@ local function check_rare(command, job)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
   job.stand_ins = job.stand_ins and StandIns.check(command, job.stand_ins)
+  job.met = job.met and Dependencies.set_of(Arguments.names(command, 'met', job.met))
   if job.bound then
     StandIns.check_bound(command, job.bound)
   end

@@ -159,6 +159,9 @@ class Put(NamedTuple):
     #: Where it is put when its turn has come, as the JSON text of an object: `home` is the
     #: name of the namespace in which its record is, `namespace` of that in which it runs.
     bound: str | None = None
+    #: Those of the dependencies that are known to be complete: without a record they are not
+    #: refused, and not waited for.
+    met: Sequence[str] = ()
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
     #: The next job of the batch is put by the same command.
     optional: bool = False
@@ -219,6 +222,7 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "claim": partial(arguments.name, "claim"),
     "stand_ins": partial(arguments.json_object, "stand_ins"),
     "bound": partial(arguments.json_object, "bound"),
+    "met": partial(arguments.names_json, "met"),
     "optional": _flag,
 }
 # How an option is called on the wire, where that is another name.
@@ -275,7 +279,7 @@ def _pairs(item: Put, names: Iterable[str]) -> list[Argument]:
 
 
 # Options that are left out when they are empty.
-_NOT_EMPTY = ("depends", "context", "absent", "open", "ordered", "optional")
+_NOT_EMPTY = ("depends", "context", "absent", "open", "ordered", "met", "optional")
 
 
 def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:

@@ -2108,9 +2108,9 @@ end
 elseif module_name == 'Dependencies' then
 return function()
 local Dependencies = {
-left = 0, spend = 0, unknown = 0, follows_spawned = 0, open = 0, open_for = 0, link = 0, link_again
-= 0, attach = 0, follow_failed = 0, unlink = 0, unlink_all = 0, free = 0, free_if_last = 0,
-take_some = 0, release = 0, carry_on = 0
+left = 0, spend = 0, unknown = 0, follows_spawned = 0, set_of = 0, without_met = 0, open = 0,
+open_for = 0, link = 0, link_again = 0, attach = 0, follow_failed = 0, unlink = 0, unlink_all = 0,
+free = 0, free_if_last = 0, take_some = 0, release = 0, carry_on = 0
 }
 modules.Dependencies = Dependencies
 -- dependencies.lua
@@ -2158,6 +2158,26 @@ end
 
 -- Does a job also wait for what those have spawned that it depends on?
 Dependencies.follows_spawned = true
+
+function Dependencies.set_of(jids)
+  local set = {}
+  for _, jid in ipairs(jids) do
+    set[jid] = true
+  end
+  return set
+end
+
+-- The jids without those of the set `met`, known to be complete, that have no record any more. A job for which `awaited`
+-- holds is not looked for.
+function Dependencies.without_met(jids, met, awaited)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if not met[jid] or (awaited and awaited[jid]) or call('EXISTS', key.job(jid)) == 1 then
+      left[#left + 1] = jid
+    end
+  end
+  return left
+end
 
 -- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
 -- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
@@ -5908,7 +5928,8 @@ function StandIns.make(job)
         true, call('GET', key.moved_to(jid)) or place[1], false
       modules.PutStore.store(stand_in, '', false)
       modules.Places.register(place[2])
-      modules.Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home })
+      local is_met = job.met and job.met[jid]
+      modules.Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home, is_met and 'complete' or nil })
     end
   end
 end
@@ -7328,23 +7349,22 @@ function Retention.left(returned, token)
   end
 end
 
-local function is_cut(jid)
+local function is_gone(jid)
   local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
   if was_cut and was_cut == (token or '') then
     return true
   end
-  local left = state == 'complete' and Retention.left(returned, token)
-  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
+  return state == 'complete' and Retention.left(returned, token) and call('EXISTS', key.result(jid)) == 0
 end
 
--- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
--- its time
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, is gone: its time is over, or
+-- it was dropped before
 function Retention.cut(args, i)
   modules.Arguments.given('results.cut', 'jid', args[i])
   modules.Arguments.bounded('results.cut', #args - i + 1)
   local jids = {}
   for n = i, #args do
-    if is_cut(args[n]) then
+    if is_gone(args[n]) then
       jids[#jids + 1] = args[n]
     end
   end
@@ -9793,6 +9813,7 @@ for _, name in ipairs({
   'fair_by',
   'stand_ins',
   'bound',
+  'met',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -9836,6 +9857,7 @@ local function check_rare(command, job)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
   job.stand_ins = job.stand_ins and modules.StandIns.check(command, job.stand_ins)
+  job.met = job.met and modules.Dependencies.set_of(modules.Arguments.names(command, 'met', job.met))
   if job.bound then
     modules.StandIns.check_bound(command, job.bound)
   end
@@ -11179,6 +11201,10 @@ function Put.prepare(command, job, coming, planned, how)
   end
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
+    if job.met then
+      job.depends =
+        modules.Dependencies.without_met(job.depends, job.met, job.stand_ins and job.stand_ins.jobs or coming)
+    end
     coming = job.stand_ins and modules.StandIns.coming(job, coming) or coming
     job.depends, job.beyond =
       modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
@@ -12485,7 +12511,8 @@ local function elsewhere(jid, state, its_elsewhere)
   return its_elsewhere or not state and call('GET', key.moved_to(jid)) or nil
 end
 
--- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
+-- watch jid namespace [complete]: tell that one how the job ends; at once if it has, and without a record as the
+-- caller knows it. Called by a delivery.
 function Watchers.watch(args, i)
   local jid, name = modules.Arguments.name('watch', 'jid', args[i]), modules.Arguments.name('watch', 'namespace', args[i + 1])
   local state, its_elsewhere = modules.Hash.values(key.job(jid), 'state', 'elsewhere')
@@ -12495,8 +12522,10 @@ function Watchers.watch(args, i)
     -- it was there, and is no more.
     state = nil
   elseif target then
-    modules.Crossing.write(target, 'watch', { jid, name })
+    modules.Crossing.write(target, 'watch', { jid, name, args[i + 2] })
     return 0
+  elseif not state and args[i + 2] == 'complete' then
+    state = 'complete'
   end
   if state and state ~= 'complete' then
     Watchers.add(jid, name)
@@ -16820,7 +16849,7 @@ function STAGE.jobs(id, args, i)
 end
 
 -- Further dependencies of a job that was staged without any: jid, other...
-function STAGE.links(id, args, i)
+function STAGE.links(id, args, i, are_met)
   local known, jid = staged_before(id), modules.Arguments.given('workflow.stage', 'jid', args[i])
   local place = known(jid) or modules.Errors.no_job('workflow.stage', jid)
   modules.Arguments.bounded('workflow.stage', #args - i)
@@ -16828,11 +16857,16 @@ function STAGE.links(id, args, i)
     local before = known(args[n])
     if before and before >= place then
       behind('workflow.stage', jid, args[n])
-    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
+    elseif not before and not are_met and call('EXISTS', key.job(args[n])) == 0 then
       modules.Errors.no_job('workflow.stage', args[n])
     end
   end
   return {}
+end
+
+-- The same of jobs that are known to be complete: they may have no record any more.
+function STAGE.met(id, args, i)
+  return STAGE.links(id, args, i, true)
 end
 
 -- Their places in the order in which they were staged.
@@ -16846,7 +16880,7 @@ local function number(name, jids)
   end
 end
 
--- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
+-- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links|met jid other...
 -- -> how many batches there are; without a release they go after so many seconds.
 function WorkflowPut.stage(args, i)
   local id = new_id('workflow.stage', args[i])
@@ -16940,6 +16974,8 @@ function UNPACK.links(id, args)
     modules.Dependencies.attach(args[1], others)
   end
 end
+
+UNPACK.met = UNPACK.links
 
 -- Takes away all that was staged. (Its jobs may be there already.)
 function WorkflowPut.forget_staged(id)
@@ -17737,8 +17773,9 @@ local function in_depends(jid)
   return on_failure, rare
 end
 
-local function add(jid, jids, policy)
-  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
+local function add(jid, jids, policy, met)
+  local known = met and modules.Dependencies.without_met(jids, met) or jids
+  local open, beyond = modules.Dependencies.open('depends', known, nil, policy, nil, jid)
   modules.CycleDetection.refuse('depends', jid, open)
   modules.Dependencies.link(jid, open, policy)
   modules.DependencyResults.add(jid, jids)
@@ -17748,20 +17785,27 @@ local function add(jid, jids, policy)
 end
 
 -- depends jid on|off jid...   depends jid off all
+-- depends jid met n jid... jid...: as `on`, and the first n name those of the others that are known to be complete
 function DependencyCommands.depends(args, i)
   local jid = modules.Arguments.name('depends', 'jid', args[i])
   local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
+  if word ~= 'on' and word ~= 'off' and word ~= 'met' then
     modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.value(word))
   end
   local policy, rare = in_depends(jid)
-  local jids = {}
-  for n = i + 2, #args do
+  local jids, met, first = {}, nil, i + 2
+  if word == 'met' then
+    local number = modules.Arguments.whole('depends', 'number of met', args[first], 0)
+    modules.Arguments.bounded('depends', number)
+    first = first + 1 + number
+    met = modules.Dependencies.set_of({ unpack(args, i + 3, math.min(first - 1, #args)) })
+  end
+  for n = first, #args do
     jids[#jids + 1] = args[n]
   end
   modules.Arguments.bounded('depends', #jids)
-  if word == 'on' then
-    add(jid, jids, policy)
+  if word ~= 'off' then
+    add(jid, jids, policy, met)
     return 1
   end
   local all = jids[1] == 'all'

@@ -152,6 +152,13 @@ def place(
     return found
 
 
+def met_of(after: Iterable[Any]) -> frozenset[str]:
+    """Return the jids of those of these jobs whose handles say that they are complete."""
+    return frozenset(
+        handle.jid for handle in after if getattr(handle, "state", "") == "complete"
+    )
+
+
 def stand_ins(home: str, after: Iterable[Any], queue: str) -> str | None:
     """Return which of these jobs are not in the namespace `home`, as the core takes it.
 

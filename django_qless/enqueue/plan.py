@@ -25,7 +25,12 @@ from django_qless.core.request import drive
 from django_qless.enqueue import claims, context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
-from django_qless.enqueue.placement import check_namespaces, place, stand_ins
+from django_qless.enqueue.placement import (
+    check_namespaces,
+    met_of,
+    place,
+    stand_ins,
+)
 from django_qless.enqueue.puts import MOST_DEPENDENCIES
 from django_qless.enqueue.request import (
     CallArguments,
@@ -71,7 +76,7 @@ class EnqueuePlan:
         *("_alias", "_bound", "_databases", "_encrypt", "_handle_shape", "_is_global"),
         *("_jid", "_on_commit", "_options", "_packed_keys", "_queue", "_travelling"),
         *("after", "after_jids", "context", "depends", "has_late_dependencies"),
-        *("has_many", "is_ordered", "job_type", "keyed", "prepared", "replaces"),
+        *("has_many", "is_ordered", "job_type", "keyed", "met", "prepared", "replaces"),
         "shape",
     )
 
@@ -99,6 +104,8 @@ class EnqueuePlan:
         self.after_jids = options.after_jids
         #: Jids that the options name as dependencies.
         self.depends = self._named_dependencies()
+        #: Those of them whose handles say that they are complete.
+        self.met = met_of(options.after)
         #: Whether these are too many for one call.
         self.has_many = len(self.depends) > MOST_DEPENDENCIES
         #: Whether one of them is not enqueued yet, so that its jid may still change.
@@ -106,10 +113,10 @@ class EnqueuePlan:
             getattr(each, "pending", False) for each in options.after
         )
         #: What the jobs have in common, as a Put.
+        first = () if self.has_late_dependencies else self.depends[:MOST_DEPENDENCIES]
         self.shape = _shape(job_type, options, self._bound)._replace(
-            depends=()
-            if self.has_late_dependencies
-            else self.depends[:MOST_DEPENDENCIES],
+            depends=first,
+            met=tuple(filter(self.met.__contains__, first)),
             open=self.has_many and not self.has_late_dependencies,
         )
         #: The shape as handles know it.

@@ -27,6 +27,7 @@ from django_qless.job_types.entity import EntityHandle
 from django_qless.operations.entity_run import changed
 from django_qless.operations.of_alias import OfAlias
 from django_qless.operations.partitioned import sum_of_entities
+from django_qless.serialization.derived_types import name_text
 
 if TYPE_CHECKING:
     from django_qless.operations.job_query import AnyClient
@@ -56,7 +57,7 @@ class QueueEntities(OfAlias):
 
     def _handle(self, entity: Any) -> EntityHandle:
         """Return the handle of an entity, which one partition has if the queue is split."""
-        return EntityHandle(self._home(entity), self.queue, str(entity))
+        return EntityHandle(self._home(entity), self.queue, name_text(entity))
 
     @property
     def namespaces(self) -> Sequence[str]:
@@ -67,7 +68,7 @@ class QueueEntities(OfAlias):
         names = self.namespaces
         if len(names) == 1:
             return names[0]
-        return routing.job_namespace(self.alias, self.queue, key=str(entity))
+        return routing.job_namespace(self.alias, self.queue, key=name_text(entity))
 
     def _parts(self, entities: Sequence[Any]) -> dict[str, list[str]]:
         """Return these entities by namespace; without any, all namespaces."""
@@ -75,7 +76,7 @@ class QueueEntities(OfAlias):
             return {name: [] for name in self.namespaces}
         parts: dict[str, list[str]] = {}
         for entity in entities:
-            parts.setdefault(self._home(entity), []).append(str(entity))
+            parts.setdefault(self._home(entity), []).append(name_text(entity))
         return parts
 
     def _change(self, name: str, entities: Sequence[Any] = ()) -> int:

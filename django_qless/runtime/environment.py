@@ -351,13 +351,15 @@ class DjangoEnvironment(Announcements):
         """Return the namespace of this queue if it is another one, else ""."""
         return routing.elsewhere(self.alias, queue, current.jid)
 
-    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    def dependency_results(self, current: CurrentJob, default: Any) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""
-        return spawn.dependency_results(self.alias, current.jid)
+        return spawn.dependency_results(self.alias, current.jid, default)
 
-    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    async def adependency_results(
+        self, current: CurrentJob, default: Any
+    ) -> dict[str, Any]:
         """Asynchronous version of `dependency_results`."""
-        return await spawn.adependency_results(self.alias, current.jid)
+        return await spawn.adependency_results(self.alias, current.jid, default)
 
     def client(self, alias: str) -> Client:
         """Return this process's client of the alias."""

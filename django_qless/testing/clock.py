@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
+from django_qless.conf import times
 from django_qless.conf.connections import clock_of, connections
 from django_qless.core import QlessError
 
@@ -73,9 +74,10 @@ def end_of(horizon: Horizon, alias: str) -> float | None:
     if horizon is False:
         return None
     if isinstance(horizon, datetime):
-        if horizon.tzinfo is None:
-            raise ValueError(f"with_scheduled={horizon!r} must be an aware datetime")
-        return horizon.timestamp()
+        try:
+            return times.in_utc(horizon).timestamp()
+        except times.UnclearTime as error:
+            raise ValueError(f"with_scheduled={horizon!r} must be {error}") from None
     seconds = horizon.total_seconds() if isinstance(horizon, timedelta) else horizon
     if not isinstance(seconds, (int, float)):
         raise TypeError(

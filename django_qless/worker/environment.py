@@ -144,10 +144,12 @@ class Environment(Protocol):
     def move_target(self, current: CurrentJob, queue: str) -> str:
         """Return the namespace of this queue if it is another one, else ""."""
 
-    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    def dependency_results(self, current: CurrentJob, default: Any) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""
 
-    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    async def adependency_results(
+        self, current: CurrentJob, default: Any
+    ) -> dict[str, Any]:
         """Asynchronous version of `dependency_results`."""
 
     def client(self, alias: str) -> Client:

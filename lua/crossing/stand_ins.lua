@@ -47,7 +47,8 @@ function StandIns.make(job)
         true, call('GET', key.moved_to(jid)) or place[1], false
       PutStore.store(stand_in, '', false)
       Places.register(place[2])
-      Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home })
+      local is_met = job.met and job.met[jid]
+      Crossing.write(stand_in.elsewhere, 'watch', { jid, job.stand_ins.home, is_met and 'complete' or nil })
     end
   end
 end

@@ -46,7 +46,8 @@ local function elsewhere(jid, state, its_elsewhere)
   return its_elsewhere or not state and call('GET', key.moved_to(jid)) or nil
 end
 
--- watch jid namespace: tell that one how the job ends; at once if it has. Called by a delivery.
+-- watch jid namespace [complete]: tell that one how the job ends; at once if it has, and without a record as the
+-- caller knows it. Called by a delivery.
 function Watchers.watch(args, i)
   local jid, name = Arguments.name('watch', 'jid', args[i]), Arguments.name('watch', 'namespace', args[i + 1])
   local state, its_elsewhere = Hash.values(key.job(jid), 'state', 'elsewhere')
@@ -56,8 +57,10 @@ function Watchers.watch(args, i)
     -- it was there, and is no more.
     state = nil
   elseif target then
-    Crossing.write(target, 'watch', { jid, name })
+    Crossing.write(target, 'watch', { jid, name, args[i + 2] })
     return 0
+  elseif not state and args[i + 2] == 'complete' then
+    state = 'complete'
   end
   if state and state ~= 'complete' then
     Watchers.add(jid, name)

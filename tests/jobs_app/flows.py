@@ -33,14 +33,14 @@ def silent() -> None:
 
 
 @job
-def gather() -> dict[str, Any]:
+def gather(**options: Any) -> dict[str, Any]:
     ran.append("gather")
-    return current_job().dependency_results()
+    return current_job().dependency_results(**options)
 
 
 @job
-async def agather() -> dict[str, Any]:
-    return await current_job().adependency_results()
+async def agather(**options: Any) -> dict[str, Any]:
+    return await current_job().adependency_results(**options)
 
 
 @job
@@ -86,13 +86,13 @@ def nested(depth: int) -> int:
 
 
 @job
-def spawning_in_a_transaction(*, fail: bool = False) -> bool:
+def spawning_in_a_transaction(*, fail: bool = False) -> str:
     with transaction.atomic():
         [handle] = current_job().spawn([step.args("at commit")])
         assert handle.pending
         if fail:
             transaction.set_rollback(True)
-    return handle.pending
+    return handle.state
 
 
 @job

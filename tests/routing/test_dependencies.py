@@ -131,3 +131,20 @@ def test_what_is_not_enqueued_yet_is_refused(places: Places) -> None:
         first = add.using(queue="report.x").delay(1, 2)
         with pytest.raises(InvalidOption, match="not enqueued yet"):
             add.using(after=first).delay(1, 2)
+
+
+def test_handle_that_says_complete_is_met_without_a_record_there(
+    places: Places,
+) -> None:
+    seen.clear()
+    first = add.using(queue="report.x").delay(3, 4)
+    run_everywhere()
+    first = first.refresh()
+    places[REPORTS].config_set("jobs-history-count", 1)
+    add.using(queue="report.x").delay(1, 2)
+    run_everywhere()
+    assert places[REPORTS].get(first.jid) is None
+    total.using(after=first).delay()
+    run_everywhere()
+    assert seen == [{first.jid: 7}]
+    sound(places)

@@ -74,9 +74,10 @@ class JobCommands(JobReader[J]):
 
     @command
     def results_cut(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
-        """Return the jobs whose result, or list of spawned jobs, was dropped early.
+        """Return the jobs whose result, or list of spawned jobs, is not kept any more.
 
-        The namespace keeps no more than `results-count` and `results-bytes` say.
+        Its `result_ttl` has passed, or the namespace keeps no more than `results-count` and
+        `results-bytes` say.
         """
         return split("results.cut", "jids", jids, "read", list[str])
 
@@ -115,15 +116,20 @@ class JobCommands(JobReader[J]):
         return Command("log", (*args, *more), "drain", no_result)
 
     @command
-    def depends_on(self, jid: str, jids: str | Sequence[str]) -> Command[None]:
+    def depends_on(
+        self, jid: str, jids: str | Sequence[str], met: Sequence[str] = ()
+    ) -> Command[None]:
         """Add dependencies to a job that still waits for others or was put open.
 
-        Raises WrongState if it does not depend on anything, JobNotFound,
+        `met` are those of them that are known to be complete: without a record they are
+        not refused, and not waited for. Raises WrongState if it does not depend on anything, JobNotFound,
         DependencyCycle.
         """
+        known = arguments.existing_names("met", met)
+        how: tuple[Argument, ...] = ("met", len(known), *known) if known else ("on",)
         args = (
             arguments.existing("jid", jid),
-            "on",
+            *how,
             *arguments.one_or_many("jids", jids),
         )
         return Command("depends", args, "write", no_result)

@@ -171,9 +171,14 @@ def _staged(jobs: Sequence[Put]) -> Iterator[tuple[int, tuple[Argument, ...]]]:
         depends = job.depends
         if len(depends) > _STAGED:
             most = arguments.MOST_ITEMS
-            for at in range(0, len(depends), most):
-                links.append(("links", job.jid, *depends[at : at + most]))
-            job, depends = job._replace(depends=()), ()
+            met = set(job.met)
+            for word, names in (
+                ("links", [jid for jid in depends if jid not in met]),
+                ("met", [jid for jid in depends if jid in met]),
+            ):
+                for at in range(0, len(names), most):
+                    links.append((word, job.jid, *names[at : at + most]))
+            job, depends = job._replace(depends=(), met=()), ()
         if len(group) == _STAGED or number + len(depends) > arguments.MOST_ITEMS:
             yield from _staged_jobs(group)
             group, number = [], 0
