@@ -292,7 +292,9 @@ def plain_type(annotation: Any) -> str:
         text = match[1]
     if text in ("Any", "None") or text.startswith("Unpack["):
         return ""
-    return re.sub(r"\b([RTJ])\b", "Any", re.sub(r"\[([RTJ]|Any)\]", "", text))
+    return re.sub(
+        r"\b([RTJ])\b", "Any", re.sub(r"\[([RTJ]|Any|Callable\[P, R\])\]", "", text)
+    )
 
 
 def field_type(value: Any, owner: type | None, name: str) -> str:

@@ -21,13 +21,17 @@ function Arguments.given(command, what, value)
   return value
 end
 
--- The name of a queue, a worker or a job. (No name at all stands for "none" in records.)
-function Arguments.name(command, what, value)
+-- A name under which a job is stored, or taken. (No name at all stands for "none" in records.)
+function Arguments.real_name(command, what, value)
   if value == '' then
     Errors.argument(command, what .. ' must not be empty')
   end
   return Arguments.given(command, what, value)
 end
+
+-- The name of a queue, a worker or a job that may be there. (Without KEYS it may be empty: old clients send back what
+-- records say.)
+Arguments.name = Arguments.real_name
 
 -- Who puts jobs: perhaps no worker that a lock could be lost to, ''.
 function Arguments.asking(command, worker)
@@ -274,7 +278,7 @@ end
 
 -- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
-  Arguments.name(command, 'jid', jid)
+  Arguments.real_name(command, 'jid', jid)
   local ending = key.list_ending(jid)
   if ending then
     Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. Errors.name(jid))
@@ -284,7 +288,7 @@ function Arguments.jid(command, jid)
 end
 
 function Arguments.queue(command, queue)
-  Arguments.name(command, 'queue', queue)
+  Arguments.real_name(command, 'queue', queue)
   Arguments.plain(command, 'queue', queue)
   return queue
 end

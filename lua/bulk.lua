@@ -11,7 +11,9 @@ local function attempt(act, jid, args, i)
   if fine then
     return nil
   elseif Errors.is_refusal(problem) then
-    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+    -- (A refused duplicate has before it who holds the key.)
+    local duplicate = problem.code == 'DUPLICATE' and '.-' or ''
+    return string.gsub(problem.text, '^' .. duplicate .. '[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)
 end
@@ -66,8 +68,13 @@ end
 
 Bulk.revive = each('revive.each', 0, function(jid)
   local state = state_of('revive.each', jid)
+  local unique = call('HGET', key.job(jid), 'unique')
   if state ~= 'failed' then
     Errors.raise('STATE', 'Job ' .. Errors.name(jid) .. ' has not failed: it is ' .. Errors.state(state))
+  end
+  local other, its_state = Unique.other(jid, unique)
+  if other then
+    Unique.refuse('revive.each', { jid = jid, unique = Unique.shown(unique) }, other, its_state)
   end
   Revive.revive({ jid }, 1)
 end)

@@ -66,7 +66,7 @@ function Conflict.settle(command, job, coming, taken)
       job.instead = earlier.jid
     end
   else
-    local jid, state = Unique.holder(text)
+    local jid, state = Unique.in_force(text)
     local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and Unique.is_pending(state) then
       Unique.push_back(job, Record.read('first', job.old.more.first))

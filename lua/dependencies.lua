@@ -43,6 +43,26 @@ end
 -- Does a job also wait for what those have spawned that it depends on?
 Dependencies.follows_spawned = true
 
+function Dependencies.set_of(jids)
+  local set = {}
+  for _, jid in ipairs(jids) do
+    set[jid] = true
+  end
+  return set
+end
+
+-- The jids without those of the set `met`, known to be complete, that have no record any more. A job for which `awaited`
+-- holds is not looked for.
+function Dependencies.without_met(jids, met, awaited)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if not met[jid] or (awaited and awaited[jid]) or call('EXISTS', key.job(jid)) == 1 then
+      left[#left + 1] = jid
+    end
+  end
+  return left
+end
+
 -- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
 -- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
 -- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
@@ -51,8 +71,12 @@ function Dependencies.open(command, jids, coming, policy, how, one)
   local open, beyond = {}, nil
   for _, jid in ipairs(jids) do
     local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
+    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare', 'deadline')
     local state = record[1]
+    if record[3] and Deadline.is_missed(state, record[3]) then
+      Deadline.note(jid)
+      state = 'failed'
+    end
     if not state then
       Dependencies.unknown(command, jid, how)
     elseif state == 'complete' then
@@ -101,18 +125,22 @@ function Dependencies.link(jid, jids, policy)
   SortedSet.add_to_set(key.dependencies(jid), jids)
 end
 
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
+-- A job waits for what is open of these; nothing is refused. What is seen to wait for it is left out.
+function Dependencies.link_again(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
   local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
   local harmless, tired = CycleDetection.harmless(jid, open)
   Dependencies.link(jid, tired and open or harmless, policy)
-  DependencyResults.add(jid, jids)
   for _, spawner in ipairs(Record.read('beyond', beyond, {})) do
     Spawned.look_beyond(jid, spawner)
   end
   Dependencies.follow_failed(how)
+end
+
+-- A job that depends on others gains dependencies.
+function Dependencies.attach(jid, jids)
+  DependencyResults.add(jid, jids)
+  Dependencies.link_again(jid, jids)
 end
 
 -- Those that `open` has noted: now that the links are there, they have their effect.

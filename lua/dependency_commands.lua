@@ -9,8 +9,9 @@ local function in_depends(jid)
   return on_failure, rare
 end
 
-local function add(jid, jids, policy)
-  local open, beyond = Dependencies.open('depends', jids, nil, policy, nil, jid)
+local function add(jid, jids, policy, met)
+  local known = met and Dependencies.without_met(jids, met) or jids
+  local open, beyond = Dependencies.open('depends', known, nil, policy, nil, jid)
   CycleDetection.refuse('depends', jid, open)
   Dependencies.link(jid, open, policy)
   DependencyResults.add(jid, jids)
@@ -20,20 +21,27 @@ local function add(jid, jids, policy)
 end
 
 -- depends jid on|off jid...   depends jid off all
+-- depends jid met n jid... jid...: as `on`, and the first n name those of the others that are known to be complete
 function DependencyCommands.depends(args, i)
   local jid = Arguments.name('depends', 'jid', args[i])
   local word = Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
+  if word ~= 'on' and word ~= 'off' and word ~= 'met' then
     Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.value(word))
   end
   local policy, rare = in_depends(jid)
-  local jids = {}
-  for n = i + 2, #args do
+  local jids, met, first = {}, nil, i + 2
+  if word == 'met' then
+    local number = Arguments.whole('depends', 'number of met', args[first], 0)
+    Arguments.bounded('depends', number)
+    first = first + 1 + number
+    met = Dependencies.set_of({ unpack(args, i + 3, math.min(first - 1, #args)) })
+  end
+  for n = first, #args do
     jids[#jids + 1] = args[n]
   end
   Arguments.bounded('depends', #jids)
-  if word == 'on' then
-    add(jid, jids, policy)
+  if word ~= 'off' then
+    add(jid, jids, policy, met)
     return 1
   end
   local all = jids[1] == 'all'

@@ -222,6 +222,7 @@ end
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds,
 --                              and, after a space, when it was handed out, as an entry has it: the first
 --                              entries of its history, which are not written yet; '' if they are);
+--                              `spawns` is when the job spawned others first since it was put;
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which

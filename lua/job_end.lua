@@ -90,15 +90,15 @@ function JobEnd.failed(jid, was, rare)
   end
 end
 
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- The job had failed and is in this state now. Its time is over if it had one, but not its claim
 -- to its key, unless another has taken that.
-function JobEnd.revived(jid, record)
+function JobEnd.revived(jid, record, state)
   if not record.rare then
     return
   end
-  Unique.regain(jid, record.unique, 'waiting')
+  Unique.regain(jid, record.unique, state)
   if record.workflow then
-    Workflow.moved(record.workflow, 'failed', 'waiting')
+    Workflow.moved(record.workflow, 'failed', state)
   end
   Spawned.goes_on(jid, record.spawners)
   if record.entity then

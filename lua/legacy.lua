@@ -30,8 +30,12 @@ function Legacy.serve(args, library)
 end
 
 function Legacy.Errors()
-  function Errors.raise(_, words, ...)
-    error(Errors.worded(words, ...), 2)
+  function Errors.raise(code, words, ...)
+    local text = Errors.worded(words, ...)
+    if code == 'DUPLICATE' then -- Before the words stands who holds the key, for clients of ours.
+      text = string.match(text, '%w+%(%): The unique key .*') or text
+    end
+    error(text, 2)
   end
 end
 
@@ -40,11 +44,7 @@ end
 function Legacy.Arguments()
   Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
 
-  function Arguments.asking(command, worker)
-    return Arguments.name(command, 'worker', worker)
-  end
-
-  Arguments.proof = Arguments.asking
+  Arguments.name, Arguments.proof = Arguments.given, Arguments.asking
 
   function Arguments.message(command, message)
     return Arguments.given(command, 'message', message)
@@ -88,6 +88,10 @@ function Legacy.Clock()
     end
     return call('HINCRBY', name, 'token', 1)
   end
+end
+
+function Legacy.Pop()
+  Pop.most_due = 0
 end
 
 -- What becomes of a job.
@@ -214,6 +218,8 @@ end
 -- What is shown.
 
 function Legacy.Queue()
+  Queue.is_by_due = false
+
   -- Locks that expired before 1970 are not seen as stalled.
   Queue.oldest_lock = 0
 

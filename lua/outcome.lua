@@ -348,7 +348,8 @@ end
 -- both be ''
 function Outcome.retry(args, i)
   local jid = Arguments.name('retry', 'jid', args[i])
-  local queue = Arguments.queue('retry', args[i + 1])
+  local queue = Arguments.name('retry', 'queue', args[i + 1])
+  Arguments.plain('retry', 'queue', queue)
   local proof = Arguments.proof('retry', args[i + 2])
   local delay = Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
@@ -360,6 +361,7 @@ function Outcome.retry(args, i)
     Arguments.message('retry', message)
   end
   local job = Lock.holder('retry', jid, proof)
+  Arguments.queue('retry', queue)
   if job.bad then
     CorruptJobs.fail(jid, job.bad, job.bad_text)
     return -1

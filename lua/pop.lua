@@ -195,28 +195,6 @@ local function unreadable(jid)
   end
 end
 
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  History.failed(jid, 'expired', nil, message)
-  Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if Tracking.is_tracked(jid) then
-    Events.tracked('failed', jid)
-  end
-  Events.failed(jid, 'expired', message, '')
-end
-
 -- What a worker is told of a job, in the order of Reserved in the client.
 local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
   return {
@@ -371,11 +349,12 @@ end
 -- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
 local function fail_all_late(queue, too_late)
   for _, job in ipairs(too_late) do
+    scope.late = late() + 1
     if job.bad then
-      scope.late = late() + 1
       CorruptJobs.fail(job.jid, job.bad, job.text, queue)
     else
-      fail_late(job.jid, queue, job.state)
+      local words = 'Its turn came %s seconds after the time when it expired'
+      Deadline.fail(job.jid, queue, job.state, words)
     end
   end
 end
@@ -428,20 +407,25 @@ local function has_ticks(queue)
   return not ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
 end
 
+-- So many of those that fell due come into the work before one is chosen, those that have been due longest, however
+-- few are taken: among them priorities count. (Without KEYS as many as are taken.)
+Pop.most_due = Arguments.most
+
 -- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
 -- looked for, as long as one call may.)
 local function take_ready(queue, worker, count, visit, reserved)
-  local taken, before = 0, nil
+  local taken, before = 0
   if scope.live and has_ticks(queue) then
     Ticks.serve(queue)
   end
   repeat
     before = late()
+    local most = math.max(count - taken, Pop.most_due)
     if is_due(queue, 'recur') then
-      Recurring.spawn_due(queue, count - taken)
+      Recurring.spawn_due(queue, most)
     end
     if is_due(queue, 'scheduled') then
-      Queue.move_due(queue, count - taken)
+      Queue.move_due(queue, most)
     end
     taken = taken + take_work(queue, worker, count - taken, visit, reserved)
   until taken == count or late() == before or late() >= MOST_LATE
@@ -494,8 +478,8 @@ end
 
 -- pop queue worker count
 function Pop.pop(args, i)
-  local queue = Arguments.name('pop', 'queue', args[i])
-  local worker = Arguments.name('pop', 'worker', args[i + 1])
+  local queue = Arguments.real_name('pop', 'queue', args[i])
+  local worker = Arguments.real_name('pop', 'worker', args[i + 1])
   local count = Arguments.count('pop', Arguments.given('pop', 'count', args[i + 2]))
   if Pop.is_paused(queue) then
     return '{}'

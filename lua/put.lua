@@ -1,7 +1,16 @@
 -- Putting a job: a new one, or an old one again (which moves or revives it).
 
--- Reads the old record: an existing job may be left alone.
-function Put.look(job)
+-- A job that has ended takes the key that it had again, or is refused if another one has it.
+local function want_key(job)
+  local field = job.old.more.unique
+  if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
+    job.unique, job.unique_field, job.conflict = Unique.shown(field), field, 'refuse'
+    job.regains = true
+  end
+end
+
+-- Reads the old record: an existing job may be left alone, as those are that the job `how.spawner` has spawned before.
+function Put.look(job, how)
   if job.old == nil then
     -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
     local canceled, tracked = key.canceled_job(job.jid), key.tracked()
@@ -12,9 +21,12 @@ function Put.look(job)
     job.old = not is_new and PutStore.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
-  job.left_alone = job.absent == '1' and job.old and true
+  job.left_alone = job.old
+    and (job.absent == '1' or (how and how.since and Spawned.is_known(how.spawner, how.since, job.old)))
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     Entity.refuse_put(job.jid)
+  elseif job.old and not job.left_alone then
+    want_key(job)
   end
 end
 
@@ -26,6 +38,9 @@ function Put.prepare(command, job, coming, planned, how)
   end
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
+    if job.met then
+      job.depends = Dependencies.without_met(job.depends, job.met, coming)
+    end
     job.depends, job.beyond =
       Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
     job.rare = job.rare or job.beyond
@@ -62,6 +77,7 @@ local function one(command, args, i)
   if job.left_alone then
     return job
   end
+  job.goes_on = command == 'requeue'
   if job.unique then
     Conflict.settle(command, job, nil, {})
   end

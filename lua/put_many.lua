@@ -44,15 +44,17 @@ local function all_new(jids)
   return true, Canceled.among(jids)
 end
 
--- Reads what there is of the jobs: some may be left alone. `once` is the key of the jids that were put before.
-local function look_at_all(jobs, jids, coming, once)
+-- Reads what there is of the jobs: some may be left alone. `how.once` is the key of the jids that were put before.
+local function look_at_all(jobs, jids, coming, has, how)
+  local once = how and how.once
   local fresh, canceled = all_new(jids)
   local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
   for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
-    Put.look(job)
+    Put.look(job, how)
+    has.unique = has.unique or job.unique
     if job.left_alone or before[n] == 1 then
       job.left_alone = true
       coming[job.jid] = nil
@@ -134,12 +136,13 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`); `once`: see PutMany.once.
+-- function `known`), for which others have come to stand before (a metatable `instead`), which job spawns these
+-- (`spawner`; `since` when it has spawned others); `once`: see PutMany.once.
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming, how and how.once)
+  look_at_all(jobs, jids, coming, has, how)
   local stands = has.unique and resolve_duplicates(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)

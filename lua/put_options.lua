@@ -28,6 +28,7 @@ for _, name in ipairs({
   'limit_key',
   'ordered',
   'fair_by',
+  'met',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -70,6 +71,7 @@ local function check_rare(command, job)
     local at = Arguments.number(command, 'at', job.at)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
+  job.met = job.met and Dependencies.set_of(Arguments.names(command, 'met', job.met))
   Unique.check(command, job)
   check_keys(command, job)
   if job.expires_at then

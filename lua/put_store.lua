@@ -129,6 +129,9 @@ local function clear_rare(job, old)
     'ordered',
     'fair_by'
   )
+  if not job.goes_on or old.state == 'complete' then
+    call('HDEL', key.job(jid), 'spawns') -- It spawns as if for the first time.
+  end
 end
 
 local function forget_result(jid)
@@ -224,7 +227,7 @@ local function write_rare(job, state)
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
-  if job.unique then
+  if job.unique and not job.regains then
     -- (Who is late from the start holds nothing.)
     if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
       Unique.take(jid, job.unique, job.period)

@@ -1,5 +1,8 @@
 -- Queues: what is in them, the lists of their jobs, forgetting them.
 
+-- The place of a job whose time has come is by when that was. (Without KEYS by when it is moved, but for entities.)
+Queue.is_by_due = true
+
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
   local name = key.place(queue, 'scheduled')
@@ -15,8 +18,7 @@ function Queue.move_due(queue, wanted)
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
       Places.ready_since(jid, since, entity)
-      -- (Of entities the one that has been due longest is first.)
-      Places.work(jid, queue, Record.read('priority', priority, 0), entity and since)
+      Places.work(jid, queue, Record.read('priority', priority, 0), (entity or Queue.is_by_due) and since)
     else
       CorruptJobs.look_at_state(jid, state, queue)
     end

@@ -230,23 +230,22 @@ function Retention.left(returned, token)
   end
 end
 
-local function is_cut(jid)
+local function is_gone(jid)
   local state, token, returned, was_cut = Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
   if was_cut and was_cut == (token or '') then
     return true
   end
-  local left = state == 'complete' and Retention.left(returned, token)
-  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
+  return state == 'complete' and Retention.left(returned, token) and call('EXISTS', key.result(jid)) == 0
 end
 
--- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
--- its time
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, is gone: its time is over, or
+-- it was dropped before
 function Retention.cut(args, i)
   Arguments.given('results.cut', 'jid', args[i])
   Arguments.bounded('results.cut', #args - i + 1)
   local jids = {}
   for n = i, #args do
-    if is_cut(args[n]) then
+    if is_gone(args[n]) then
       jids[#jids + 1] = args[n]
     end
   end

@@ -1,16 +1,32 @@
 -- Failed jobs enqueued again: those of a group, or those named.
 
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+-- Where the job becomes ready, it takes its place like one that is put: in an order, or among those of its tenant.
+local function make_ready(jid, queue, record)
+  local job = {
+    limit_key = record.limit_key,
+    ordered = record.ordered,
+    fair_by = record.fair_by,
+    turn = record.turn,
+    priority = Record.read('priority', record.priority, 0),
+  }
+  if not ((job.ordered or job.fair_by) and Turns.set_aside(jid, queue, record.klass or '', job)) then
+    Places.work(jid, queue, job.priority)
+  end
+end
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries. (Nobody else has its key.)
 local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
+  Deadline.link_again(record)
   CorruptJobs.mend(record)
+  local state = call('SCARD', key.dependencies(jid)) > 0 and 'depends' or 'waiting'
   History.put(jid, queue)
   call(
     'HSET',
     key.job(jid),
     'state',
-    'waiting',
+    state,
     'worker',
     '',
     'expires',
@@ -24,28 +40,44 @@ local function revive(record, queue)
     call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
   end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  Places.work(jid, queue, Record.read('priority', record.priority, 0))
-  JobEnd.revived(jid, record)
+  if state == 'depends' then
+    Places.depends(jid, queue)
+  else
+    make_ready(jid, queue, record)
+  end
+  JobEnd.revived(jid, record, state)
 end
 
--- unfail queue group [count] -> how many
+-- It has failed, and may be put back: it is there, and nobody else has its unique key by now.
+local function may_go_on(record)
+  return not Unique.other(record.jid, record.unique)
+end
+
+-- unfail queue group [count] -> how many. (Others take the places of those that have to stay.)
 function Revive.unfail(args, i)
   local queue = Arguments.queue('unfail', args[i])
   local group = Arguments.given('unfail', 'group', args[i + 1])
   local count = Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
-  for n = #jids, 1, -1 do
-    local record = Job.read(jids[n])
-    if record and record.state == 'failed' then
-      Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
-      revive(record, queue)
-      revived = revived + 1
+  local revived, left, looked = 0, {}, 0
+  while count > 0 and looked < Arguments.most do
+    local jids, stay = call('LRANGE', key.group(group), -count, -1), 0
+    call('LTRIM', key.group(group), 0, -#jids - 1)
+    for n = #jids, 1, -1 do
+      local record = Job.read(jids[n])
+      if record and record.state == 'failed' then
+        if not may_go_on(record) then
+          stay = stay + 1
+          table.insert(left, 1, jids[n])
+        else
+          Stats.mended(record.queue, Record.read('failure', record.failure, {}).when or 0)
+          revive(record, queue)
+          revived = revived + 1
+        end
+      end
     end
+    looked, count = looked + #jids, stay
   end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
+  SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
   end
@@ -56,13 +88,13 @@ function Revive.unfail(args, i)
 end
 
 -- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
--- failed is left alone -> how many
+-- failed is left alone, and so is a job whose unique key another one has by now -> how many
 function Revive.revive(args, i)
   Arguments.bounded('revive', #args - i + 1)
   local revived = 0
   for n = i, #args do
     local record = Job.read(Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' then
+    if record and record.state == 'failed' and record.queue ~= '' and may_go_on(record) then
       Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       Places.register(record.queue)

@@ -10,6 +10,9 @@ end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
 function Serve.finish()
+  if scope.overdue then
+    Deadline.finish()
+  end
   if scope.workflows then
     Workflow.finish()
   end

@@ -84,7 +84,7 @@ function Unique.check(command, job)
   end
 end
 
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
+-- Who holds the key, or nil: the jid, its state if it still exists, whether it is held for a period. A job that has ended or
 -- is gone holds nothing, unless the key was given for a period.
 function Unique.holder(text)
   local name = key.unique(text)
@@ -94,11 +94,24 @@ function Unique.holder(text)
   end
   local state, field = Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
-    return jid, state
+    return jid, state, true
   elseif field and sub(field, 2) == text and counts(field, state) then
     return jid, state
   end
   return nil
+end
+
+-- The same for who wants to have the key: a job that can no longer start does not hold it, and ends. (One for a period
+-- is held whatever becomes of the job.)
+function Unique.in_force(text)
+  local jid, state, is_for_period = Unique.holder(text)
+  if jid and not is_for_period then
+    if Deadline.is_missed(state, call('HGET', key.job(jid), 'deadline')) then
+      Deadline.note(jid)
+      return nil
+    end
+  end
+  return jid, state
 end
 
 -- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
@@ -111,10 +124,27 @@ function Unique.take(jid, text, period)
 end
 
 -- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
+-- another holds it now.
 function Unique.regain(jid, field, state)
   if field and counts(field, state) then
-    call('SET', key.unique(sub(field, 2)), jid, 'NX')
+    local text = sub(field, 2)
+    local name = key.unique(text)
+    local is_free = call('SET', name, jid, 'NX')
+    if not is_free and call('GET', name) ~= jid and not Unique.in_force(text) then
+      call('SET', name, jid)
+    end
+  end
+end
+
+-- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
+-- one that waits for this job
+function Unique.other(jid, field)
+  if field and counts(field, 'waiting') then
+    local other, state = Unique.in_force(sub(field, 2))
+    local waits = state == 'depends' and #CycleDetection.harmless(jid, { other }) == 0
+    if other and other ~= jid and not waits then
+      return other, state
+    end
   end
 end
 
@@ -145,7 +175,8 @@ function Unique.is_pending(state)
   return PENDING[state] or state == 'stalled'
 end
 
-local function refuse(command, job, jid, state)
+-- Refuses a job, of which jid and unique are known.
+function Unique.refuse(command, job, jid, state)
   Errors.raise(
     'DUPLICATE',
     '%s %s(): The unique key %s of job %s belongs to job %s%s',
@@ -169,7 +200,7 @@ function Unique.answer(command, job, jid, state)
   elseif job.conflict == 'keep' then
     return 'keep'
   elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
+    Unique.refuse(command, job, jid, state)
   elseif pending then
     return 'replace'
   elseif state == 'running' then

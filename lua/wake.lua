@@ -132,8 +132,8 @@ function Wake.finish()
     local idle = waiting_at(key.idle_at(queue))
     if idle > 0 then
       if wake.popped then
-        -- Some of what became ready may have been taken by this very call.
-        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+        -- Some of what became ready may have been taken by this very call, and some have woken others when it fell due.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')) - call('LLEN', key.wake_at(queue)))
       end
       feed(key.wake_at(queue), idle, n)
     end

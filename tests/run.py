@@ -85,7 +85,8 @@ CHECKS = [
     Check(("ruff", "check", "."), PIP),
     Check(("ruff", "format", "--check", "."), PIP),
     Check(("mypy",), PIP),
-    Check(("mypy", "tests/static_types/usage.py"), PIP),
+    Check(("python", "-m", "tests.static_types.readme"), "Python"),
+    Check(("mypy", "tests/static_types/usage.py", "build/readme"), PIP),
     Check(("pyright", "--project", "tests/static_types", *PYTHON), PYRIGHT),
     Check(("lint-imports",), PIP),
     Check(

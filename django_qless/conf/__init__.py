@@ -66,14 +66,17 @@ def on_change(function: Callable[[], None]) -> None:
 
 
 def _parsed(name: str, given: Mapping[str, Any]) -> Alias:
-    options, throwaway = given, None
+    options, throwaway, of_tests = given, None, False
     if in_tests.is_testing():
         options, is_thrown_away = in_tests.settings_in_tests(given)
         throwaway = in_tests.database_of(name) if is_thrown_away else None
+        of_tests = is_thrown_away or bool(given.get("TEST"))
     implied = not any(options.get(key) for key in schema.CONNECTION_KEYS)
     if implied:
         options = {**options, "EMBEDDED": True}
-    return schema.read_alias(name, options, implied=implied, throwaway=throwaway)
+    return schema.read_alias(
+        name, options, implied=implied, throwaway=throwaway, in_tests=of_tests
+    )
 
 
 def clear_cache() -> None:

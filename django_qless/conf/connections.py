@@ -13,6 +13,7 @@ from django_qless.conf.connection_factory import factory_for
 from django_qless.core import AsyncClient, Client
 from django_qless.core.client import PATIENCE
 from django_qless.core.replication import Replication
+from django_qless.core.script import Clock
 
 
 class _Clients(dict[str, Client]):
@@ -116,6 +117,7 @@ class Connections:
                     replication=_replication(settings),
                     **options,
                 )
+                kept[alias].script.now = clock_of(alias)
             return kept[alias]
 
     def _made_async(self, alias: str) -> AsyncClient:
@@ -129,12 +131,18 @@ class Connections:
                     replication=_replication(settings),
                     patience=self._patience(alias),
                 )
+                self._async_clients[alias].script.now = clock_of(alias)
             return self._async_clients[alias]
 
     def _patience(self, alias: str) -> float:
         settings = conf.alias(alias)
         wish = settings.worker_patience if self._in_worker else settings.patience
         return PATIENCE if wish is None else wish
+
+
+def clock_of(alias: str) -> Clock:
+    """Return the clock of the calls to an alias, for `Script.now`."""
+    return in_tests.clock if conf.alias(alias).in_tests else "*"
 
 
 def _replication(settings: conf.Alias) -> Replication | None:

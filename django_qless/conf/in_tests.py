@@ -7,6 +7,9 @@ process. Three settings override that:
     "TEST": {"LOCATION": "redis://…"}     in the alias: this server, with these options
     "TEST": False                         in the alias: its ordinary server
     override_settings(QLESS={…})          in a test: the server that it names, if any
+
+The first two are servers of the tests. Where tests may have stopped the clock of the
+process, calls to these are made at the time that it shows.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from django.conf import UserSettingsHolder, global_settings, settings
@@ -30,6 +34,9 @@ _PLUGIN = "django_qless.testing.plugin"
 
 #: Django's test environment is in this module: while it is not loaded, none begins.
 ENVIRONMENT = "django.test.utils"
+
+# What stops the clock, or sets it.
+_FREEZERS = ("freezegun", "time_machine")
 
 _begun = False
 _forced = False
@@ -74,6 +81,13 @@ def settings_in_tests(given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         return options, True
     options["PREFIX"] = options.get("PREFIX", "ql:") + _parallel_prefix()
     return options, False
+
+
+def clock() -> str | float:
+    """Return the clock of a call to a server of the tests."""
+    if any(name in sys.modules for name in _FREEZERS):
+        return datetime.now(timezone.utc).timestamp()
+    return "*"
 
 
 def database_of(alias: str) -> int:

@@ -79,6 +79,8 @@ class Alias:
     """True if it is embedded because no server is named."""
     throwaway: int | None = None
     """Its database on the server of a process of tests, if it is there."""
+    in_tests: bool = False
+    """True if its server is one of tests."""
     location: str | None = key(
         "LOCATION",
         None,

@@ -12,7 +12,6 @@ import contextlib
 import json
 import math
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from .arguments import existing_names
 from .cluster_events import AsyncShardedPubSub, ShardedPubSub
 from .exceptions import ConnectionLost
+from .monotonic import monotonic
 from .request import Awaiting, Blocking, Steps, drive, stepwise
 from .retry import FAILURES, backoff, is_lasting, to_qless_error
 
@@ -98,7 +98,7 @@ class BaseSubscriber(ABC):
     def _begin(self) -> None:
         """Reset the state: the next message comes over a new connection."""
         self._confirmed = 0
-        self._heard = time.monotonic()
+        self._heard = monotonic()
         self._asked = False
 
     @stepwise
@@ -107,9 +107,9 @@ class BaseSubscriber(ABC):
 
         Raises ConnectionLost if the server has not confirmed it in `timeout` seconds.
         """
-        deadline = time.monotonic() + timeout
+        deadline = monotonic() + timeout
         while not self._subscribed:
-            left = deadline - time.monotonic()
+            left = deadline - monotonic()
             if left <= 0:
                 raise ConnectionLost(f"No subscription within {timeout:g} s")
             yield from self._step(left)
@@ -117,9 +117,9 @@ class BaseSubscriber(ABC):
     @stepwise
     def next(self, timeout: float | None = None) -> Steps[Event | None]:
         """Wait for the next event; return None if none came in `timeout` seconds."""
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        deadline = math.inf if timeout is None else monotonic() + timeout
         while not self._is_closed:
-            left = deadline - time.monotonic()
+            left = deadline - monotonic()
             event = yield from self._step(max(0.0, left))
             if event is not None or left <= 0:
                 return event
@@ -134,7 +134,7 @@ class BaseSubscriber(ABC):
             self._broken = True
             if self._pubsub.channels:
                 # A limit of zero would not even look at what has arrived.
-                wait = min(seconds, self._silent_at - time.monotonic())
+                wait = min(seconds, self._silent_at - monotonic())
                 message = yield self._pubsub.get_message(timeout=max(0.01, wait))
                 event = self._read(message)
                 yield from self._check_silence()
@@ -153,7 +153,7 @@ class BaseSubscriber(ABC):
 
     def _check_silence(self) -> Steps[None]:
         """Ping the server when it is silent; raise if it stays silent."""
-        silent = time.monotonic() - self._heard
+        silent = monotonic() - self._heard
         if self._asked:
             if silent >= 2 * SILENCE:
                 raise RedisTimeoutError(f"silence for {silent:.0f} s")
@@ -174,7 +174,7 @@ class BaseSubscriber(ABC):
         """Return the event that a message stands for, if any."""
         if message is None:
             return None
-        self._heard = time.monotonic()
+        self._heard = monotonic()
         self._asked = False
         if message["type"] == "subscribe":
             self._confirmed += 1
@@ -253,7 +253,7 @@ class Subscriber(BaseSubscriber, Blocking):
         events: list[Event] = []
         with self._reading:
             try:
-                if self.fileno() is None and time.monotonic() < self._retry_at:
+                if self.fileno() is None and monotonic() < self._retry_at:
                     return events
                 if not self._pubsub.channels:
                     self._pubsub.subscribe(*self._channels)
@@ -264,7 +264,7 @@ class Subscriber(BaseSubscriber, Blocking):
                 drive(self._check_silence())
             except FAILURES as error:
                 self._hang_up(error)
-                self._retry_at = time.monotonic() + next(self._waits)
+                self._retry_at = monotonic() + next(self._waits)
                 if is_lasting(error):
                     raise to_qless_error(error) from error
         return events

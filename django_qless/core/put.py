@@ -151,6 +151,9 @@ class Put(NamedTuple):
     ordered: bool = False
     #: The tenant for which it counts where tenants of a queue take turns.
     fair_by: str | None = None
+    #: Those of the dependencies that are known to be complete: without a record they are not
+    #: refused, and not waited for.
+    met: Sequence[str] = ()
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
     #: The next job of the batch is put by the same command.
     optional: bool = False
@@ -208,6 +211,7 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "limit_key": partial(arguments.name, "limit_key"),
     "ordered": _flag,
     "fair_by": partial(arguments.name, "fair_by"),
+    "met": partial(arguments.names_json, "met"),
     "optional": _flag,
 }
 # How an option is called on the wire, where that is another name.
@@ -264,7 +268,7 @@ def _pairs(item: Put, names: Iterable[str]) -> list[Argument]:
 
 
 # Options that are left out when they are empty.
-_NOT_EMPTY = ("depends", "context", "absent", "open", "ordered", "optional")
+_NOT_EMPTY = ("depends", "context", "absent", "open", "ordered", "met", "optional")
 
 
 def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:

@@ -225,6 +225,7 @@ end
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds,
 --                              and, after a space, when it was handed out, as an entry has it: the first
 --                              entries of its history, which are not written yet; '' if they are);
+--                              `spawns` is when the job spawned others first since it was put;
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
 --                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
@@ -256,10 +257,10 @@ function maker_of(module_name)
 if module_name == 'Arguments' then
 return function()
 local Arguments = {
-most = 0, data_bytes = 0, text_bytes = 0, tags = 0, given = 0, name = 0, asking = 0, proof = 0,
-text_of = 0, decimal = 0, number = 0, whole = 0, held = 0, count = 0, offset = 0, range = 0, bounded
-= 0, bytes = 0, weigh = 0, json = 0, object = 0, names = 0, tag_list = 0, few_tags = 0, plain = 0,
-message = 0, jid = 0, queue = 0, unknown = 0, options = 0
+most = 0, data_bytes = 0, text_bytes = 0, tags = 0, given = 0, real_name = 0, name = 0, asking = 0,
+proof = 0, text_of = 0, decimal = 0, number = 0, whole = 0, held = 0, count = 0, offset = 0, range =
+0, bounded = 0, bytes = 0, weigh = 0, json = 0, object = 0, names = 0, tag_list = 0, few_tags = 0,
+plain = 0, message = 0, jid = 0, queue = 0, unknown = 0, options = 0
 }
 modules.Arguments = Arguments
 -- arguments.lua
@@ -286,13 +287,17 @@ function Arguments.given(command, what, value)
   return value
 end
 
--- The name of a queue, a worker or a job. (No name at all stands for "none" in records.)
-function Arguments.name(command, what, value)
+-- A name under which a job is stored, or taken. (No name at all stands for "none" in records.)
+function Arguments.real_name(command, what, value)
   if value == '' then
     modules.Errors.argument(command, what .. ' must not be empty')
   end
   return Arguments.given(command, what, value)
 end
+
+-- The name of a queue, a worker or a job that may be there. (Without KEYS it may be empty: old clients send back what
+-- records say.)
+Arguments.name = Arguments.real_name
 
 -- Who puts jobs: perhaps no worker that a lock could be lost to, ''.
 function Arguments.asking(command, worker)
@@ -539,7 +544,7 @@ end
 
 -- The id of a job to be made: it may be none that there cannot be.
 function Arguments.jid(command, jid)
-  Arguments.name(command, 'jid', jid)
+  Arguments.real_name(command, 'jid', jid)
   local ending = key.list_ending(jid)
   if ending then
     modules.Errors.argument(command, 'jid must not end in ' .. ending .. ': ' .. modules.Errors.name(jid))
@@ -549,7 +554,7 @@ function Arguments.jid(command, jid)
 end
 
 function Arguments.queue(command, queue)
-  Arguments.name(command, 'queue', queue)
+  Arguments.real_name(command, 'queue', queue)
   Arguments.plain(command, 'queue', queue)
   return queue
 end
@@ -1095,6 +1100,78 @@ function Places.register(queue)
   end
 end
 end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {
+remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
+}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+-- The first members of a set, as many as one call may name; or with their scores.
+function SortedSet.head(name, ...)
+  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
+end
+
+-- The member with the lowest score, and the score; nil if there is none.
+function SortedSet.first(name)
+  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+-- The member with the highest score, and the score; nil if there is none.
+function SortedSet.last(name)
+  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
 elseif module_name == 'Config' then
 return function()
 local Config = {
@@ -1326,76 +1403,653 @@ function Config.unset(args, i)
   modules.Events.config_unset(option)
 end
 end
-elseif module_name == 'SortedSet' then
+elseif module_name == 'Dependencies' then
 return function()
-local SortedSet = {
-remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
+local Dependencies = {
+left = 0, spend = 0, unknown = 0, follows_spawned = 0, set_of = 0, without_met = 0, open = 0,
+open_for = 0, link = 0, link_again = 0, attach = 0, follow_failed = 0, unlink = 0, unlink_all = 0,
+free = 0, free_if_last = 0, take_some = 0, release = 0, carry_on = 0
 }
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+modules.Dependencies = Dependencies
+-- dependencies.lua
+-- Dependencies: symmetric links between jobs, and the release of those that waited.
 
-local PIECE = 1000
+-- Links followed at most when a cycle is looked for, and dependents dealt with by one call.
+local MOST = 1000
 
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
+-- Links cut off that count as much as a dependent dealt with.
+local LIGHT = 20
+
+-- Jobs whose dependents one call takes up again at most.
+local FEW = 50
+
+-- How many dependents this call may still deal with.
+function Dependencies.left()
+  return scope.dependents_left or MOST
+end
+
+function Dependencies.spend(n)
+  scope.dependents_left = Dependencies.left() - n
+end
+
+-- What has failed already would cancel its dependent: refused, or where nothing may be refused any
+-- more, noted.
+local function meet_failed(command, jid, how)
+  if how and how.lenient then
+    how.failed = how.failed or {}
+    how.failed[#how.failed + 1] = jid
     return
   end
-  if n <= PIECE then
-    call(command, name, unpack(values))
+  modules.Errors.raise(
+    'STATE',
+    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
+    command,
+    modules.Errors.name(jid)
+  )
+end
+
+function Dependencies.unknown(command, jid, how)
+  if not (how and how.lenient) then
+    modules.Errors.no_job(command, jid)
+  end
+end
+
+-- Does a job also wait for what those have spawned that it depends on?
+Dependencies.follows_spawned = true
+
+function Dependencies.set_of(jids)
+  local set = {}
+  for _, jid in ipairs(jids) do
+    set[jid] = true
+  end
+  return set
+end
+
+-- The jids without those of the set `met`, known to be complete, that have no record any more. A job for which `awaited`
+-- holds is not looked for.
+function Dependencies.without_met(jids, met, awaited)
+  local left = {}
+  for _, jid in ipairs(jids) do
+    if not met[jid] or (awaited and awaited[jid]) or call('EXISTS', key.job(jid)) == 1 then
+      left[#left + 1] = jid
+    end
+  end
+  return left
+end
+
+-- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
+-- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
+-- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
+-- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
+function Dependencies.open(command, jids, coming, policy, how, one)
+  local open, beyond = {}, nil
+  for _, jid in ipairs(jids) do
+    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
+    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare', 'deadline')
+    local state = record[1]
+    if record[3] and modules.Deadline.is_missed(state, record[3]) then
+      modules.Deadline.note(jid)
+      state = 'failed'
+    end
+    if not state then
+      Dependencies.unknown(command, jid, how)
+    elseif state == 'complete' then
+      if record[2] and Dependencies.follows_spawned and not (one and modules.Spawned.is_one(jid, one)) then
+        local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
+        if failed and policy == 'cancel' then
+          meet_failed(command, failed, how)
+        end
+        if #more > 0 then
+          beyond = beyond or {}
+          beyond[#beyond + 1] = jid
+          for n = 1, #more do
+            open[#open + 1] = more[n]
+          end
+        end
+      end
+    elseif not (state == 'failed' and policy == 'run') then
+      if state == 'failed' and policy == 'cancel' then
+        meet_failed(command, jid, how)
+      end
+      open[#open + 1] = jid
+    end
+  end
+  return open, beyond and cjson.encode(beyond)
+end
+
+-- The same for a job that exists and that keeps its policy.
+function Dependencies.open_for(command, jid, jids)
+  if #jids == 0 then
+    return jids
+  end
+  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
+end
+
+-- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
+function Dependencies.link(jid, jids, policy)
+  local followed = policy and policy ~= 'block'
+  for _, other in ipairs(jids) do
+    local name = key.dependents(other)
+    modules.ExistenceCache.forget(name)
+    call('SADD', name, jid)
+    if followed then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
+  end
+  modules.SortedSet.add_to_set(key.dependencies(jid), jids)
+end
+
+-- A job waits for what is open of these; nothing is refused. What is seen to wait for it is left out.
+function Dependencies.link_again(jid, jids)
+  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
+  local harmless, tired = modules.CycleDetection.harmless(jid, open)
+  Dependencies.link(jid, tired and open or harmless, policy)
+  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
+    modules.Spawned.look_beyond(jid, spawner)
+  end
+  Dependencies.follow_failed(how)
+end
+
+-- A job that depends on others gains dependencies.
+function Dependencies.attach(jid, jids)
+  modules.DependencyResults.add(jid, jids)
+  Dependencies.link_again(jid, jids)
+end
+
+-- Those that `open` has noted: now that the links are there, they have their effect.
+function Dependencies.follow_failed(how)
+  for _, jid in ipairs(how and how.failed or {}) do
+    modules.Cascade.follow(jid, 'failed')
+  end
+end
+
+function Dependencies.unlink(jid, jids)
+  for _, other in ipairs(jids) do
+    call('SREM', key.dependents(other), jid)
+    call('SREM', key.dependencies(jid), other)
+  end
+end
+
+function Dependencies.unlink_all(jid)
+  local others = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(others) do
+    call('SREM', key.dependents(other), jid)
+  end
+  call('DEL', key.dependencies(jid))
+  Dependencies.spend(math.floor(#others / LIGHT))
+end
+
+-- Is there nothing that holds the job back but what it does not know of yet?
+local function free_rare(jid)
+  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
+  if modules.Record.is_bad('beyond', beyond) then
+    modules.CorruptJobs.fail(jid, 'beyond', beyond)
+    return false
+  end
+  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
+    return false
+  end
+  return true, workflow
+end
+
+-- Nothing holds the job back any longer: it becomes ready, or waits for its time.
+function Dependencies.free(jid)
+  local state, queue, priority, scheduled, open, rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
+  if state ~= 'depends' or open == '1' then
+    if state ~= 'depends' then
+      modules.CorruptJobs.look_at_state(jid, state, queue)
+    end
+    return
+  elseif modules.Record.is_bad('scheduled', scheduled) then
+    modules.CorruptJobs.fail(jid, 'scheduled', scheduled)
     return
   end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  local workflow
+  if rare then
+    local is_free
+    is_free, workflow = free_rare(jid)
+    if not is_free then
+      return
+    end
+  end
+  call('ZREM', key.place(queue, 'depends'), jid)
+  local time = modules.Record.read('scheduled', scheduled)
+  if time then
+    call('HDEL', key.job(jid), 'scheduled')
+    call('HSET', key.job(jid), 'state', 'scheduled')
+    modules.Places.scheduled(jid, queue, time)
+  else
+    call('HSET', key.job(jid), 'state', 'waiting')
+    modules.Places.ready_since(jid, scope.now)
+    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
+  end
+  if workflow then
+    modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
   end
 end
 
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
+function Dependencies.free_if_last(jid)
+  if call('SCARD', key.dependencies(jid)) == 0 then
+    Dependencies.free(jid)
+  end
+end
+
+-- Up to as many of the dependents of a job that is done with as the call may still deal with (or
+-- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
+function Dependencies.take_some(jid, later, most)
+  local name = key.dependents(jid)
+  local dependents, number = {}, call('SCARD', name)
+  local left = Dependencies.left()
+  most = math.min(left, most or left)
+  if number > most then
+    dependents = call('SPOP', name, most)
+    call('ZADD', later, scope.now, jid)
+  else
+    if number > 0 then
+      dependents = call('SMEMBERS', name)
+      call('DEL', name)
+    end
+    call('ZREM', later, jid)
+  end
+  Dependencies.spend(#dependents)
+  for _, dependent in ipairs(dependents) do
+    call('SREM', key.dependencies(dependent), jid)
+  end
+  return dependents
+end
+
+local function release_some(jid, spawner)
+  spawner = spawner and modules.Spawned.has_unfinished(jid)
+  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
+    if spawner then
+      modules.Spawned.look_beyond(dependent, jid)
+    end
+    Dependencies.free_if_last(dependent)
+  end
+end
+
+-- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
+-- those of them that may have spawned others.
+function Dependencies.release(jids, rare)
+  if #jids == 1 and modules.ExistenceCache.is_absent(key.dependents(jids[1])) then
     return
   end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
+  local names = {}
+  for n, jid in ipairs(jids) do
+    names[n] = key.dependents(jid)
+  end
+  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
     return
   end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', names[n]) == 1 then
+      if Dependencies.left() > 0 then
+        release_some(jid, rare and rare[jid])
+      else
+        call('ZADD', key.releasing(), scope.now, jid)
+      end
+    end
   end
-  in_pieces('ZADD', name, values)
 end
 
--- The first members of a set, as many as one call may name; or with their scores.
-function SortedSet.head(name, ...)
-  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
+-- The first job of a list, or nil; mostly there is no such list.
+local function first_of(name)
+  if Dependencies.left() <= 0 or modules.ExistenceCache.is_absent(name) or call('EXISTS', name) == 0 then
+    return nil
+  end
+  return call('ZRANGE', name, 0, 0)[1]
 end
 
--- The member with the lowest score, and the score; nil if there is none.
-function SortedSet.first(name)
-  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
+local function go_on_releasing(jid)
+  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
+  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
+    release_some(jid, true)
+  else
+    call('ZREM', key.releasing(), jid)
+  end
 end
 
--- The member with the highest score, and the score; nil if there is none.
-function SortedSet.last(name)
-  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
+local function go_on(name, act)
+  for _ = 1, FEW do
+    local jid = first_of(name)
+    if not jid then
+      return
+    end
+    act(jid)
+  end
 end
 
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
+-- Carries on with what earlier calls had to leave.
+function Dependencies.carry_on()
+  go_on(key.releasing(), go_on_releasing)
+  go_on(key.cascading(), function(jid)
+    modules.Cascade.carry_on(jid)
+  end)
+end
+end
+elseif module_name == 'History' then
+return function()
+local History = {
+time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
+0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
+some = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+}
+modules.History = History
+-- history.lua
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+--
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
+
+local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
+
+-- A time as an entry has it; defaults to now.
+function History.time(when)
+  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
 end
 
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+end
+
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
+  local limit = modules.Config.whole('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
+  end
+end
+
+function History.add(jid, what, more, when)
+  append(jid, History.entry(what, more, when))
+end
+
+local function put_entry(time, queue)
+  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
+end
+
+function History.put(jid, queue, when)
+  append(jid, put_entry(History.time(when), queue), true)
+end
+
+-- The same of a job that there was not. -> what its record says in place of the entry
+function History.begin()
+  return modules.NumberFormat.milliseconds()
+end
+
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
+end
+
+-- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
+-- fraction is dear.)
+local function put_time(milliseconds)
+  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
+  if second then
+    return rest == '000' and second or second .. '.' .. rest
+  end
+  local number = tonumber(milliseconds)
+  return number and modules.NumberFormat.thousandths(number / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local space = put and find(put, ' ', 1, true)
+  local time = put and put_time(space and sub(put, 1, space - 1) or put)
+  if time then
+    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
+  end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and put ~= '' and not find(put, ' ', 1, true) then
+    return put .. ' ' .. History.time()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
+end
+
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
+
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
+  end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
+end
+
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.) `telling`: `held` is told however short it was.
+local function members(worker, group, held, ready, message, telling)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and (telling or held >= SHORTEST) then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+    return
+  end
+  local ready = delay and delay > 0 and scope.now + delay
+  -- What was handed back has run if it says for how long it was held before.
+  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
+  local entries = {}
+  for n, triple in ipairs(triples) do
+    local entry_shown = triple[3] or {}
+    entry_shown.when = History.when(triple[1])
+    entry_shown.what = triple[2]
+    entries[n] = entry_shown
+  end
+  return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = modules.Record.entry_of(text)
+  end
+  return History.shown(triples)
+end
+
+-- Those of the job with this record.
+function History.read(jid, record)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
+  if first then
+    table.insert(texts, 1, first)
+    texts[#texts + 1] = second
+  end
+  return shown(texts)
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
+  local name = key.history(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
+  local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
+  while last >= oldest and #newest < most - 1 and bytes > 0 do
+    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = first and { first } or call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
+  return shown(texts), total
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  local entries = modules.Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
+end
+
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
+-- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
+-- in the form of the earliest versions.
+function History.begin_late(jid)
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = modules.Arguments.name('log', 'jid', args[i])
+  local message = modules.Arguments.message('log', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    modules.Arguments.object('log', 'data', data)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
 end
 end
 elseif module_name == 'Job' then
@@ -1742,625 +2396,111 @@ function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
 end
 end
-elseif module_name == 'History' then
+elseif module_name == 'Events' then
 return function()
-local History = {
-time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
-0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
-some = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+local Events = {
+tracked = 0, put = 0, completed = 0, advanced = 0, failed = 0, canceled = 0, lock_lost = 0, order =
+0, schedules = 0, config_set = 0, config_unset = 0
 }
-modules.History = History
--- history.lua
--- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
--- ended:
---   done       it was completed
---   failed     it failed for good
---   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
---   crashed    its process died
---   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
---   lost       the grace after such a notice is over: the worker holds the job no more
---
--- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
--- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
--- Until then the record's field `put` has their times.
+modules.Events = Events
+-- events.lua
+-- What is published, byte for byte: members in a fixed order, no spaces.
 
-local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
+local quote = cjson.encode
 
--- A time as an entry has it; defaults to now.
-function History.time(when)
-  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
-end
-
--- An entry; `more` is the text of a JSON object.
-function History.entry(what, more, when)
-  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
-end
-
--- Keeps the first entry and the newest.
-local function shorten(name, length)
-  local limit = modules.Config.whole('max-job-history')
-  if limit > 0 and limit ~= 2 and length > limit then
-    local first = call('LPOP', name)
-    call('LTRIM', name, -math.max(limit - 1, 1), -1)
-    call('LPUSH', name, first)
+local function publish(channel, text)
+  if scope.sharded then
+    call('SPUBLISH', scope.prefix .. channel, text)
+  else
+    call('PUBLISH', scope.prefix .. channel, text)
   end
 end
 
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length == 1 and not putting then
-    History.begin_late(jid)
-  elseif length >= 3 then
-    shorten(name, length)
-  end
+local function log(text)
+  publish('log', text)
 end
 
-function History.add(jid, what, more, when)
-  append(jid, History.entry(what, more, when))
+local function tell(worker, text)
+  publish('w:' .. worker, text)
 end
 
-local function put_entry(time, queue)
-  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
+-- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
+function Events.tracked(what, jid)
+  publish(what, jid)
 end
 
-function History.put(jid, queue, when)
-  append(jid, put_entry(History.time(when), queue), true)
+function Events.put(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
 end
 
--- The same of a job that there was not. -> what its record says in place of the entry
-function History.begin()
-  return modules.NumberFormat.milliseconds()
+function Events.completed(jid, queue)
+  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
 end
 
-local function popped_entry(time, worker)
-  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-end
-
--- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
--- fraction is dear.)
-local function put_time(milliseconds)
-  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
-  if second then
-    return rest == '000' and second or second .. '.' .. rest
-  end
-  local number = tonumber(milliseconds)
-  return number and modules.NumberFormat.thousandths(number / 1000)
-end
-
--- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
--- put, that it was handed out. -> the first or nil, the second or nil
-function History.unwritten(put, queue, worker)
-  local space = put and find(put, ' ', 1, true)
-  local time = put and put_time(space and sub(put, 1, space - 1) or put)
-  if time then
-    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
-  end
-end
-
--- A worker has a job, with this field `put`. -> what its record says in place of entries
-function History.popped(jid, worker, put)
-  if put and put ~= '' and not find(put, ' ', 1, true) then
-    return put .. ' ' .. History.time()
-  end
-  History.add_popped(jid, worker, put)
-  return ''
-end
-
--- The same, written at once.
-function History.add_popped(jid, worker, put)
-  if put and put ~= '' then
-    History.write_late(jid)
-  end
-  append(jid, popped_entry(History.time(), worker))
-end
-
-local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
-
-local function done_entry(held)
-  if held and held >= SHORTEST then
-    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
-  end
-  return '[' .. History.time() .. ',"done"]'
-end
-
--- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
-function History.done(jid, held)
-  append(jid, done_entry(held))
-end
-
--- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
--- entries any longer, which the caller has to write
-function History.done_with(jid, held, put, queue, worker)
-  local first, second = History.unwritten(put, queue, worker)
-  if not second then
-    History.done(jid, held)
-    return false
-  end
-  local name = key.history(jid)
-  local length = call('RPUSH', name, first, second, done_entry(held))
-  if length > 3 then
-    -- Another library has begun the list.
-    call('LREM', name, 1, first)
-    call('LPUSH', name, first)
-  end
-  shorten(name, length)
-  return true
-end
-
--- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.) `telling`: `held` is told however short it was.
-local function members(worker, group, held, ready, message, telling)
-  local texts = {}
-  if worker then
-    texts[#texts + 1] = '"worker":' .. quote(worker)
-  end
-  if group then
-    texts[#texts + 1] = '"group":' .. quote(group)
-  end
-  if held and (telling or held >= SHORTEST) then
-    texts[#texts + 1] = '"held":' .. format('%.3f', held)
-  end
-  if ready then
-    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
-  end
-  if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
-  end
-  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
-end
-
--- What is not run at all may fail as well: then there is no worker.
-function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, message))
-end
-
--- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given.
-function History.ended(jid, what, job, group, message, delay)
-  if what == 'done' then
-    History.done(jid, job.held)
-    return
-  end
-  local ready = delay and delay > 0 and scope.now + delay
-  -- What was handed back has run if it says for how long it was held before.
-  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
-end
-
--- The last attempt failed that the job had.
-function History.exhausted(job, group, message)
-  History.ended(job.jid, 'failed', job, group, message)
-end
-
-function History.when(time)
-  return time
-end
-
--- Triples as objects with when, what and the members of their third part.
-function History.shown(triples)
-  local entries = {}
-  for n, triple in ipairs(triples) do
-    local entry_shown = triple[3] or {}
-    entry_shown.when = History.when(triple[1])
-    entry_shown.what = triple[2]
-    entries[n] = entry_shown
-  end
-  return entries
-end
-
-local function shown(texts)
-  local triples = {}
-  for n, text in ipairs(texts) do
-    triples[n] = modules.Record.entry_of(text)
-  end
-  return History.shown(triples)
-end
-
--- Those of the job with this record.
-function History.read(jid, record)
-  local texts = call('LRANGE', key.history(jid), 0, -1)
-  local first, second = History.unwritten(record.put, record.queue, record.worker)
-  if first then
-    table.insert(texts, 1, first)
-    texts[#texts + 1] = second
-  end
-  return shown(texts)
-end
-
-local PIECE = 20 -- entries read at a time where they may be long
-
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
-function History.texts(jid, most, bytes)
-  local name = key.history(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  local total, newest = call('LLEN', name), { second }
-  local last, oldest = total - 1, first and 0 or 1
-  bytes = bytes - #(second or '')
-  while last >= oldest and #newest < most - 1 and bytes > 0 do
-    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
-    local part = call('LRANGE', name, from, last)
-    for n = #part, 1, -1 do
-      bytes = bytes - #part[n]
-      if bytes > 0 then
-        newest[#newest + 1] = part[n]
-      end
-    end
-    last = from - 1
-  end
-  local texts = first and { first } or call('LRANGE', name, 0, 0)
-  for n = #newest, 1, -1 do
-    texts[#texts + 1] = newest[n]
-  end
-  return texts, total + (first and 1 or 0) + (second and 1 or 0)
-end
-
--- The same as objects.
-function History.some(jid, most, bytes)
-  local texts, total = History.texts(jid, most, bytes)
-  return shown(texts), total
-end
-
--- Records of the earliest versions carry their history in a field of the hash.
-function History.modernise(jid, text)
-  local entries = modules.Record.read('history', text)
-  for _, old in ipairs(entries or {}) do
-    if old.put then
-      History.put(jid, old.q, tonumber(old.put))
-    end
-    if old.popped then
-      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
-    end
-    if old.failed then
-      History.add(jid, 'failed', nil, tonumber(old.failed))
-    end
-    if old.done then
-      History.add(jid, 'done', nil, tonumber(old.done))
-    end
-  end
-  if entries then
-    call('HDEL', key.job(jid), 'history')
-  end
-end
-
--- Writes what stands in the record in place of the first entries, before all others.
-function History.write_late(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  if second then
-    call('LPUSH', key.history(jid), second, first)
-  elseif first then
-    call('LPUSH', key.history(jid), first)
-  end
-  if first then
-    call('HSET', key.job(jid), 'put', '')
-  end
-  return first ~= nil
-end
-
--- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
--- in the form of the earliest versions.
-function History.begin_late(jid)
-  if History.write_late(jid) then
-    return
-  end
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
-    local newest = call('LPOP', key.history(jid))
-    History.modernise(jid, text)
-    call('RPUSH', key.history(jid), newest)
-  end
-end
-
--- log jid message [data]
-function History.log(args, i)
-  local jid = modules.Arguments.name('log', 'jid', args[i])
-  local message = modules.Arguments.message('log', args[i + 1])
-  local data = args[i + 2]
-  if data then
-    modules.Arguments.object('log', 'data', data)
-  end
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('log', jid)
-  end
-  History.add(jid, message, data)
-end
-end
-elseif module_name == 'Dependencies' then
-return function()
-local Dependencies = {
-left = 0, spend = 0, unknown = 0, follows_spawned = 0, open = 0, open_for = 0, link = 0, attach = 0,
-follow_failed = 0, unlink = 0, unlink_all = 0, free = 0, free_if_last = 0, take_some = 0, release =
-0, carry_on = 0
-}
-modules.Dependencies = Dependencies
--- dependencies.lua
--- Dependencies: symmetric links between jobs, and the release of those that waited.
-
--- Links followed at most when a cycle is looked for, and dependents dealt with by one call.
-local MOST = 1000
-
--- Links cut off that count as much as a dependent dealt with.
-local LIGHT = 20
-
--- Jobs whose dependents one call takes up again at most.
-local FEW = 50
-
--- How many dependents this call may still deal with.
-function Dependencies.left()
-  return scope.dependents_left or MOST
-end
-
-function Dependencies.spend(n)
-  scope.dependents_left = Dependencies.left() - n
-end
-
--- What has failed already would cancel its dependent: refused, or where nothing may be refused any
--- more, noted.
-local function meet_failed(command, jid, how)
-  if how and how.lenient then
-    how.failed = how.failed or {}
-    how.failed[#how.failed + 1] = jid
-    return
-  end
-  modules.Errors.raise(
-    'STATE',
-    '%s(): Job %s has failed already, so what is to be canceled with it cannot wait for it',
-    command,
-    modules.Errors.name(jid)
+function Events.advanced(jid, queue, to)
+  log(
+    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
   )
 end
 
-function Dependencies.unknown(command, jid, how)
-  if not (how and how.lenient) then
-    modules.Errors.no_job(command, jid)
+function Events.failed(jid, group, message, worker)
+  log(
+    '{"message":'
+      .. quote(message)
+      .. ',"jid":'
+      .. quote(jid)
+      .. ',"group":'
+      .. quote(group)
+      .. ',"event":"failed","worker":'
+      .. quote(worker)
+      .. '}'
+  )
+end
+
+function Events.canceled(jid, queue, worker)
+  local text = '{"jid":'
+    .. quote(jid)
+    .. ',"queue":'
+    .. quote(queue)
+    .. ',"event":"canceled","worker":'
+    .. quote(worker)
+    .. '}'
+  log(text)
+  if worker and worker ~= '' then
+    tell(worker, text)
   end
 end
 
--- Does a job also wait for what those have spawned that it depends on?
-Dependencies.follows_spawned = true
-
--- Which of the jids hold a job back. Unknown ones are refused; `coming` are the jids that the same call is
--- about to put. What has failed holds back by the job's policy for failures; `how` is that of PutMany.plan, `one`
--- the job itself if it is there already (what is spawned does not wait for its siblings). -> the jids; the jobs
--- that still have spawned ones to be waited for, as the field `beyond` names them, or nil
-function Dependencies.open(command, jids, coming, policy, how, one)
-  local open, beyond = {}, nil
-  for _, jid in ipairs(jids) do
-    local is_coming = coming and coming[jid] or (how and how.known and how.known(jid))
-    local record = is_coming and { 'waiting' } or call('HMGET', key.job(jid), 'state', 'rare')
-    local state = record[1]
-    if not state then
-      Dependencies.unknown(command, jid, how)
-    elseif state == 'complete' then
-      if record[2] and Dependencies.follows_spawned and not (one and modules.Spawned.is_one(jid, one)) then
-        local more, failed = modules.Spawned.unfinished(jid, policy, MOST - #open)
-        if failed and policy == 'cancel' then
-          meet_failed(command, failed, how)
-        end
-        if #more > 0 then
-          beyond = beyond or {}
-          beyond[#beyond + 1] = jid
-          for n = 1, #more do
-            open[#open + 1] = more[n]
-          end
-        end
-      end
-    elseif not (state == 'failed' and policy == 'run') then
-      if state == 'failed' and policy == 'cancel' then
-        meet_failed(command, jid, how)
-      end
-      open[#open + 1] = jid
-    end
-  end
-  return open, beyond and cjson.encode(beyond)
+local function lock_lost(jid, worker)
+  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
 end
 
--- The same for a job that exists and that keeps its policy.
-function Dependencies.open_for(command, jid, jids)
-  if #jids == 0 then
-    return jids
-  end
-  return Dependencies.open(command, jids, nil, call('HGET', key.job(jid), 'on_failure'), nil, jid)
-end
-
--- A job waits for others. If it has a policy for their failures, they must know that: `followed`.
-function Dependencies.link(jid, jids, policy)
-  local followed = policy and policy ~= 'block'
-  for _, other in ipairs(jids) do
-    local name = key.dependents(other)
-    modules.ExistenceCache.forget(name)
-    call('SADD', name, jid)
-    if followed then
-      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
-    end
-  end
-  modules.SortedSet.add_to_set(key.dependencies(jid), jids)
-end
-
--- A job that depends on others gains dependencies; nothing is refused. What is seen to wait for it is
--- left out.
-function Dependencies.attach(jid, jids)
-  local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }
-  local open, beyond = Dependencies.open('depends', jids, nil, policy, how, jid)
-  local harmless, tired = modules.CycleDetection.harmless(jid, open)
-  Dependencies.link(jid, tired and open or harmless, policy)
-  modules.DependencyResults.add(jid, jids)
-  for _, spawner in ipairs(modules.Record.read('beyond', beyond, {})) do
-    modules.Spawned.look_beyond(jid, spawner)
-  end
-  Dependencies.follow_failed(how)
-end
-
--- Those that `open` has noted: now that the links are there, they have their effect.
-function Dependencies.follow_failed(how)
-  for _, jid in ipairs(how and how.failed or {}) do
-    modules.Cascade.follow(jid, 'failed')
+-- Whom it concerns hears it first; if it is not known who that was, nobody.
+function Events.lock_lost(jid, worker)
+  if worker and worker ~= '' then
+    local text = lock_lost(jid, worker)
+    tell(worker, text)
+    log(text)
   end
 end
 
-function Dependencies.unlink(jid, jids)
-  for _, other in ipairs(jids) do
-    call('SREM', key.dependents(other), jid)
-    call('SREM', key.dependencies(jid), other)
+function Events.order(worker, order)
+  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
+end
+
+-- Who looks after cron schedules is told that one has changed.
+function Events.schedules(worker)
+  if worker then
+    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
   end
 end
 
-function Dependencies.unlink_all(jid)
-  local others = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(others) do
-    call('SREM', key.dependents(other), jid)
-  end
-  call('DEL', key.dependencies(jid))
-  Dependencies.spend(math.floor(#others / LIGHT))
+function Events.config_set(option, value)
+  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
 end
 
--- Is there nothing that holds the job back but what it does not know of yet?
-local function free_rare(jid)
-  local beyond, workflow, on_failure = modules.Hash.values(key.job(jid), 'beyond', 'workflow', 'on_failure')
-  if modules.Record.is_bad('beyond', beyond) then
-    modules.CorruptJobs.fail(jid, 'beyond', beyond)
-    return false
-  end
-  if beyond and modules.Spawned.holds_back(jid, beyond, on_failure) then
-    return false
-  end
-  return true, workflow
-end
-
--- Nothing holds the job back any longer: it becomes ready, or waits for its time.
-function Dependencies.free(jid)
-  local state, queue, priority, scheduled, open, rare =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if state ~= 'depends' or open == '1' then
-    if state ~= 'depends' then
-      modules.CorruptJobs.look_at_state(jid, state, queue)
-    end
-    return
-  elseif modules.Record.is_bad('scheduled', scheduled) then
-    modules.CorruptJobs.fail(jid, 'scheduled', scheduled)
-    return
-  end
-  local workflow
-  if rare then
-    local is_free
-    is_free, workflow = free_rare(jid)
-    if not is_free then
-      return
-    end
-  end
-  call('ZREM', key.place(queue, 'depends'), jid)
-  local time = modules.Record.read('scheduled', scheduled)
-  if time then
-    call('HDEL', key.job(jid), 'scheduled')
-    call('HSET', key.job(jid), 'state', 'scheduled')
-    modules.Places.scheduled(jid, queue, time)
-  else
-    call('HSET', key.job(jid), 'state', 'waiting')
-    modules.Places.ready_since(jid, scope.now)
-    modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0))
-  end
-  if workflow then
-    modules.Workflow.moved(workflow, 'depends', time and 'scheduled' or 'waiting')
-  end
-end
-
-function Dependencies.free_if_last(jid)
-  if call('SCARD', key.dependencies(jid)) == 0 then
-    Dependencies.free(jid)
-  end
-end
-
--- Up to as many of the dependents of a job that is done with as the call may still deal with (or
--- `most`, if that is less); they are no members any more. What is left is noted in the list `later`.
-function Dependencies.take_some(jid, later, most)
-  local name = key.dependents(jid)
-  local dependents, number = {}, call('SCARD', name)
-  local left = Dependencies.left()
-  most = math.min(left, most or left)
-  if number > most then
-    dependents = call('SPOP', name, most)
-    call('ZADD', later, scope.now, jid)
-  else
-    if number > 0 then
-      dependents = call('SMEMBERS', name)
-      call('DEL', name)
-    end
-    call('ZREM', later, jid)
-  end
-  Dependencies.spend(#dependents)
-  for _, dependent in ipairs(dependents) do
-    call('SREM', key.dependencies(dependent), jid)
-  end
-  return dependents
-end
-
-local function release_some(jid, spawner)
-  spawner = spawner and modules.Spawned.has_unfinished(jid)
-  for _, dependent in ipairs(Dependencies.take_some(jid, key.releasing())) do
-    if spawner then
-      modules.Spawned.look_beyond(dependent, jid)
-    end
-    Dependencies.free_if_last(dependent)
-  end
-end
-
--- After the jobs were completed: frees what waited for them, a bounded number at a time. `rare` are
--- those of them that may have spawned others.
-function Dependencies.release(jids, rare)
-  if #jids == 1 and modules.ExistenceCache.is_absent(key.dependents(jids[1])) then
-    return
-  end
-  local names = {}
-  for n, jid in ipairs(jids) do
-    names[n] = key.dependents(jid)
-  end
-  if #names == 0 or call('EXISTS', unpack(names)) == 0 then
-    return
-  end
-  for n, jid in ipairs(jids) do
-    if call('EXISTS', names[n]) == 1 then
-      if Dependencies.left() > 0 then
-        release_some(jid, rare and rare[jid])
-      else
-        call('ZADD', key.releasing(), scope.now, jid)
-      end
-    end
-  end
-end
-
--- The first job of a list, or nil; mostly there is no such list.
-local function first_of(name)
-  if Dependencies.left() <= 0 or modules.ExistenceCache.is_absent(name) or call('EXISTS', name) == 0 then
-    return nil
-  end
-  return call('ZRANGE', name, 0, 0)[1]
-end
-
-local function go_on_releasing(jid)
-  -- Its record may have expired meanwhile; if it was put again, the rest waits for its new run.
-  if (call('HGET', key.job(jid), 'state') or 'complete') == 'complete' then
-    release_some(jid, true)
-  else
-    call('ZREM', key.releasing(), jid)
-  end
-end
-
-local function go_on(name, act)
-  for _ = 1, FEW do
-    local jid = first_of(name)
-    if not jid then
-      return
-    end
-    act(jid)
-  end
-end
-
--- Carries on with what earlier calls had to leave.
-function Dependencies.carry_on()
-  go_on(key.releasing(), go_on_releasing)
-  go_on(key.cascading(), function(jid)
-    modules.Cascade.carry_on(jid)
-  end)
+function Events.config_unset(option)
+  log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
 elseif module_name == 'Wake' then
@@ -2505,8 +2645,8 @@ function Wake.finish()
     local idle = waiting_at(key.idle_at(queue))
     if idle > 0 then
       if wake.popped then
-        -- Some of what became ready may have been taken by this very call.
-        n = math.min(n, call('ZCARD', key.place(queue, 'work')))
+        -- Some of what became ready may have been taken by this very call, and some have woken others when it fell due.
+        n = math.min(n, call('ZCARD', key.place(queue, 'work')) - call('LLEN', key.wake_at(queue)))
       end
       feed(key.wake_at(queue), idle, n)
     end
@@ -2699,111 +2839,237 @@ function Wake.wait(client, worker, choice, seconds)
   return rest
 end
 end
-elseif module_name == 'Events' then
+elseif module_name == 'Unique' then
 return function()
-local Events = {
-tracked = 0, put = 0, completed = 0, advanced = 0, failed = 0, canceled = 0, lock_lost = 0, order =
-0, schedules = 0, config_set = 0, config_unset = 0
+local Unique = {
+check = 0, holder = 0, in_force = 0, take = 0, regain = 0, other = 0, free = 0, started = 0, shown =
+0, is_pending = 0, refuse = 0, answer = 0, push_back = 0
 }
-modules.Events = Events
--- events.lua
--- What is published, byte for byte: members in a fixed order, no spaces.
+modules.Unique = Unique
+-- unique.lua
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
 
-local quote = cjson.encode
+local sub, floor = string.sub, math.floor
 
-local function publish(channel, text)
-  if scope.sharded then
-    call('SPUBLISH', scope.prefix .. channel, text)
+local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
+
+local PENDING = { waiting = true, scheduled = true, depends = true }
+
+-- In which states a job counts as the holder of its key, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+local COUNTS = {
+  s = PENDING,
+  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
+}
+
+local function counts(field, state)
+  local states = COUNTS[sub(field, 1, 1)]
+  return states and states[state]
+end
+
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+
+local function check_until(command, job)
+  local until_when = job.unique_until or 'end'
+  if LETTERS[until_when] then
+    job.unique_field = LETTERS[until_when] .. job.unique
+    return
+  end
+  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
+  if not seconds or seconds <= 0 then
+    modules.Errors.argument(
+      command,
+      'unique_until must be start, end or seconds above 0, not %s',
+      modules.Errors.value(until_when)
+    )
+  end
+  job.period = math.min(seconds, LONGEST) - (scope.now - (job.since or scope.now))
+end
+
+local function check_debounce(command, job)
+  if job.delay ~= 0 then
+    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
+  elseif job.conflict == 'take' then
+    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
+  end
+  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
+    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
+    if seconds and seconds < 0 then
+      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
+    end
+    job[name] = seconds
+  end
+  job.first = job.since or scope.now
+  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
+end
+
+-- Checks the options of a put that have to do with its key, as the call gave them.
+function Unique.check(command, job)
+  if not job.unique then
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+      if job[name] then
+        modules.Errors.argument(command, name .. ' can only be used with unique')
+      end
+    end
+    return
+  end
+  if job.unique == '' or #job.unique > 255 then
+    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  job.conflict = job.conflict or 'keep'
+  if not ANSWERS[job.conflict] then
+    modules.Errors.argument(
+      command,
+      'conflict must be keep, replace, refuse or take, not %s',
+      modules.Errors.value(job.conflict)
+    )
+  end
+  check_until(command, job)
+  if job.debounce then
+    check_debounce(command, job)
+  elseif job.debounce_max then
+    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
+  end
+end
+
+-- Who holds the key, or nil: the jid, its state if it still exists, whether it is held for a period. A job that has ended or
+-- is gone holds nothing, unless the key was given for a period.
+function Unique.holder(text)
+  local name = key.unique(text)
+  local jid = call('GET', name)
+  if not jid then
+    return nil
+  end
+  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
+  if call('PTTL', name) > 0 then
+    return jid, state, true
+  elseif field and sub(field, 2) == text and counts(field, state) then
+    return jid, state
+  end
+  return nil
+end
+
+-- The same for who wants to have the key: a job that can no longer start does not hold it, and ends. (One for a period
+-- is held whatever becomes of the job.)
+function Unique.in_force(text)
+  local jid, state, is_for_period = Unique.holder(text)
+  if jid and not is_for_period then
+    if modules.Deadline.is_missed(state, call('HGET', key.job(jid), 'deadline')) then
+      modules.Deadline.note(jid)
+      return nil
+    end
+  end
+  return jid, state
+end
+
+-- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, text, period)
+  if period then
+    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
   else
-    call('PUBLISH', scope.prefix .. channel, text)
+    call('SET', key.unique(text), jid)
   end
 end
 
-local function log(text)
-  publish('log', text)
+-- A job with this field is in a state in which it may count again: it gets its key back, unless
+-- another holds it now.
+function Unique.regain(jid, field, state)
+  if field and counts(field, state) then
+    local text = sub(field, 2)
+    local name = key.unique(text)
+    local is_free = call('SET', name, jid, 'NX')
+    if not is_free and call('GET', name) ~= jid and not Unique.in_force(text) then
+      call('SET', name, jid)
+    end
+  end
 end
 
-local function tell(worker, text)
-  publish('w:' .. worker, text)
+-- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
+-- one that waits for this job
+function Unique.other(jid, field)
+  if field and counts(field, 'waiting') then
+    local other, state = Unique.in_force(sub(field, 2))
+    local waits = state == 'depends' and #modules.CycleDetection.harmless(jid, { other }) == 0
+    if other and other ~= jid and not waits then
+      return other, state
+    end
+  end
 end
 
--- Bare jids, for tracked jobs: put popped completed failed canceled stalled track untrack.
-function Events.tracked(what, jid)
-  publish(what, jid)
+-- The job does not count any longer. What another has taken is left to it.
+function Unique.free(jid, field)
+  if field and field ~= '' then
+    local name = key.unique(sub(field, 2))
+    if call('GET', name) == jid then
+      call('DEL', name)
+    end
+  end
 end
 
-function Events.put(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"put","queue":' .. quote(queue) .. '}')
+-- A job starts: some count no longer.
+function Unique.started(jid, field)
+  if field and sub(field, 1, 1) == 's' then
+    Unique.free(jid, field)
+  end
 end
 
-function Events.completed(jid, queue)
-  log('{"jid":' .. quote(jid) .. ',"event":"completed","queue":' .. quote(queue) .. '}')
+-- The key in a record's field, or nil.
+function Unique.shown(field)
+  return field and sub(field, 2) or nil
 end
 
-function Events.advanced(jid, queue, to)
-  log(
-    '{"jid":' .. quote(jid) .. ',"to":' .. quote(to) .. ',"event":"advanced","queue":' .. quote(queue) .. '}'
+-- Is a job in this state still to start?
+function Unique.is_pending(state)
+  return PENDING[state] or state == 'stalled'
+end
+
+-- Refuses a job, of which jid and unique are known.
+function Unique.refuse(command, job, jid, state)
+  modules.Errors.raise(
+    'DUPLICATE',
+    '%s %s(): The unique key %s of job %s belongs to job %s%s',
+    cjson.encode(jid),
+    command,
+    modules.Errors.name(job.unique),
+    modules.Errors.name(job.jid),
+    modules.Errors.name(jid),
+    state and ', which is ' .. state or ''
   )
 end
 
-function Events.failed(jid, group, message, worker)
-  log(
-    '{"message":'
-      .. quote(message)
-      .. ',"jid":'
-      .. quote(jid)
-      .. ',"group":'
-      .. quote(group)
-      .. ',"event":"failed","worker":'
-      .. quote(worker)
-      .. '}'
-  )
-end
-
-function Events.canceled(jid, queue, worker)
-  local text = '{"jid":'
-    .. quote(jid)
-    .. ',"queue":'
-    .. quote(queue)
-    .. ',"event":"canceled","worker":'
-    .. quote(worker)
-    .. '}'
-  log(text)
-  if worker and worker ~= '' then
-    tell(worker, text)
+-- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
+-- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
+function Unique.answer(command, job, jid, state)
+  local pending = Unique.is_pending(state)
+  if job.conflict == 'take' then
+    return nil
+  elseif job.debounce and pending then
+    return 'replace'
+  elseif job.conflict == 'keep' then
+    return 'keep'
+  elseif job.conflict == 'refuse' then
+    Unique.refuse(command, job, jid, state)
+  elseif pending then
+    return 'replace'
+  elseif state == 'running' then
+    return 'behind'
   end
+  return nil
 end
 
-local function lock_lost(jid, worker)
-  return '{"jid":' .. quote(jid) .. ',"event":"lock_lost","worker":' .. quote(worker) .. '}'
-end
-
--- Whom it concerns hears it first; if it is not known who that was, nobody.
-function Events.lock_lost(jid, worker)
-  if worker and worker ~= '' then
-    local text = lock_lost(jid, worker)
-    tell(worker, text)
-    log(text)
+-- When a debounced job is due that was first put then. One that is due already keeps its place among
+-- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
+function Unique.push_back(job, first)
+  if job.debounce and first then
+    job.first = math.min(first, scope.now) -- the clock may have been set back
+    local due = (job.since or scope.now) + job.debounce
+    if job.debounce_max then
+      due = math.min(due, first + job.debounce_max)
+    end
+    job.delay = math.max(0, due - scope.now)
+    job.overdue = due < scope.now and due or nil
   end
-end
-
-function Events.order(worker, order)
-  tell(worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
-end
-
--- Who looks after cron schedules is told that one has changed.
-function Events.schedules(worker)
-  if worker then
-    tell(worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
-  end
-end
-
-function Events.config_set(option, value)
-  log('{"option":' .. quote(option) .. ',"event":"config_set","value":' .. quote(value) .. '}')
-end
-
-function Events.config_unset(option)
-  log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
 elseif module_name == 'Entity' then
@@ -2959,6 +3225,61 @@ function Json.list(texts)
     return '{}' -- as cjson writes it, and as old clients expect it
   end
   return '[' .. table.concat(texts, ',') .. ']'
+end
+end
+elseif module_name == 'Tracking' then
+return function()
+local Tracking = {
+is_tracked = 0, among = 0, track = 0
+}
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
+
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
+  end
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 end
 elseif module_name == 'Canceled' then
@@ -3298,61 +3619,6 @@ function Minutes.show(args, i)
   end
   count_buffered(shown, queue, from, to)
   return cjson.encode(shown)
-end
-end
-elseif module_name == 'Tracking' then
-return function()
-local Tracking = {
-is_tracked = 0, among = 0, track = 0
-}
-modules.Tracking = Tracking
--- tracking.lua
--- Tracked jobs: those whose every change is published under their ids.
-
--- Is the job tracked?
-function Tracking.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Tracking.among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Tracking.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- track [track|untrack jid]
-function Tracking.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
-      local shown = modules.Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 end
 elseif module_name == 'LimitSettings' then
@@ -4272,7 +4538,7 @@ function Limits.set_aside(jid, queue, name, score, look, job)
     call('ZREM', key.place(queue, 'locks'), jid)
     modules.JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
   end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+  look_at(name, queue, math.max(math.min(look or math.huge, scope.now + EVERY), scope.now))
 end
 
 local function note_called(jid, names)
@@ -4416,9 +4682,9 @@ end
 
 -- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
 local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
+  local turn, its_look = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if turn then
+    return turn, its_look
   end
   for n, limit in ipairs(limits) do
     local look = full(limit, called, holds)
@@ -4571,668 +4837,6 @@ function Limits.next_due(queue)
     first = room < 1 and math.min(first or opens, opens) or first
   end
   return first
-end
-end
-elseif module_name == 'Tags' then
-return function()
-local Tags = {
-index = 0, unindex = 0, unindex_all = 0, text = 0, with = 0, without = 0, rest = 0, counts = 0,
-command = 0
-}
-modules.Tags = Tags
--- tags.lua
--- Tags: which jobs carry one, and how many do.
-
--- Counted only when the job did not carry it, so that counts stay equal to members.
-function Tags.index(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
-      call('ZINCRBY', key.tags(), 1, tag)
-    end
-  end
-end
-
-function Tags.unindex(jid, tags)
-  for _, tag in ipairs(tags) do
-    if call('ZREM', key.tag(tag), jid) == 1 then
-      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
-        call('ZREM', key.tags(), tag)
-      end
-    end
-  end
-end
-
--- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
-function Tags.unindex_all(jid, text)
-  if modules.Record.is_bad('tags', text) then
-    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
-  elseif text then
-    Tags.unindex(jid, modules.Record.read('tags', text, {}))
-  end
-end
-
--- The stored text of a list; an empty one is {} as cjson writes it.
-function Tags.text(tags)
-  return cjson.encode(tags)
-end
-
--- The tags after adding or removing some, in order of application.
-function Tags.with(tags, more)
-  local all, seen = {}, {}
-  for _, list in ipairs({ tags, more }) do
-    for _, tag in ipairs(list) do
-      if not seen[tag] then
-        seen[tag] = true
-        all[#all + 1] = tag
-      end
-    end
-  end
-  return all
-end
-
-function Tags.without(tags, less)
-  local gone, left = {}, {}
-  for _, tag in ipairs(less) do
-    gone[tag] = true
-  end
-  for _, tag in ipairs(tags) do
-    if not gone[tag] then
-      left[#left + 1] = tag
-    end
-  end
-  return left
-end
-
-function Tags.rest(args, i)
-  local tags = {}
-  for n = i, #args do
-    tags[#tags + 1] = args[n]
-  end
-  return tags
-end
-
-local function load(jid)
-  jid = modules.Arguments.name('tag', 'jid', jid)
-  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
-  if not its_jid then
-    modules.Errors.no_job('tag', jid)
-  end
-  if modules.Record.is_bad('tags', tags) then
-    Tags.unindex_all(jid, tags)
-  end
-  return modules.Record.read('tags', tags, {})
-end
-
-local function store(jid, tags)
-  local text = Tags.text(tags)
-  call('HSET', key.job(jid), 'tags', text)
-  return text
-end
-
-local function page(args, i)
-  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
-  return offset, count
-end
-
-local commands = {
-  add = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local more = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #more)
-    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
-    Tags.index(jid, more)
-    return store(jid, all)
-  end,
-  remove = function(args, i)
-    local jid = args[i]
-    local tags = load(jid)
-    local less = Tags.rest(args, i + 1)
-    modules.Arguments.bounded('tag', #less)
-    Tags.unindex(jid, less)
-    return store(jid, Tags.without(tags, less))
-  end,
-  get = function(args, i)
-    local tag = modules.Arguments.given('tag', 'tag', args[i])
-    local offset, count = page(args, i + 1)
-    local total = call('ZCARD', key.tag(tag))
-    return cjson.encode({
-      total = total,
-      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
-    })
-  end,
-  top = function(args, i)
-    local offset, count = page(args, i)
-    count = count < 0 and modules.Arguments.most or count
-    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
-  end,
-}
-
--- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
-function Tags.counts(args, i)
-  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
-  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
-  local shown = {}
-  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
-  for n = 1, #found, 2 do
-    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
-  end
-  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
-end
-
--- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
-function Tags.command(args, i)
-  local command = commands[args[i]]
-  if not command then
-    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
-  end
-  return command(args, i + 1)
-end
-end
-elseif module_name == 'Unique' then
-return function()
-local Unique = {
-check = 0, holder = 0, take = 0, regain = 0, free = 0, started = 0, shown = 0, is_pending = 0,
-answer = 0, push_back = 0
-}
-modules.Unique = Unique
--- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
-
-local sub, floor = string.sub, math.floor
-
-local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
-
-local PENDING = { waiting = true, scheduled = true, depends = true }
-
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
-local COUNTS = {
-  s = PENDING,
-  e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
-}
-
-local function counts(field, state)
-  local states = COUNTS[sub(field, 1, 1)]
-  return states and states[state]
-end
-
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
-
-local function check_until(command, job)
-  local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
-    return
-  end
-  local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
-  if not seconds or seconds <= 0 then
-    modules.Errors.argument(
-      command,
-      'unique_until must be start, end or seconds above 0, not %s',
-      modules.Errors.value(until_when)
-    )
-  end
-  job.period = math.min(seconds, LONGEST) - (scope.now - (job.since or scope.now))
-end
-
-local function check_debounce(command, job)
-  if job.delay ~= 0 then
-    modules.Errors.argument(command, 'debounce says when the job is due: delay must be 0 with it')
-  elseif job.conflict == 'take' then
-    modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
-  end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
-  end
-  job.first = job.since or scope.now
-  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
-end
-
--- Checks the options of a put that have to do with its key, as the call gave them.
-function Unique.check(command, job)
-  if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
-      if job[name] then
-        modules.Errors.argument(command, name .. ' can only be used with unique')
-      end
-    end
-    return
-  end
-  if job.unique == '' or #job.unique > 255 then
-    modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
-  end
-  job.conflict = job.conflict or 'keep'
-  if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace, refuse or take, not %s',
-      modules.Errors.value(job.conflict)
-    )
-  end
-  check_until(command, job)
-  if job.debounce then
-    check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
-  end
-end
-
--- Who holds the key, or nil: the jid, and its state if it still exists. A job that has ended or
--- is gone holds nothing, unless the key was given for a period.
-function Unique.holder(text)
-  local name = key.unique(text)
-  local jid = call('GET', name)
-  if not jid then
-    return nil
-  end
-  local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
-  if call('PTTL', name) > 0 then
-    return jid, state
-  elseif field and sub(field, 2) == text and counts(field, state) then
-    return jid, state
-  end
-  return nil
-end
-
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
-  end
-end
-
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another has taken it meanwhile.
-function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    call('SET', key.unique(sub(field, 2)), jid, 'NX')
-  end
-end
-
--- The job does not count any longer. What another has taken is left to it.
-function Unique.free(jid, field)
-  if field and field ~= '' then
-    local name = key.unique(sub(field, 2))
-    if call('GET', name) == jid then
-      call('DEL', name)
-    end
-  end
-end
-
--- A job starts: some count no longer.
-function Unique.started(jid, field)
-  if field and sub(field, 1, 1) == 's' then
-    Unique.free(jid, field)
-  end
-end
-
--- The key in a record's field, or nil.
-function Unique.shown(field)
-  return field and sub(field, 2) or nil
-end
-
--- Is a job in this state still to start?
-function Unique.is_pending(state)
-  return PENDING[state] or state == 'stalled'
-end
-
-local function refuse(command, job, jid, state)
-  modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
-    command,
-    modules.Errors.name(job.unique),
-    modules.Errors.name(job.jid),
-    modules.Errors.name(jid),
-    state and ', which is ' .. state or ''
-  )
-end
-
--- What becomes of a job whose key another one holds: 'keep' that one, 'replace' it (it has not
--- started), or put the new one 'behind' it (it runs); nil: put the new one as if there were none.
-function Unique.answer(command, job, jid, state)
-  local pending = Unique.is_pending(state)
-  if job.conflict == 'take' then
-    return nil
-  elseif job.debounce and pending then
-    return 'replace'
-  elseif job.conflict == 'keep' then
-    return 'keep'
-  elseif job.conflict == 'refuse' then
-    refuse(command, job, jid, state)
-  elseif pending then
-    return 'replace'
-  elseif state == 'running' then
-    return 'behind'
-  end
-  return nil
-end
-
--- When a debounced job is due that was first put then. One that is due already keeps its place among
--- those that wait: `overdue` says since when, so that further puts do not hold it back for ever.
-function Unique.push_back(job, first)
-  if job.debounce and first then
-    job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = (job.since or scope.now) + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
-    job.delay = math.max(0, due - scope.now)
-    job.overdue = due < scope.now and due or nil
-  end
-end
-end
-elseif module_name == 'Workflow' then
-return function()
-local Workflow = {
-count = 0, moved = 0, joined = 0, must_go_on = 0, check = 0, will_take = 0, judged = 0, read = 0,
-finish = 0
-}
-modules.Workflow = Workflow
--- workflows/workflow.lua
--- Workflows: jobs that were put together, how many of them have ended, and how.
-
--- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
--- The workflows that are known to take jobs are in scope.open_workflows.
-local function change(id)
-  local changes = scope.workflows or {}
-  scope.workflows = changes
-  local mine = changes[id]
-  if not mine then
-    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
-    changes[id] = mine
-  end
-  return mine
-end
-
--- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
-function Workflow.count(id, what, by)
-  if id and id ~= '' then
-    local mine = change(id)
-    mine[what] = mine[what] + by
-  end
-end
-
-local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
-
--- A job of the workflow went from a state into another; false: its record is gone. (What is
--- forgotten after its completion stays counted: no call for that.)
-function Workflow.moved(id, was, is)
-  local from, to = COUNTER[was], COUNTER[is] or not is and 'canceled'
-  if from then
-    Workflow.count(id, from, -1)
-  end
-  if to then
-    Workflow.count(id, to, 1)
-  end
-end
-
--- A new job of the workflow, in the state in which it was put.
-function Workflow.joined(id, jid, state)
-  local mine = change(id)
-  mine.jids[#mine.jids + 1] = jid
-  mine.total = mine.total + 1
-  if state == 'depends' then
-    mine.held = mine.held + 1
-  end
-end
-
--- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
--- -> its state, nil if there is none
-function Workflow.must_go_on(command, id)
-  local state = call('HGET', key.workflow(id), 'state')
-  if state == 'canceling' then
-    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
-  end
-  return state
-end
-
--- Refuses what names a workflow that takes no jobs.
-function Workflow.check(command, id)
-  if scope.open_workflows and scope.open_workflows[id] then
-    return
-  elseif not Workflow.must_go_on(command, id) then
-    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
-  end
-  Workflow.will_take(id)
-end
-
--- The call is about to make this workflow.
-function Workflow.will_take(id)
-  scope.open_workflows = scope.open_workflows or {}
-  scope.open_workflows[id] = true
-end
-
--- What the counters say of the whole.
-function Workflow.judged(record)
-  if record.chore then
-    return record.chore
-  end
-  local left = record.total - record.complete - record.failed - record.canceled
-  if left == 0 then
-    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
-  elseif record.failed > 0 and left == record.held then
-    return 'failed' -- What is left waits for what has failed.
-  end
-  return 'running'
-end
-
--- A workflow of which nothing is left but its record is forgotten as completed jobs are.
-local function forget_later(id)
-  local seconds = math.floor(modules.Config.number('jobs-history'))
-  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
-    call('EXPIRE', name, math.max(seconds, 0))
-  end
-end
-
-local function keep(id)
-  call('PERSIST', key.workflow(id))
-  call('PERSIST', key.workflow_jobs(id))
-end
-
-local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
-
--- Its counters, its state, and what is being done with it.
-function Workflow.read(id)
-  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
-  local record = { state = values[1], chore = values[2] or nil }
-  for n, field in ipairs(NUMBERS) do
-    record[field] = modules.Record.read('count', values[n + 2], 0)
-    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
-  end
-  return record
-end
-
--- Writes down the state that follows from the counters, and tells who waits for the end.
-local function judge(id)
-  local name, record = key.workflow(id), Workflow.read(id)
-  local was, is = record.state, Workflow.judged(record)
-  if is == was then
-    return
-  end
-  call('HSET', name, 'state', is)
-  if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', modules.NumberFormat.now())
-    modules.ResultWaiters.ended_workflow(id)
-  else
-    call('HDEL', name, 'finished')
-  end
-  if is == 'complete' or is == 'canceled' then
-    forget_later(id)
-  elseif was == 'complete' or was == 'canceled' then
-    keep(id)
-  end
-end
-
-function Workflow.finish()
-  for id, mine in pairs(scope.workflows) do
-    local name = key.workflow(id)
-    if call('EXISTS', name) == 1 then
-      for _, field in ipairs(NUMBERS) do
-        if mine[field] ~= 0 then
-          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
-        end
-      end
-      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
-      judge(id)
-    end
-  end
-end
-end
-elseif module_name == 'Lock' then
-return function()
-local Lock = {
-holds = 0, another = 0, completed = 0, claim = 0, count_start = 0, holder = 0, release = 0,
-heartbeat = 0, extend = 0
-}
-modules.Lock = Lock
--- lock.lua
--- The lock of a running job: who holds it, renewing it, taking it away.
-
--- What is read of a run that ends.
-local ENDING = {
-  'worker',
-  'state',
-  'queue',
-  'token',
-  'time',
-  'retries',
-  'grace',
-  'progress',
-  'rare',
-  'remaining',
-  'priority',
-  'crashes',
-  'waited',
-  'entity',
-}
-
--- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
--- script has handed it out.)
-function Lock.holds(proof, state, worker, token)
-  return worker and state == 'running' and proof == token
-end
-
--- How the worker that holds a job is named to another one.
-function Lock.another()
-  return 'another worker'
-end
-
--- Why it does not. -> code, text
-local function refusal(command, jid)
-  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
-  local about = command .. '(): Job ' .. modules.Errors.name(jid)
-  if not worker then
-    return 'NOJOB', about .. ' does not exist'
-  elseif state ~= 'running' then
-    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Places.state_now(jid, queue, state)
-  end
-  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
-end
-
--- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
--- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
-function Lock.completed(jid, token)
-  local worker, state, queue, its_token, time, retries, rare, waited, put =
-    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
-  if not Lock.holds(token, state, worker, its_token) then
-    return nil, refusal('settle', jid)
-  end
-  return worker, queue or '', time, retries, rare, waited, put
-end
-
--- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
--- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
-function Lock.claim(command, jid, proof)
-  local name = key.job(jid)
-  local texts = call('HMGET', name, unpack(ENDING))
-  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
-    unpack(texts)
-  if not Lock.holds(proof, state, worker, token) then
-    return nil, refusal(command, jid)
-  end
-  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
-  if (queue or '') == '' then
-    bad, bad_text = 'queue', ''
-  end
-  return {
-    jid = jid,
-    key = name,
-    bad = bad,
-    bad_text = bad_text,
-    worker = worker,
-    queue = queue or '',
-    time = modules.Record.read('time', time, scope.now),
-    retries = modules.Record.text('retries', retries, '0'),
-    marked = grace or progress,
-    rare = rare or nil,
-    remaining = modules.Record.read('remaining', remaining, 0),
-    priority = modules.Record.read('priority', priority, 0),
-    crashes = modules.Record.read('crashes', crashes, 0),
-    waited = waited or nil,
-    entity = entity or nil,
-  }
-end
-
--- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
--- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
-function Lock.count_start(job, held, runs)
-  job.held = held or modules.Samples.held(job.waited)
-  if job.held or runs then
-    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
-  end
-end
-
-function Lock.holder(command, jid, proof)
-  modules.Arguments.name(command, 'jid', jid)
-  modules.Arguments.proof(command, proof)
-  local job, code, text = Lock.claim(command, jid, proof)
-  if not job then
-    modules.Errors.raise(code, text)
-  end
-  return job
-end
-
--- Takes the job out of the hands of its worker and out of the running ones.
-function Lock.release(job)
-  call('ZREM', key.place(job.queue, 'locks'), job.jid)
-  modules.Job.unhold(job.jid, job.worker)
-  modules.Wake.freed(job.queue, 1)
-end
-
--- heartbeat jid worker [data] -> the new expiry
-function Lock.heartbeat(args, i)
-  local jid, proof, data = args[i], args[i + 1], args[i + 2]
-  if data then
-    modules.Arguments.json('heartbeat', 'data', data)
-  end
-  local job = Lock.holder('heartbeat', jid, proof)
-  local expires = scope.now + modules.Config.heartbeat(job.queue)
-  if data then
-    call('HSET', key.job(jid), 'data', data)
-  end
-  Lock.extend(job, expires)
-  call('ZADD', key.workers(), scope.now, job.worker)
-  return expires
-end
-
--- Renews a lock. The next loss of it gets another notice.
-function Lock.extend(job, expires)
-  call('HSET', key.job(job.jid), 'expires', expires)
-  call('HDEL', key.job(job.jid), 'grace')
-  call('ZADD', key.held(job.worker), expires, job.jid)
-  if job.queue ~= '' then -- a damaged record names none
-    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
-  end
 end
 end
 elseif module_name == 'Outcome' then
@@ -5594,7 +5198,8 @@ end
 -- both be ''
 function Outcome.retry(args, i)
   local jid = modules.Arguments.name('retry', 'jid', args[i])
-  local queue = modules.Arguments.queue('retry', args[i + 1])
+  local queue = modules.Arguments.name('retry', 'queue', args[i + 1])
+  modules.Arguments.plain('retry', 'queue', queue)
   local proof = modules.Arguments.proof('retry', args[i + 2])
   local delay = modules.Arguments.number('retry', 'delay', args[i + 3] or '0')
   local group, message = args[i + 4], args[i + 5]
@@ -5606,6 +5211,7 @@ function Outcome.retry(args, i)
     modules.Arguments.message('retry', message)
   end
   local job = modules.Lock.holder('retry', jid, proof)
+  modules.Arguments.queue('retry', queue)
   if job.bad then
     modules.CorruptJobs.fail(jid, job.bad, job.bad_text)
     return -1
@@ -5631,15 +5237,640 @@ function Outcome.release(args, i)
   return 1
 end
 end
+elseif module_name == 'Tags' then
+return function()
+local Tags = {
+index = 0, unindex = 0, unindex_all = 0, text = 0, with = 0, without = 0, rest = 0, counts = 0,
+command = 0
+}
+modules.Tags = Tags
+-- tags.lua
+-- Tags: which jobs carry one, and how many do.
+
+-- Counted only when the job did not carry it, so that counts stay equal to members.
+function Tags.index(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZADD', key.tag(tag), scope.now, jid) == 1 then
+      call('ZINCRBY', key.tags(), 1, tag)
+    end
+  end
+end
+
+function Tags.unindex(jid, tags)
+  for _, tag in ipairs(tags) do
+    if call('ZREM', key.tag(tag), jid) == 1 then
+      if tonumber(call('ZINCRBY', key.tags(), -1, tag)) <= 0 then
+        call('ZREM', key.tags(), tag)
+      end
+    end
+  end
+end
+
+-- The same with the text of a record. Where that cannot be read, the job is looked for among all tags.
+function Tags.unindex_all(jid, text)
+  if modules.Record.is_bad('tags', text) then
+    Tags.unindex(jid, call('ZRANGE', key.tags(), 0, -1))
+  elseif text then
+    Tags.unindex(jid, modules.Record.read('tags', text, {}))
+  end
+end
+
+-- The stored text of a list; an empty one is {} as cjson writes it.
+function Tags.text(tags)
+  return cjson.encode(tags)
+end
+
+-- The tags after adding or removing some, in order of application.
+function Tags.with(tags, more)
+  local all, seen = {}, {}
+  for _, list in ipairs({ tags, more }) do
+    for _, tag in ipairs(list) do
+      if not seen[tag] then
+        seen[tag] = true
+        all[#all + 1] = tag
+      end
+    end
+  end
+  return all
+end
+
+function Tags.without(tags, less)
+  local gone, left = {}, {}
+  for _, tag in ipairs(less) do
+    gone[tag] = true
+  end
+  for _, tag in ipairs(tags) do
+    if not gone[tag] then
+      left[#left + 1] = tag
+    end
+  end
+  return left
+end
+
+function Tags.rest(args, i)
+  local tags = {}
+  for n = i, #args do
+    tags[#tags + 1] = args[n]
+  end
+  return tags
+end
+
+local function load(jid)
+  jid = modules.Arguments.name('tag', 'jid', jid)
+  local its_jid, tags = modules.Hash.values(key.job(jid), 'jid', 'tags')
+  if not its_jid then
+    modules.Errors.no_job('tag', jid)
+  end
+  if modules.Record.is_bad('tags', tags) then
+    Tags.unindex_all(jid, tags)
+  end
+  return modules.Record.read('tags', tags, {})
+end
+
+local function store(jid, tags)
+  local text = Tags.text(tags)
+  call('HSET', key.job(jid), 'tags', text)
+  return text
+end
+
+local function page(args, i)
+  local offset, count = modules.Arguments.offset('tag', args[i]), modules.Arguments.count('tag', args[i + 1], 25)
+  return offset, count
+end
+
+local commands = {
+  add = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local more = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #more)
+    local all = modules.Arguments.few_tags('tag', Tags.with(tags, more))
+    Tags.index(jid, more)
+    return store(jid, all)
+  end,
+  remove = function(args, i)
+    local jid = args[i]
+    local tags = load(jid)
+    local less = Tags.rest(args, i + 1)
+    modules.Arguments.bounded('tag', #less)
+    Tags.unindex(jid, less)
+    return store(jid, Tags.without(tags, less))
+  end,
+  get = function(args, i)
+    local tag = modules.Arguments.given('tag', 'tag', args[i])
+    local offset, count = page(args, i + 1)
+    local total = call('ZCARD', key.tag(tag))
+    return cjson.encode({
+      total = total,
+      jobs = call('ZRANGE', key.tag(tag), modules.Arguments.range(offset, count, total)),
+    })
+  end,
+  top = function(args, i)
+    local offset, count = page(args, i)
+    count = count < 0 and modules.Arguments.most or count
+    return cjson.encode(call('ZREVRANGEBYSCORE', key.tags(), '+inf', 2, 'LIMIT', offset, count))
+  end,
+}
+
+-- tag.counts offset count -> total, and tags: each with how many jobs carry it, the commonest first
+function Tags.counts(args, i)
+  local offset = modules.Arguments.whole('tag.counts', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('tag.counts', 'count', args[i + 1], 0), modules.Arguments.most)
+  local shown = {}
+  local found = count > 0 and call('ZREVRANGE', key.tags(), offset, offset + count - 1, 'WITHSCORES') or {}
+  for n = 1, #found, 2 do
+    shown[#shown + 1] = { found[n], tonumber(found[n + 1]) }
+  end
+  return cjson.encode({ total = call('ZCARD', key.tags()), tags = shown })
+end
+
+-- tag add|remove jid tag...   tag get tag [offset count]   tag top [offset count]
+function Tags.command(args, i)
+  local command = commands[args[i]]
+  if not command then
+    modules.Errors.argument('tag', 'First argument must be add, remove, get or top')
+  end
+  return command(args, i + 1)
+end
+end
+elseif module_name == 'Workflow' then
+return function()
+local Workflow = {
+count = 0, moved = 0, joined = 0, must_go_on = 0, check = 0, will_take = 0, judged = 0, read = 0,
+finish = 0
+}
+modules.Workflow = Workflow
+-- workflows/workflow.lua
+-- Workflows: jobs that were put together, how many of them have ended, and how.
+
+-- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
+-- The workflows that are known to take jobs are in scope.open_workflows.
+local function change(id)
+  local changes = scope.workflows or {}
+  scope.workflows = changes
+  local mine = changes[id]
+  if not mine then
+    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
+    changes[id] = mine
+  end
+  return mine
+end
+
+-- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
+function Workflow.count(id, what, by)
+  if id and id ~= '' then
+    local mine = change(id)
+    mine[what] = mine[what] + by
+  end
+end
+
+local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
+
+-- A job of the workflow went from a state into another; false: its record is gone. (What is
+-- forgotten after its completion stays counted: no call for that.)
+function Workflow.moved(id, was, is)
+  local from, to = COUNTER[was], COUNTER[is] or not is and 'canceled'
+  if from then
+    Workflow.count(id, from, -1)
+  end
+  if to then
+    Workflow.count(id, to, 1)
+  end
+end
+
+-- A new job of the workflow, in the state in which it was put.
+function Workflow.joined(id, jid, state)
+  local mine = change(id)
+  mine.jids[#mine.jids + 1] = jid
+  mine.total = mine.total + 1
+  if state == 'depends' then
+    mine.held = mine.held + 1
+  end
+end
+
+-- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
+-- -> its state, nil if there is none
+function Workflow.must_go_on(command, id)
+  local state = call('HGET', key.workflow(id), 'state')
+  if state == 'canceling' then
+    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
+  end
+  return state
+end
+
+-- Refuses what names a workflow that takes no jobs.
+function Workflow.check(command, id)
+  if scope.open_workflows and scope.open_workflows[id] then
+    return
+  elseif not Workflow.must_go_on(command, id) then
+    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
+  end
+  Workflow.will_take(id)
+end
+
+-- The call is about to make this workflow.
+function Workflow.will_take(id)
+  scope.open_workflows = scope.open_workflows or {}
+  scope.open_workflows[id] = true
+end
+
+-- What the counters say of the whole.
+function Workflow.judged(record)
+  if record.chore then
+    return record.chore
+  end
+  local left = record.total - record.complete - record.failed - record.canceled
+  if left == 0 then
+    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
+  elseif record.failed > 0 and left == record.held then
+    return 'failed' -- What is left waits for what has failed.
+  end
+  return 'running'
+end
+
+-- A workflow of which nothing is left but its record is forgotten as completed jobs are.
+local function forget_later(id)
+  local seconds = math.floor(modules.Config.number('jobs-history'))
+  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
+    call('EXPIRE', name, math.max(seconds, 0))
+  end
+end
+
+local function keep(id)
+  call('PERSIST', key.workflow(id))
+  call('PERSIST', key.workflow_jobs(id))
+end
+
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+
+-- Its counters, its state, and what is being done with it.
+function Workflow.read(id)
+  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
+  local record = { state = values[1], chore = values[2] or nil }
+  for n, field in ipairs(NUMBERS) do
+    record[field] = modules.Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
+  end
+  return record
+end
+
+-- Writes down the state that follows from the counters, and tells who waits for the end.
+local function judge(id)
+  local name, record = key.workflow(id), Workflow.read(id)
+  local was, is = record.state, Workflow.judged(record)
+  if is == was then
+    return
+  end
+  call('HSET', name, 'state', is)
+  if is == 'complete' or is == 'failed' or is == 'canceled' then
+    call('HSET', name, 'finished', modules.NumberFormat.now())
+    modules.ResultWaiters.ended_workflow(id)
+  else
+    call('HDEL', name, 'finished')
+  end
+  if is == 'complete' or is == 'canceled' then
+    forget_later(id)
+  elseif was == 'complete' or was == 'canceled' then
+    keep(id)
+  end
+end
+
+function Workflow.finish()
+  for id, mine in pairs(scope.workflows) do
+    local name = key.workflow(id)
+    if call('EXISTS', name) == 1 then
+      for _, field in ipairs(NUMBERS) do
+        if mine[field] ~= 0 then
+          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
+        end
+      end
+      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
+      judge(id)
+    end
+  end
+end
+end
+elseif module_name == 'CycleDetection' then
+return function()
+local CycleDetection = {
+intend = 0, refuse_self = 0, refuse = 0, is_fresh = 0, harmless = 0
+}
+modules.CycleDetection = CycleDetection
+-- cycle_detection.lua
+-- Cycle detection: no job may come to wait for itself, directly or through others.
+
+local MOST = 1000 -- jobs behind a job that are looked at before links are refused
+local FAR = 10000 -- links that one call follows where links may not be refused any more
+
+-- Links that this call has checked and is going to make, by jid.
+function CycleDetection.intend(planned)
+  scope.intended = planned
+end
+
+-- How many links this call has followed.
+local function followed()
+  return scope.links_followed or 0
+end
+
+-- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
+-- they are too many
+local function waiting_for(jid)
+  local waiting, line = { [jid] = true }, { jid }
+  local n = 1
+  while line[n] do
+    local name = key.dependents(line[n])
+    if #line + call('SCARD', name) > MOST then
+      return nil
+    end
+    for _, dependent in ipairs(call('SMEMBERS', name)) do
+      if not waiting[dependent] then
+        waiting[dependent] = true
+        line[#line + 1] = dependent
+      end
+    end
+    n = n + 1
+  end
+  return waiting
+end
+
+-- Is it certain that none of the jids waits for the job? However much is behind them.
+local function is_harmless(jid, jids, planned)
+  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
+    return false -- links of others are not written yet
+  end
+  local waiting = waiting_for(jid)
+  for n = 1, waiting and #jids or 0 do
+    if waiting[jids[n]] then
+      return false
+    end
+  end
+  return waiting ~= nil
+end
+
+local function refuse(command, jid, path)
+  modules.Errors.raise(
+    'CYCLE',
+    '%s(): Job %s would wait for itself: %s',
+    command,
+    modules.Errors.name(jid),
+    table.concat(path, ' waits for ')
+  )
+end
+
+-- Refuses the link that makes the shortest cycle.
+function CycleDetection.refuse_self(command, jid, jids)
+  for n = 1, jids and #jids or 0 do
+    if jids[n] == jid then
+      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
+    end
+  end
+end
+
+-- Refuses links that would make a job wait for itself. `planned` are links not yet written.
+function CycleDetection.refuse(command, jid, jids, planned)
+  if is_harmless(jid, jids, planned) then
+    return
+  end
+  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
+  local function walk(current)
+    if current == jid then
+      path[#path + 1] = modules.Errors.name(current)
+      refuse(command, jid, path)
+    end
+    if seen[current] then
+      return
+    end
+    seen[current] = true
+    visited = visited + 1
+    if visited > MOST then
+      modules.Errors.raise(
+        'TOOBIG',
+        '%s(): more than %s jobs behind the dependencies of %s',
+        command,
+        MOST,
+        modules.Errors.name(jid)
+      )
+    end
+    path[#path + 1] = modules.Errors.name(current)
+    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
+      walk(further)
+    end
+    path[#path] = nil
+  end
+  for _, other in ipairs(jids) do
+    walk(other)
+  end
+end
+
+-- What a job waits for, or is going to.
+local function behind(jid)
+  local jids = call('SMEMBERS', key.dependencies(jid))
+  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
+    jids[#jids + 1] = other
+  end
+  return jids
+end
+
+-- Has this call followed none yet, so that it can see as far as any?
+function CycleDetection.is_fresh()
+  return followed() == 0
+end
+
+-- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
+-- too far for one call to see is not harmless. -> the jids, and whether there was such
+function CycleDetection.harmless(jid, jids)
+  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
+    local others = {}
+    for _, other in ipairs(jids) do
+      others[#others + 1] = other ~= jid and other or nil
+    end
+    return others, false
+  end
+  local tired, waits = false, { [jid] = true }
+  -- Does a job wait for the one, or is it too far to see?
+  local function walk(current)
+    if waits[current] == nil then
+      local others = behind(current)
+      waits[current] = false
+      scope.links_followed = followed() + #others
+      tired = followed() > FAR
+      for n = 1, #others do
+        if tired or walk(others[n]) then
+          waits[current] = true
+          break
+        end
+      end
+    end
+    return waits[current]
+  end
+  local harmless = {}
+  for _, other in ipairs(jids) do
+    if not walk(other) then
+      harmless[#harmless + 1] = other
+    end
+  end
+  return harmless, tired
+end
+end
+elseif module_name == 'Lock' then
+return function()
+local Lock = {
+holds = 0, another = 0, completed = 0, claim = 0, count_start = 0, holder = 0, release = 0,
+heartbeat = 0, extend = 0
+}
+modules.Lock = Lock
+-- lock.lua
+-- The lock of a running job: who holds it, renewing it, taking it away.
+
+-- What is read of a run that ends.
+local ENDING = {
+  'worker',
+  'state',
+  'queue',
+  'token',
+  'time',
+  'retries',
+  'grace',
+  'progress',
+  'rare',
+  'remaining',
+  'priority',
+  'crashes',
+  'waited',
+  'entity',
+}
+
+-- Does the caller hold the job with this state, of this worker and token? (The token is false if a foreign
+-- script has handed it out.)
+function Lock.holds(proof, state, worker, token)
+  return worker and state == 'running' and proof == token
+end
+
+-- How the worker that holds a job is named to another one.
+function Lock.another()
+  return 'another worker'
+end
+
+-- Why it does not. -> code, text
+local function refusal(command, jid)
+  local worker, state, queue = modules.Hash.values(key.job(jid), 'worker', 'state', 'queue')
+  local about = command .. '(): Job ' .. modules.Errors.name(jid)
+  if not worker then
+    return 'NOJOB', about .. ' does not exist'
+  elseif state ~= 'running' then
+    return 'LOCKLOST', about .. ' is not currently running: ' .. modules.Places.state_now(jid, queue, state)
+  end
+  return 'LOCKLOST', about .. ' was given out to ' .. Lock.another(worker)
+end
+
+-- What a completion by its token has to know of a job: worker, queue, time, retries, rare, waited, put. -> nil, code, text
+-- if the token is not that of the run. (All jobs come here, so it reads no more, and makes no table.)
+function Lock.completed(jid, token)
+  local worker, state, queue, its_token, time, retries, rare, waited, put =
+    modules.Hash.values(key.job(jid), 'worker', 'state', 'queue', 'token', 'time', 'retries', 'rare', 'waited', 'put')
+  if not Lock.holds(token, state, worker, its_token) then
+    return nil, refusal('settle', jid)
+  end
+  return worker, queue or '', time, retries, rare, waited, put
+end
+
+-- The running job, if `proof` shows that the caller holds it. `bad` is the field that keeps the job from being
+-- run again, because it cannot be read, and `bad_text` what stands there. -> nil, code, text if refused
+function Lock.claim(command, jid, proof)
+  local name = key.job(jid)
+  local texts = call('HMGET', name, unpack(ENDING))
+  local worker, state, queue, token, time, retries, grace, progress, rare, remaining, priority, crashes, waited, entity =
+    unpack(texts)
+  if not Lock.holds(proof, state, worker, token) then
+    return nil, refusal(command, jid)
+  end
+  local bad, bad_text = modules.Record.first_bad(ENDING, texts)
+  if (queue or '') == '' then
+    bad, bad_text = 'queue', ''
+  end
+  return {
+    jid = jid,
+    key = name,
+    bad = bad,
+    bad_text = bad_text,
+    worker = worker,
+    queue = queue or '',
+    time = modules.Record.read('time', time, scope.now),
+    retries = modules.Record.text('retries', retries, '0'),
+    marked = grace or progress,
+    rare = rare or nil,
+    remaining = modules.Record.read('remaining', remaining, 0),
+    priority = modules.Record.read('priority', priority, 0),
+    crashes = modules.Record.read('crashes', crashes, 0),
+    waited = waited or nil,
+    entity = entity or nil,
+  }
+end
+
+-- The run of a claimed job ends: counts that it was started, if it was. Then the job lay for `held`
+-- seconds in its worker's hands before; how long is not known if it only `runs` for certain.
+function Lock.count_start(job, held, runs)
+  job.held = held or modules.Samples.held(job.waited)
+  if job.held or runs then
+    job.start = modules.Samples.started(job.queue, job.time, job.waited, job.held or 0)
+  end
+end
+
+function Lock.holder(command, jid, proof)
+  modules.Arguments.name(command, 'jid', jid)
+  modules.Arguments.proof(command, proof)
+  local job, code, text = Lock.claim(command, jid, proof)
+  if not job then
+    modules.Errors.raise(code, text)
+  end
+  return job
+end
+
+-- Takes the job out of the hands of its worker and out of the running ones.
+function Lock.release(job)
+  call('ZREM', key.place(job.queue, 'locks'), job.jid)
+  modules.Job.unhold(job.jid, job.worker)
+  modules.Wake.freed(job.queue, 1)
+end
+
+-- heartbeat jid worker [data] -> the new expiry
+function Lock.heartbeat(args, i)
+  local jid, proof, data = args[i], args[i + 1], args[i + 2]
+  if data then
+    modules.Arguments.json('heartbeat', 'data', data)
+  end
+  local job = Lock.holder('heartbeat', jid, proof)
+  local expires = scope.now + modules.Config.heartbeat(job.queue)
+  if data then
+    call('HSET', key.job(jid), 'data', data)
+  end
+  Lock.extend(job, expires)
+  call('ZADD', key.workers(), scope.now, job.worker)
+  return expires
+end
+
+-- Renews a lock. The next loss of it gets another notice.
+function Lock.extend(job, expires)
+  call('HSET', key.job(job.jid), 'expires', expires)
+  call('HDEL', key.job(job.jid), 'grace')
+  call('ZADD', key.held(job.worker), expires, job.jid)
+  if job.queue ~= '' then -- a damaged record names none
+    call('ZADD', key.place(job.queue, 'locks'), expires, job.jid)
+  end
+end
+end
 elseif module_name == 'Queue' then
 return function()
 local Queue = {
-move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part = 0, unknown =
-0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
+is_by_due = 0, move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part
+= 0, unknown = 0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
 }
 modules.Queue = Queue
 -- queue.lua
 -- Queues: what is in them, the lists of their jobs, forgetting them.
+
+-- The place of a job whose time has come is by when that was. (Without KEYS by when it is moved, but for entities.)
+Queue.is_by_due = true
 
 -- Moves jobs whose time has come into work, at most `wanted`.
 function Queue.move_due(queue, wanted)
@@ -5656,8 +5887,7 @@ function Queue.move_due(queue, wanted)
       local since = tonumber(due[n + 1])
       call('HSET', key.job(jid), 'state', 'waiting')
       modules.Places.ready_since(jid, since, entity)
-      -- (Of entities the one that has been due longest is first.)
-      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), entity and since)
+      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), (entity or Queue.is_by_due) and since)
     else
       modules.CorruptJobs.look_at_state(jid, state, queue)
     end
@@ -6159,23 +6389,22 @@ function Retention.left(returned, token)
   end
 end
 
-local function is_cut(jid)
+local function is_gone(jid)
   local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
   if was_cut and was_cut == (token or '') then
     return true
   end
-  local left = state == 'complete' and Retention.left(returned, token)
-  return left and left > 0 and call('EXISTS', key.result(jid)) == 0
+  return state == 'complete' and Retention.left(returned, token) and call('EXISTS', key.result(jid)) == 0
 end
 
--- results.cut jid... -> those of which a result, or the list of what they have spawned, was dropped before
--- its time
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, is gone: its time is over, or
+-- it was dropped before
 function Retention.cut(args, i)
   modules.Arguments.given('results.cut', 'jid', args[i])
   modules.Arguments.bounded('results.cut', #args - i + 1)
   local jids = {}
   for n = i, #args do
-    if is_cut(args[n]) then
+    if is_gone(args[n]) then
       jids[#jids + 1] = args[n]
     end
   end
@@ -6343,168 +6572,6 @@ function Cascade.carry_on(jid)
     call('HDEL', key.job(jid), 'cascade')
     call('HSET', key.job(jid), 'followed', '1', 'rare', '1')
   end
-end
-end
-elseif module_name == 'CycleDetection' then
-return function()
-local CycleDetection = {
-intend = 0, refuse_self = 0, refuse = 0, is_fresh = 0, harmless = 0
-}
-modules.CycleDetection = CycleDetection
--- cycle_detection.lua
--- Cycle detection: no job may come to wait for itself, directly or through others.
-
-local MOST = 1000 -- jobs behind a job that are looked at before links are refused
-local FAR = 10000 -- links that one call follows where links may not be refused any more
-
--- Links that this call has checked and is going to make, by jid.
-function CycleDetection.intend(planned)
-  scope.intended = planned
-end
-
--- How many links this call has followed.
-local function followed()
-  return scope.links_followed or 0
-end
-
--- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if
--- they are too many
-local function waiting_for(jid)
-  local waiting, line = { [jid] = true }, { jid }
-  local n = 1
-  while line[n] do
-    local name = key.dependents(line[n])
-    if #line + call('SCARD', name) > MOST then
-      return nil
-    end
-    for _, dependent in ipairs(call('SMEMBERS', name)) do
-      if not waiting[dependent] then
-        waiting[dependent] = true
-        line[#line + 1] = dependent
-      end
-    end
-    n = n + 1
-  end
-  return waiting
-end
-
--- Is it certain that none of the jids waits for the job? However much is behind them.
-local function is_harmless(jid, jids, planned)
-  if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
-    return false -- links of others are not written yet
-  end
-  local waiting = waiting_for(jid)
-  for n = 1, waiting and #jids or 0 do
-    if waiting[jids[n]] then
-      return false
-    end
-  end
-  return waiting ~= nil
-end
-
-local function refuse(command, jid, path)
-  modules.Errors.raise(
-    'CYCLE',
-    '%s(): Job %s would wait for itself: %s',
-    command,
-    modules.Errors.name(jid),
-    table.concat(path, ' waits for ')
-  )
-end
-
--- Refuses the link that makes the shortest cycle.
-function CycleDetection.refuse_self(command, jid, jids)
-  for n = 1, jids and #jids or 0 do
-    if jids[n] == jid then
-      refuse(command, jid, { modules.Errors.name(jid), modules.Errors.name(jid) })
-    end
-  end
-end
-
--- Refuses links that would make a job wait for itself. `planned` are links not yet written.
-function CycleDetection.refuse(command, jid, jids, planned)
-  if is_harmless(jid, jids, planned) then
-    return
-  end
-  local seen, path, visited = {}, { modules.Errors.name(jid) }, 0
-  local function walk(current)
-    if current == jid then
-      path[#path + 1] = modules.Errors.name(current)
-      refuse(command, jid, path)
-    end
-    if seen[current] then
-      return
-    end
-    seen[current] = true
-    visited = visited + 1
-    if visited > MOST then
-      modules.Errors.raise(
-        'TOOBIG',
-        '%s(): more than %s jobs behind the dependencies of %s',
-        command,
-        MOST,
-        modules.Errors.name(jid)
-      )
-    end
-    path[#path + 1] = modules.Errors.name(current)
-    for _, further in ipairs(planned and planned[current] or call('SMEMBERS', key.dependencies(current))) do
-      walk(further)
-    end
-    path[#path] = nil
-  end
-  for _, other in ipairs(jids) do
-    walk(other)
-  end
-end
-
--- What a job waits for, or is going to.
-local function behind(jid)
-  local jids = call('SMEMBERS', key.dependencies(jid))
-  for _, other in ipairs(scope.intended and scope.intended[jid] or {}) do
-    jids[#jids + 1] = other
-  end
-  return jids
-end
-
--- Has this call followed none yet, so that it can see as far as any?
-function CycleDetection.is_fresh()
-  return followed() == 0
-end
-
--- Those of the jids that a job may wait for, because they do not wait for it. Refuses nothing: what is
--- too far for one call to see is not harmless. -> the jids, and whether there was such
-function CycleDetection.harmless(jid, jids)
-  if not scope.intended and call('EXISTS', key.dependents(jid)) == 0 then
-    local others = {}
-    for _, other in ipairs(jids) do
-      others[#others + 1] = other ~= jid and other or nil
-    end
-    return others, false
-  end
-  local tired, waits = false, { [jid] = true }
-  -- Does a job wait for the one, or is it too far to see?
-  local function walk(current)
-    if waits[current] == nil then
-      local others = behind(current)
-      waits[current] = false
-      scope.links_followed = followed() + #others
-      tired = followed() > FAR
-      for n = 1, #others do
-        if tired or walk(others[n]) then
-          waits[current] = true
-          break
-        end
-      end
-    end
-    return waits[current]
-  end
-  local harmless = {}
-  for _, other in ipairs(jids) do
-    if not walk(other) then
-      harmless[#harmless + 1] = other
-    end
-  end
-  return harmless, tired
 end
 end
 elseif module_name == 'DependencyResults' then
@@ -6692,15 +6759,15 @@ function JobEnd.failed(jid, was, rare)
   end
 end
 
--- The job had failed and waits for its turn again. Its time is over if it had one, but not its claim
+-- The job had failed and is in this state now. Its time is over if it had one, but not its claim
 -- to its key, unless another has taken that.
-function JobEnd.revived(jid, record)
+function JobEnd.revived(jid, record, state)
   if not record.rare then
     return
   end
-  modules.Unique.regain(jid, record.unique, 'waiting')
+  modules.Unique.regain(jid, record.unique, state)
   if record.workflow then
-    modules.Workflow.moved(record.workflow, 'failed', 'waiting')
+    modules.Workflow.moved(record.workflow, 'failed', state)
   end
   modules.Spawned.goes_on(jid, record.spawners)
   if record.entity then
@@ -7023,203 +7090,11 @@ function Nonempty.look_at(queues)
   return #found > 0
 end
 end
-elseif module_name == 'CorruptJobs' then
-return function()
-local CorruptJobs = {
-fail = 0, look_at_state = 0, mend = 0
-}
-modules.CorruptJobs = CorruptJobs
--- corrupt_jobs.lua
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and can be enqueued again, with defaults.
-
-local GROUP = 'corrupt-record'
-
--- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare, its_entity =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
-  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  was = modules.Record.read('state', was, 'waiting')
-  local message = modules.Record.words(field, text or '')
-  modules.Places.leave(jid, queue)
-  if place and place ~= queue then
-    modules.Places.leave(jid, place)
-  end
-  modules.Job.unhold(jid, worker)
-  if was == 'running' then
-    modules.Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, worker)
-end
-
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails.
-function CorruptJobs.look_at_state(jid, state, queue)
-  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    CorruptJobs.fail(jid, 'state', state, queue)
-  end
-end
-
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
-
--- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function CorruptJobs.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
-  end
-  for _, field in ipairs(modules.Record.fields()) do
-    if modules.Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        modules.Tags.unindex_all(jid, record.tags)
-      end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
-    end
-  end
-  if #mended > 0 then
-    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
-  end
-end
-end
-elseif module_name == 'Payloads' then
-return function()
-local Payloads = {
-most = 0, bytes = 0, each = 0, join = 0, lowest = 0, move = 0, move_all = 0, take = 0, give_back = 0
-}
-modules.Payloads = Payloads
--- entities/payloads.lua
--- The payloads of an entity: those that wait, in order, and those that a run has taken.
---
--- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
--- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
-
-local floor, min, max = math.floor, math.min, math.max
-
-Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
-Payloads.bytes = 1024 * 1024 -- of one entity in a run
-Payloads.each = 64 * 1024 -- bytes of one payload
-
--- Payloads read at first; then four times as many as before, as far as they are likely to fit.
-local FIRST = 16
-
--- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
-function Payloads.join(name, flat)
-  local new = 0
-  for first = 1, #flat, 1000 do
-    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
-  end
-  return new
-end
-
--- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
-local function turn(flat, part)
-  for n = 1, #part, 2 do
-    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-  end
-  return flat
-end
-
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
--- -> score, text …, as `join` takes them; their bytes
-function Payloads.lowest(name, most, bytes)
-  local flat, used, step = {}, 0, FIRST
-  while #flat < 2 * most do
-    local at = #flat / 2
-    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
-    for n = 1, #part, 2 do
-      local size = #part[n]
-      if flat[1] and used + size > bytes then
-        return flat, used
-      end
-      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
-      used = used + size
-    end
-    if #part < 2 * step then
-      break
-    end
-    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
-  end
-  return flat, used
-end
-
--- Moves the payloads with the lowest scores, which `lowest` has read.
-function Payloads.move(from, to, flat)
-  if flat[1] then
-    Payloads.join(to, flat)
-    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
-  end
-end
-
--- The same. -> whether none is left
-function Payloads.move_all(from, to, flat)
-  Payloads.move(from, to, flat)
-  return call('EXISTS', from) == 0
-end
-
--- Takes the payloads of a run, those with the lowest scores. -> their texts, their bytes
-function Payloads.take(jid)
-  local waiting, taken = key.payloads(jid), key.taken(jid)
-  local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
-  -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
-  if texts[1] and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
-    for n = 1, #texts do
-      used = used + #texts[n]
-    end
-    return texts, used
-  end
-  Payloads.give_back(jid)
-  local flat
-  flat, used = Payloads.lowest(waiting, Payloads.most, Payloads.bytes)
-  Payloads.move(waiting, taken, flat)
-  texts = {}
-  for n = 2, #flat, 2 do
-    texts[n / 2] = flat[n]
-  end
-  return texts, used
-end
-
--- What a run had taken waits again.
-function Payloads.give_back(jid)
-  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
-  if taken[1] then
-    Payloads.join(key.payloads(jid), turn({}, taken))
-    call('DEL', key.taken(jid))
-  end
-end
-end
 elseif module_name == 'Spawned' then
 return function()
 local Spawned = {
 is_one = 0, has_unfinished = 0, unfinished = 0, look_beyond = 0, forget_beyond = 0, holds_back = 0,
-adopt = 0, done = 0, failed = 0, goes_on = 0
+is_known = 0, adopt = 0, done = 0, failed = 0, goes_on = 0
 }
 modules.Spawned = Spawned
 -- workflows/spawned.lua
@@ -7382,8 +7257,13 @@ local function without_former(spawners, jid)
   return rest
 end
 
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
+-- Has this job spawned the one with this record since it was put? It did so `since` then for the first time.
+function Spawned.is_known(spawner, since, record)
+  return has(list_of(record.more.spawners), spawner) and modules.Record.read('time', record.time, 0) >= since
+end
+
+-- The job takes these under its wings: jid and state of each. (`since` is false if it has none yet since it was put.)
+function Spawned.adopt(spawner, jobs, since)
   local name, scores, new = key.spawned(spawner), {}, {}
   for _, job in ipairs(jobs) do
     local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
@@ -7401,7 +7281,7 @@ function Spawned.adopt(spawner, jobs)
   if #scores > 0 then
     call('ZADD', name, unpack(scores))
   end
-  call('HSET', key.job(spawner), 'rare', '1')
+  call('HSET', key.job(spawner), 'rare', '1', 'spawns', since or modules.NumberFormat.time())
   modules.DependencyResults.add_offspring(spawner, new)
 end
 
@@ -7429,6 +7309,259 @@ function Spawned.goes_on(jid, text)
   each(text, function(name)
     call('ZADD', name, 'XX', ON_ITS_WAY, jid)
   end)
+end
+end
+elseif module_name == 'CorruptJobs' then
+return function()
+local CorruptJobs = {
+fail = 0, look_at_state = 0, mend = 0
+}
+modules.CorruptJobs = CorruptJobs
+-- corrupt_jobs.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and can be enqueued again, with defaults.
+
+local GROUP = 'corrupt-record'
+
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function CorruptJobs.fail(jid, field, text, place)
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Places.leave(jid, queue)
+  if place and place ~= queue then
+    modules.Places.leave(jid, place)
+  end
+  modules.Job.unhold(jid, worker)
+  if was == 'running' then
+    modules.Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
+    GROUP,
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails.
+function CorruptJobs.look_at_state(jid, state, queue)
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    CorruptJobs.fail(jid, 'state', state, queue)
+  end
+end
+
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
+
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+
+-- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function CorruptJobs.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
+    end
+  end
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        modules.Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
+    end
+  end
+  if #mended > 0 then
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
+  end
+end
+end
+elseif module_name == 'Deadline' then
+return function()
+local Deadline = {
+is_missed = 0, fail = 0, note = 0, finish = 0, link_again = 0
+}
+modules.Deadline = Deadline
+-- deadline.lua
+-- Deadlines: a job that has not started by its own (`expires`) can no longer start, so it holds nothing: whoever meets
+-- it fails it.
+
+-- Is this the deadline of a job in this state, which has missed it?
+function Deadline.is_missed(state, deadline)
+  return deadline and modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline, math.huge) <= scope.now
+end
+
+-- The job has missed its deadline. `words` say how that was found, %s stands for for how many seconds.
+function Deadline.fail(jid, queue, state, words)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = string.format(words, string.format('%.1f', since))
+  modules.Places.leave(jid, queue)
+  if state == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+    call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  end
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, 'expired', message, '')
+end
+
+-- The call has met such a job. It fails at the end of the call, which is not refused any more then.
+function Deadline.note(jid)
+  scope.overdue = scope.overdue or {}
+  scope.overdue[#scope.overdue + 1] = jid
+end
+
+function Deadline.finish()
+  for _, jid in ipairs(scope.overdue) do
+    local state, queue, deadline = modules.Hash.values(key.job(jid), 'state', 'queue', 'deadline')
+    if Deadline.is_missed(state, deadline) then
+      Deadline.fail(jid, queue or '', state, 'It expired %s seconds ago and had not started')
+    end
+  end
+end
+
+-- What a job that has failed so waited for and is still open: it waits for it again.
+function Deadline.link_again(record)
+  if modules.Record.read('failure', record.failure, {}).group == 'expired' then
+    local needs = call('LRANGE', key.needs(record.jid), 0, modules.Arguments.most - 1)
+    modules.Dependencies.link_again(record.jid, needs)
+  end
+end
+end
+elseif module_name == 'Payloads' then
+return function()
+local Payloads = {
+most = 0, bytes = 0, each = 0, join = 0, lowest = 0, move = 0, move_all = 0, take = 0, give_back = 0
+}
+modules.Payloads = Payloads
+-- entities/payloads.lua
+-- The payloads of an entity: those that wait, in order, and those that a run has taken.
+--
+-- An entity is carried by an ordinary job, whose record has the fields `entity` (its id as text) and `home` (its
+-- queue). What has been pushed for it stands in `payloads`; what the present run has taken, in `taken`.
+
+local floor, min, max = math.floor, math.min, math.max
+
+Payloads.most = 1000 -- of one entity in a run, and moved by one call for the dead
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+-- Payloads read at first; then four times as many as before, as far as they are likely to fit.
+local FIRST = 16
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + call('ZADD', name, 'LT', unpack(flat, first, min(first + 999, #flat)))
+  end
+  return new
+end
+
+-- Appends members with their scores (payload, score …), as they are read, to a list as they are written.
+local function turn(flat, part)
+  for n = 1, #part, 2 do
+    flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+  end
+  return flat
+end
+
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one).
+-- -> score, text …, as `join` takes them; their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used, step = {}, 0, FIRST
+  while #flat < 2 * most do
+    local at = #flat / 2
+    local part = call('ZRANGE', name, at, at + min(step, most - at) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      local size = #part[n]
+      if flat[1] and used + size > bytes then
+        return flat, used
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+      used = used + size
+    end
+    if #part < 2 * step then
+      break
+    end
+    step = max(1, min(4 * step, floor((bytes - used) * #flat / 2 / used) + 1))
+  end
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read.
+function Payloads.move(from, to, flat)
+  if flat[1] then
+    Payloads.join(to, flat)
+    call('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+end
+
+-- The same. -> whether none is left
+function Payloads.move_all(from, to, flat)
+  Payloads.move(from, to, flat)
+  return call('EXISTS', from) == 0
+end
+
+-- Takes the payloads of a run, those with the lowest scores. -> their texts, their bytes
+function Payloads.take(jid)
+  local waiting, taken = key.payloads(jid), key.taken(jid)
+  local texts, used = call('ZRANGE', waiting, 0, FIRST - 1), 0
+  -- Mostly there are few, which fit into a run however large they are, and nothing is left of a run that was lost.
+  if texts[1] and #texts < FIRST and call('RENAMENX', waiting, taken) == 1 then
+    for n = 1, #texts do
+      used = used + #texts[n]
+    end
+    return texts, used
+  end
+  Payloads.give_back(jid)
+  local flat
+  flat, used = Payloads.lowest(waiting, Payloads.most, Payloads.bytes)
+  Payloads.move(waiting, taken, flat)
+  texts = {}
+  for n = 2, #flat, 2 do
+    texts[n / 2] = flat[n]
+  end
+  return texts, used
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(jid)
+  local taken = call('ZRANGE', key.taken(jid), 0, -1, 'WITHSCORES')
+  if taken[1] then
+    Payloads.join(key.payloads(jid), turn({}, taken))
+    call('DEL', key.taken(jid))
+  end
 end
 end
 elseif module_name == 'AuditJobs' then
@@ -7483,6 +7616,7 @@ local RARE = {
   'behind',
   'beyond',
   'spawners',
+  'spawns',
   'followed',
   'limit_key',
   'fair_by',
@@ -8373,6 +8507,9 @@ local function clear_rare(job, old)
     'ordered',
     'fair_by'
   )
+  if not job.goes_on or old.state == 'complete' then
+    call('HDEL', key.job(jid), 'spawns') -- It spawns as if for the first time.
+  end
 end
 
 local function forget_result(jid)
@@ -8468,7 +8605,7 @@ local function write_rare(job, state)
   if #fields > 2 then
     call('HSET', key.job(jid), unpack(fields))
   end
-  if job.unique then
+  if job.unique and not job.regains then
     -- (Who is late from the start holds nothing.)
     if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
       modules.Unique.take(jid, job.unique, job.period)
@@ -8881,6 +9018,162 @@ function StatsBuffer.take(visit)
   end
 end
 end
+elseif module_name == 'Turns' then
+return function()
+local Turns = {
+is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
+set_aside = 0, look = 0
+}
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
+
+local find = string.find
+
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
+
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
+end
+
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
+end
+
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local _, last = modules.SortedSet.last(order)
+  call('ZADD', order, 'NX', (last or 0) + 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+-- The first of a key that has not missed its deadline; those before it end with the call. -> its jid, when it will
+-- have missed it, if it has not started
+local function head_of(name)
+  repeat
+    local jid = modules.SortedSet.first(key.limit_order(name))
+    local state, deadline
+    if jid then
+      state, deadline = modules.Hash.values(key.job(jid), 'state', 'deadline')
+    end
+    if not modules.Deadline.is_missed(state, deadline) then
+      return jid, modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline or nil)
+    end
+    modules.Deadline.note(jid)
+    call('ZREM', key.limit_order(name), jid)
+  until false
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
+  end
+end
+
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
+end
+
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
+    return
+  end
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
+  for n = 1, #list, 2 do
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
+    end
+  end
+end
+
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.turn
+end
+
+-- What holds a job back because it is not its turn: the name, or nil; when to look again, if that is known. (Who was
+-- called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order then
+    local head, misses = head_of(order)
+    if head ~= jid then
+      return order, misses or nil
+    end
+  end
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
+end
+
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name, look = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, look, {})
+    return true
+  elseif job.fair_by then
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
+  end
+  return false
+end
+
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
+    end
+  end
+end
+
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  local jid = modules.SortedSet.first(key.limit_called(name))
+  local queue = jid and call('HGET', key.job(jid), 'queue')
+  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    call('ZREM', key.limit_called(name), jid)
+  end
+end
+
+-- A job waits long for its turn: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
+  else
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
+  end
+end
+end
 elseif module_name == 'Commands' then
 return function()
 local Commands = {
@@ -9272,6 +9565,509 @@ function Expiry.after(just_completed)
   end
 end
 end
+elseif module_name == 'Pop' then
+return function()
+local Pop = {
+told = 0, told_again = 0, most_due = 0, take = 0, is_paused = 0, pop = 0
+}
+modules.Pop = Pop
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = modules.Arguments.text_of
+
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
+  end
+  modules.History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  modules.Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  modules.Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    modules.Wake.due(queue, scope.now + grace)
+  end
+end
+
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare, entity)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    rare = rare,
+    entity = entity,
+    bad = modules.Record.first_bad(MOVED, texts),
+    retries = modules.Record.text('retries', texts[1], '0'),
+    priority = modules.Record.read('priority', texts[2], 0),
+  }
+end
+
+local function exhausted(jid, queue, worker, rare, entity)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = modules.EntityRun.words_of_loss()
+  end
+  modules.Exhausted.note(jid, group, message, entity)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  modules.History.failed(jid, group, nil, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, group, message, worker)
+  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    modules.CorruptJobs.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
+    return false
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
+    return false
+  end
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
+    if grace > 0 then
+      return false
+    end
+  end
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
+  end
+  if remaining < 0 then
+    exhausted(jid, queue, worker, job.rare, job.entity)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  modules.Places.ready_since(jid, scope.now, job.entity)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    modules.NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
+  local grace = modules.Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count or modules.Exhausted.is_enough() then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'ordered',
+  'fair_by',
+  'turn',
+  'called',
+  'holds',
+  'entity',
+  'batch',
+}
+
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
+-- that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
+  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
+  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
+  end
+  if limit_key or fair_by or called or modules.LimitSettings.exist() then
+    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
+  end
+  modules.Unique.started(jid, unique)
+  return true, nil, entity, batch
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
+      return nil
+    end
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
+    end
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
+  end
+end
+
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token or '',
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same of a job that was handed out before. `batch` is for an entity.
+function Pop.told(jid, entity, batch)
+  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  if entity then
+    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
+  end
+  return its
+end
+
+-- The same, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
+  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
+local function start(jid, queue, worker, expires, since, reserved, put)
+  local name, time = key.job(jid), modules.NumberFormat.time()
+  local unwritten = modules.History.popped(jid, worker, put)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return nil -- without calls with KEYS there are no tokens
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited,
+    'put',
+    unwritten
+  )
+  return token
+end
+
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare',
+    'put'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  end
+  local entity, batch
+  if rare == '1' or limited then
+    local may, to_fail
+    may, to_fail, entity, batch =
+      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+    if not may then
+      return false, to_fail
+    end
+    data = entity and modules.EntityRun.take(jid, entity, data) or data
+  end
+  local token = start(jid, queue, worker, expires, since, reserved, put)
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
+  local limited = modules.LimitSettings.exist()
+  for n = 1, #jids do
+    local jid = jids[n]
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+    if handed then
+      taken[#taken + 1] = jid
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
+    end
+  end
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if scope.entities then
+    modules.EntityRun.taken(queue)
+  end
+  if #taken > 0 then
+    modules.Wake.locked(queue, heartbeat)
+  end
+  return #taken, failing
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    scope.late = late() + 1
+    if job.bad then
+      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
+    else
+      local words = 'Its turn came %s seconds after the time when it expired'
+      modules.Deadline.fail(job.jid, queue, job.state, words)
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
+    if #popped == 0 then
+      break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
+    taken = taken + handed
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
+    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+local function allowed(queue, count)
+  local limit = modules.Config.concurrency(queue)
+  if modules.LimitSettings.exist() then
+    count = math.min(count, (modules.Limits.room_of_queue(queue)))
+  end
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
+end
+
+-- Have cron schedules put jobs that nobody has been offered?
+local function has_ticks(queue)
+  local name = key.place(queue, 'ticks')
+  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
+end
+
+-- So many of those that fell due come into the work before one is chosen, those that have been due longest, however
+-- few are taken: among them priorities count. (Without KEYS as many as are taken.)
+Pop.most_due = modules.Arguments.most
+
+-- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
+-- looked for, as long as one call may.)
+local function take_ready(queue, worker, count, visit, reserved)
+  local taken, before = 0
+  if scope.live and has_ticks(queue) then
+    modules.Ticks.serve(queue)
+  end
+  repeat
+    before = late()
+    local most = math.max(count - taken, Pop.most_due)
+    if is_due(queue, 'recur') then
+      modules.Recurring.spawn_due(queue, most)
+    end
+    if is_due(queue, 'scheduled') then
+      modules.Queue.move_due(queue, most)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  until taken == count or late() == before or late() >= MOST_LATE
+  return taken
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
+function Pop.take(queue, worker, count, visit, reserved)
+  local limited = modules.LimitSettings.exist()
+  if limited then
+    modules.Limits.look(queue)
+  end
+  count = allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = allowed(queue, modules.EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
+    end
+    scope.batch, scope.full = nil, nil
+  end
+  if limited then
+    modules.Limits.count_of_queue(queue, taken)
+  end
+  if taken > 0 and scope.live then
+    modules.Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = modules.Arguments.real_name('pop', 'queue', args[i])
+  local worker = modules.Arguments.real_name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  modules.Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
+end
+end
 elseif module_name == 'Put' then
 return function()
 local Put = {
@@ -9281,8 +10077,17 @@ modules.Put = Put
 -- put.lua
 -- Putting a job: a new one, or an old one again (which moves or revives it).
 
--- Reads the old record: an existing job may be left alone.
-function Put.look(job)
+-- A job that has ended takes the key that it had again, or is refused if another one has it.
+local function want_key(job)
+  local field = job.old.more.unique
+  if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
+    job.unique, job.unique_field, job.conflict = modules.Unique.shown(field), field, 'refuse'
+    job.regains = true
+  end
+end
+
+-- Reads the old record: an existing job may be left alone, as those are that the job `how.spawner` has spawned before.
+function Put.look(job, how)
   if job.old == nil then
     -- Mostly there is none, no record of a canceled one, and nothing is tracked: that is quickly asked.
     local canceled, tracked = key.canceled_job(job.jid), key.tracked()
@@ -9293,9 +10098,12 @@ function Put.look(job)
     job.old = not is_new and modules.PutStore.read_old(job.jid)
     job.was_canceled = not is_new and call('EXISTS', canceled) == 1
   end
-  job.left_alone = job.absent == '1' and job.old and true
+  job.left_alone = job.old
+    and (job.absent == '1' or (how and how.since and modules.Spawned.is_known(how.spawner, how.since, job.old)))
   if job.old and job.old.more.entity and not job.entity and not job.left_alone then
     modules.Entity.refuse_put(job.jid)
+  elseif job.old and not job.left_alone then
+    want_key(job)
   end
 end
 
@@ -9307,6 +10115,9 @@ function Put.prepare(command, job, coming, planned, how)
   end
   if job.depends and #job.depends > 0 then
     job.replacing, job.needs = true, job.depends
+    if job.met then
+      job.depends = modules.Dependencies.without_met(job.depends, job.met, coming)
+    end
     job.depends, job.beyond =
       modules.Dependencies.open(command, job.depends, coming, job.on_failure, how, job.old and job.jid)
     job.rare = job.rare or job.beyond
@@ -9343,6 +10154,7 @@ local function one(command, args, i)
   if job.left_alone then
     return job
   end
+  job.goes_on = command == 'requeue'
   if job.unique then
     modules.Conflict.settle(command, job, nil, {})
   end
@@ -9412,6 +10224,7 @@ for _, name in ipairs({
   'limit_key',
   'ordered',
   'fair_by',
+  'met',
 }) do
   PutOptions.known[name], RARE[name] = true, true
 end
@@ -9454,6 +10267,7 @@ local function check_rare(command, job)
     local at = modules.Arguments.number(command, 'at', job.at)
     job.at, job.delay = at > scope.now and at or nil, math.max(0, at - scope.now)
   end
+  job.met = job.met and modules.Dependencies.set_of(modules.Arguments.names(command, 'met', job.met))
   modules.Unique.check(command, job)
   check_keys(command, job)
   if job.expires_at then
@@ -10048,17 +10862,33 @@ modules.Revive = Revive
 -- revive.lua
 -- Failed jobs enqueued again: those of a group, or those named.
 
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
+-- Where the job becomes ready, it takes its place like one that is put: in an order, or among those of its tenant.
+local function make_ready(jid, queue, record)
+  local job = {
+    limit_key = record.limit_key,
+    ordered = record.ordered,
+    fair_by = record.fair_by,
+    turn = record.turn,
+    priority = modules.Record.read('priority', record.priority, 0),
+  }
+  if not ((job.ordered or job.fair_by) and modules.Turns.set_aside(jid, queue, record.klass or '', job)) then
+    modules.Places.work(jid, queue, job.priority)
+  end
+end
+
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries. (Nobody else has its key.)
 local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
+  modules.Deadline.link_again(record)
   modules.CorruptJobs.mend(record)
+  local state = call('SCARD', key.dependencies(jid)) > 0 and 'depends' or 'waiting'
   modules.History.put(jid, queue)
   call(
     'HSET',
     key.job(jid),
     'state',
-    'waiting',
+    state,
     'worker',
     '',
     'expires',
@@ -10072,28 +10902,44 @@ local function revive(record, queue)
     call('HSET', key.job(jid), 'time', string.format('%.20f', scope.now))
   end
   call('HDEL', key.job(jid), 'crashes', 'unknown')
-  modules.Places.work(jid, queue, modules.Record.read('priority', record.priority, 0))
-  modules.JobEnd.revived(jid, record)
+  if state == 'depends' then
+    modules.Places.depends(jid, queue)
+  else
+    make_ready(jid, queue, record)
+  end
+  modules.JobEnd.revived(jid, record, state)
 end
 
--- unfail queue group [count] -> how many
+-- It has failed, and may be put back: it is there, and nobody else has its unique key by now.
+local function may_go_on(record)
+  return not modules.Unique.other(record.jid, record.unique)
+end
+
+-- unfail queue group [count] -> how many. (Others take the places of those that have to stay.)
 function Revive.unfail(args, i)
   local queue = modules.Arguments.queue('unfail', args[i])
   local group = modules.Arguments.given('unfail', 'group', args[i + 1])
   local count = modules.Arguments.count('unfail', args[i + 2], 25)
-  if count <= 0 then
-    return 0
-  end
-  local jids, revived = call('LRANGE', key.group(group), -count, -1), 0
-  for n = #jids, 1, -1 do
-    local record = modules.Job.read(jids[n])
-    if record and record.state == 'failed' then
-      modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
-      revive(record, queue)
-      revived = revived + 1
+  local revived, left, looked = 0, {}, 0
+  while count > 0 and looked < modules.Arguments.most do
+    local jids, stay = call('LRANGE', key.group(group), -count, -1), 0
+    call('LTRIM', key.group(group), 0, -#jids - 1)
+    for n = #jids, 1, -1 do
+      local record = modules.Job.read(jids[n])
+      if record and record.state == 'failed' then
+        if not may_go_on(record) then
+          stay = stay + 1
+          table.insert(left, 1, jids[n])
+        else
+          modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
+          revive(record, queue)
+          revived = revived + 1
+        end
+      end
     end
+    looked, count = looked + #jids, stay
   end
-  call('LTRIM', key.group(group), 0, -#jids - 1)
+  modules.SortedSet.append(key.group(group), left)
   if call('LLEN', key.group(group)) == 0 then
     call('SREM', key.failures(), group)
   end
@@ -10104,13 +10950,13 @@ function Revive.unfail(args, i)
 end
 
 -- revive jid...: each into its own queue, quickest with the oldest of a group first; what has not
--- failed is left alone -> how many
+-- failed is left alone, and so is a job whose unique key another one has by now -> how many
 function Revive.revive(args, i)
   modules.Arguments.bounded('revive', #args - i + 1)
   local revived = 0
   for n = i, #args do
     local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' then
+    if record and record.state == 'failed' and record.queue ~= '' and may_go_on(record) then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
       revive(record, record.queue)
       modules.Places.register(record.queue)
@@ -10543,145 +11389,6 @@ function Schedules.forget(id)
     call('ZREM', key.paused_schedules(), id)
     call('HDEL', key.declared_schedules(), id)
     call('HDEL', key.template(id), unpack(OURS))
-  end
-end
-end
-elseif module_name == 'Turns' then
-return function()
-local Turns = {
-is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
-set_aside = 0, look = 0
-}
-modules.Turns = Turns
--- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
---
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
--- the other tenants that stand there.
-
-local find = string.find
-
--- How many jobs of a tenant are tried, if another core has taken those that stand first.
-local TRIED = 10
-
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
-function Turns.is_tenant(name)
-  return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local _, last = modules.SortedSet.last(order)
-  call('ZADD', order, 'NX', (last or 0) + 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
-local function head_of(name)
-  return (modules.SortedSet.first(key.limit_order(name)))
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
-end
-
--- The tenant's next job comes to stand in the work.
-function Turns.next_of_tenant(name)
-  if call('EXISTS', key.limit_called(name)) == 1 then
-    return
-  end
-  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    if modules.Limits.bring(list[n], name, list[n + 1], true) then
-      return
-    end
-  end
-end
-
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order and head_of(order) ~= jid then
-    return order
-  end
-  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
-  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
-    return tenant
-  end
-end
-
--- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
-  if name then
-    modules.Limits.set_aside(jid, queue, name, score, nil, {})
-    return true
-  elseif job.fair_by then
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
-  end
-  return false
-end
-
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
-local function heal_tenant(name)
-  local jid = modules.SortedSet.first(key.limit_called(name))
-  local queue = jid and call('HGET', key.job(jid), 'queue')
-  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-    call('ZREM', key.limit_called(name), jid)
-  end
-end
-
--- A job waits long for its turn: does it come?
-function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
   end
 end
 end
@@ -11432,7 +12139,7 @@ function Conflict.settle(command, job, coming, taken)
       job.instead = earlier.jid
     end
   else
-    local jid, state = modules.Unique.holder(text)
+    local jid, state = modules.Unique.in_force(text)
     local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and modules.Unique.is_pending(state) then
       modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
@@ -12012,525 +12719,6 @@ function Pause.unpause(args, i)
   end)
 end
 end
-elseif module_name == 'Pop' then
-return function()
-local Pop = {
-told = 0, told_again = 0, take = 0, is_paused = 0, pop = 0
-}
-modules.Pop = Pop
--- pop.lua
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-
-local text_of = modules.Arguments.text_of
-
--- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
-local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
-
--- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('stalled', jid)
-  end
-  modules.History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  modules.Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  modules.Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    modules.Wake.due(queue, scope.now + grace)
-  end
-end
-
--- What of a job without retries has to be readable for it to go on in another queue.
-local MOVED = { 'retries', 'priority', 'tags', 'context' }
-
--- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare, entity)
-  local texts = call('HMGET', key.job(jid), unpack(MOVED))
-  return {
-    jid = jid,
-    queue = queue,
-    rare = rare,
-    entity = entity,
-    bad = modules.Record.first_bad(MOVED, texts),
-    retries = modules.Record.text('retries', texts[1], '0'),
-    priority = modules.Record.read('priority', texts[2], 0),
-  }
-end
-
-local function exhausted(jid, queue, worker, rare, entity)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  if entity then
-    group, message = modules.EntityRun.words_of_loss()
-  end
-  modules.Exhausted.note(jid, group, message, entity)
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  modules.History.failed(jid, group, nil, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, group, message, worker)
-  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local job = modules.Hash.read(key.job(jid), LOCKED)
-  local worker = job.worker or ''
-  if job.state ~= 'running' then
-    modules.CorruptJobs.look_at_state(jid, job.state, queue)
-    call('ZREM', locks, jid)
-    return false
-  elseif modules.Record.is_bad('remaining', job.remaining) then
-    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
-    return false
-  end
-  modules.Job.unhold(jid, worker)
-  if job.grace ~= '1' then
-    notice(jid, queue, worker, grace, job.rare)
-    if grace > 0 then
-      return false
-    end
-  end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
-  modules.Samples.taken_away(queue, job.time, job.waited)
-  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
-  if job.entity then
-    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
-  end
-  if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare, job.entity)
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now, job.entity)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids = call(
-    'ZRANGEBYSCORE',
-    locks,
-    '-inf',
-    modules.NumberFormat.now(),
-    'LIMIT',
-    '0',
-    count + (scope.live and LOOKED or 0)
-  )
-  local grace = modules.Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count or modules.Exhausted.is_enough() then
-      break
-    end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
-    end
-  end
-  return freed
-end
-
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local MOST_LATE = 1000
-
-local function late()
-  return scope.late or 0
-end
-
-local FEW_HAVE = {
-  'deadline',
-  'unique',
-  'spawners',
-  'limit_key',
-  'ordered',
-  'fair_by',
-  'turn',
-  'called',
-  'holds',
-  'entity',
-  'batch',
-}
-
--- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
--- that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
-  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
-    return false, { jid = jid, state = state, bad = field, text = text }
-  end
-  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
-    return false
-  end
-  if limit_key or fair_by or called or modules.LimitSettings.exist() then
-    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
-    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
-    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
-      return false
-    end
-  end
-  modules.Unique.started(jid, unique)
-  return true, nil, entity, batch
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(jid)
-  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
-  local state = texts[1]
-  if state and modules.Record.is_state(state) then
-    if not RUNNABLE[state] then
-      return nil
-    end
-    for n = 2, NEEDED + 1 do
-      texts[n] = texts[n] or ''
-    end
-    return modules.Record.first_bad(JUDGED, texts)
-  elseif
-    state
-    or call('HEXISTS', key.job(jid), 'klass') == 1
-    or call('HEXISTS', key.job(jid), 'data') == 1
-  then
-    return 'state', state or ''
-  end
-end
-
--- The job was to start before, and does not. It is in no place any longer.
-local function fail_late(jid, queue, state)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = 'Its turn came '
-    .. string.format('%.1f', since)
-    .. ' seconds after the time when it expired'
-  scope.late = late() + 1
-  modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
--- What a worker is told of a job, in the order of Reserved in the client.
-local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  return {
-    jid,
-    queue,
-    klass or '',
-    data or '',
-    token or '',
-    retries or '',
-    remaining or '',
-    priority or '',
-    tags or '',
-    context or '',
-    expires or '',
-  }
-end
-
-local TOLD =
-  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
-
--- The same of a job that was handed out before. `batch` is for an entity.
-function Pop.told(jid, entity, batch)
-  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
-  if entity then
-    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
-  end
-  return its
-end
-
--- The same, if the job still runs with this token; nil if not.
-function Pop.told_again(jid, token)
-  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
-  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
-end
-
--- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved, put)
-  local name, time = key.job(jid), modules.NumberFormat.time()
-  local unwritten = modules.History.popped(jid, worker, put)
-  if not reserved then
-    modules.Samples.add('wait', queue, scope.now - since)
-  end
-  if not scope.live then
-    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return nil -- without calls with KEYS there are no tokens
-  end
-  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
-  call(
-    'HSET',
-    name,
-    'state',
-    'running',
-    'worker',
-    worker,
-    'expires',
-    expires,
-    'time',
-    time,
-    'token',
-    token,
-    'waited',
-    waited,
-    'put',
-    unwritten
-  )
-  return token
-end
-
--- How many entities may run together with this one. -> the same, as its worker is told
-local function note_batch(batch)
-  local number = tonumber(batch) or 1
-  scope.batch = number > 1 and number or nil
-  return batch or '1'
-end
-
--- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
--- become of it if it is to fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
-    key.job(jid),
-    'klass',
-    'data',
-    'retries',
-    'remaining',
-    'priority',
-    'tags',
-    'context',
-    'time',
-    'state',
-    'rare',
-    'put'
-  )
-  local since = RUNNABLE[state]
-    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
-  if not since then
-    local field, text = unreadable(jid)
-    return false, field and { jid = jid, state = state, bad = field, text = text }
-  end
-  local entity, batch
-  if rare == '1' or limited then
-    local may, to_fail
-    may, to_fail, entity, batch =
-      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-    if not may then
-      return false, to_fail
-    end
-    data = entity and modules.EntityRun.take(jid, entity, data) or data
-  end
-  local token = start(jid, queue, worker, expires, since, reserved, put)
-  local its = reserved
-    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  if entity then
-    its[12] = note_batch(batch)
-  end
-  visit(jid, token, its)
-  return true
-end
-
--- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
--- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
--- or nil
-local function hand_over(queue, worker, jids, visit, reserved, popped)
-  local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
-  local limited = modules.LimitSettings.exist()
-  for n = 1, #jids do
-    local jid = jids[n]
-    local score = popped and popped[2 * n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-    if handed then
-      taken[#taken + 1] = jid
-      if tracked[jid] then
-        modules.Events.tracked('popped', jid)
-      end
-    elseif to_fail then
-      failing = failing or {}
-      failing[#failing + 1] = to_fail
-    end
-  end
-  modules.SortedSet.add(key.held(worker), expires, taken)
-  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if scope.entities then
-    modules.EntityRun.taken(queue)
-  end
-  if #taken > 0 then
-    modules.Wake.locked(queue, heartbeat)
-  end
-  return #taken, failing
-end
-
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    if job.bad then
-      scope.late = late() + 1
-      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
-    else
-      fail_late(job.jid, queue, job.state)
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
-    if #popped == 0 then
-      break
-    end
-    for n = 1, #popped, 2 do -- each with its score behind it
-      jids[#jids + 1] = popped[n]
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
-    taken = taken + handed
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
-    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = modules.Config.concurrency(queue)
-  if modules.LimitSettings.exist() then
-    count = math.min(count, (modules.Limits.room_of_queue(queue)))
-  end
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
-local function is_due(queue, place)
-  local name = key.place(queue, place)
-  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
-end
-
--- Have cron schedules put jobs that nobody has been offered?
-local function has_ticks(queue)
-  local name = key.place(queue, 'ticks')
-  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
-end
-
--- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
--- looked for, as long as one call may.)
-local function take_ready(queue, worker, count, visit, reserved)
-  local taken, before = 0, nil
-  if scope.live and has_ticks(queue) then
-    modules.Ticks.serve(queue)
-  end
-  repeat
-    before = late()
-    if is_due(queue, 'recur') then
-      modules.Recurring.spawn_due(queue, count - taken)
-    end
-    if is_due(queue, 'scheduled') then
-      modules.Queue.move_due(queue, count - taken)
-    end
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
-  until taken == count or late() == before or late() >= MOST_LATE
-  return taken
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
--- many runs)
-function Pop.take(queue, worker, count, visit, reserved)
-  local limited = modules.LimitSettings.exist()
-  if limited then
-    modules.Limits.look(queue)
-  end
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
-  end
-  if scope.entities then
-    local further = allowed(queue, modules.EntityRun.further(taken))
-    if further > 0 then
-      take_ready(queue, worker, further, visit, reserved)
-    end
-    scope.batch, scope.full = nil, nil
-  end
-  if limited then
-    modules.Limits.count_of_queue(queue, taken)
-  end
-  if taken > 0 and scope.live then
-    modules.Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = modules.Arguments.name('pop', 'queue', args[i])
-  local worker = modules.Arguments.name('pop', 'worker', args[i + 1])
-  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  modules.Dependencies.carry_on()
-  local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  modules.Replies.shorten('pop', jids)
-  return modules.Job.show_all(jids)
-end
-end
 elseif module_name == 'PutMany' then
 return function()
 local PutMany = {
@@ -12584,15 +12772,17 @@ local function all_new(jids)
   return true, modules.Canceled.among(jids)
 end
 
--- Reads what there is of the jobs: some may be left alone. `once` is the key of the jids that were put before.
-local function look_at_all(jobs, jids, coming, once)
+-- Reads what there is of the jobs: some may be left alone. `how.once` is the key of the jids that were put before.
+local function look_at_all(jobs, jids, coming, has, how)
+  local once = how and how.once
   local fresh, canceled = all_new(jids)
   local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
   for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
-    modules.Put.look(job)
+    modules.Put.look(job, how)
+    has.unique = has.unique or job.unique
     if job.left_alone or before[n] == 1 then
       job.left_alone = true
       coming[job.jid] = nil
@@ -12674,12 +12864,13 @@ end
 
 -- Checks a batch and writes nothing. `how` may say that jobs not there yet make no cycle (`acyclic`), that
 -- unknown dependencies are satisfied (`lenient`), which count as open although there is no record (a
--- function `known`), and for which others have come to stand before (a metatable `instead`); `once`: see PutMany.once.
+-- function `known`), for which others have come to stand before (a metatable `instead`), which job spawns these
+-- (`spawner`; `since` when it has spawned others); `once`: see PutMany.once.
 -- -> what carry_out wants
 function PutMany.plan(command, args, i, how)
   how = how and setmetatable({}, { __index = how }) -- with what is noted on the way
   local jobs, jids, coming, has = parse_many(command, args, i)
-  look_at_all(jobs, jids, coming, how and how.once)
+  look_at_all(jobs, jids, coming, has, how)
   local stands = has.unique and resolve_duplicates(command, jobs, coming)
   if how and how.instead then
     stands = setmetatable(stands or {}, how.instead)
@@ -14886,6 +15077,9 @@ end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
 function Serve.finish()
+  if scope.overdue then
+    modules.Deadline.finish()
+  end
   if scope.workflows then
     modules.Workflow.finish()
   end
@@ -15502,7 +15696,7 @@ function STAGE.jobs(id, args, i)
 end
 
 -- Further dependencies of a job that was staged without any: jid, other...
-function STAGE.links(id, args, i)
+function STAGE.links(id, args, i, are_met)
   local known, jid = staged_before(id), modules.Arguments.given('workflow.stage', 'jid', args[i])
   local place = known(jid) or modules.Errors.no_job('workflow.stage', jid)
   modules.Arguments.bounded('workflow.stage', #args - i)
@@ -15510,11 +15704,16 @@ function STAGE.links(id, args, i)
     local before = known(args[n])
     if before and before >= place then
       behind('workflow.stage', jid, args[n])
-    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
+    elseif not before and not are_met and call('EXISTS', key.job(args[n])) == 0 then
       modules.Errors.no_job('workflow.stage', args[n])
     end
   end
   return {}
+end
+
+-- The same of jobs that are known to be complete: they may have no record any more.
+function STAGE.met(id, args, i)
+  return STAGE.links(id, args, i, true)
 end
 
 -- Their places in the order in which they were staged.
@@ -15528,7 +15727,7 @@ local function number(name, jids)
   end
 end
 
--- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
+-- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links|met jid other...
 -- -> how many batches there are; without a release they go after so many seconds.
 function WorkflowPut.stage(args, i)
   local id = new_id('workflow.stage', args[i])
@@ -15622,6 +15821,8 @@ function UNPACK.links(id, args)
     modules.Dependencies.attach(args[1], others)
   end
 end
+
+UNPACK.met = UNPACK.links
 
 -- Takes away all that was staged. (Its jobs may be there already.)
 function WorkflowPut.forget_staged(id)
@@ -16105,7 +16306,9 @@ local function attempt(act, jid, args, i)
   if fine then
     return nil
   elseif modules.Errors.is_refusal(problem) then
-    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
+    -- (A refused duplicate has before it who holds the key.)
+    local duplicate = problem.code == 'DUPLICATE' and '.-' or ''
+    return string.gsub(problem.text, '^' .. duplicate .. '[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)
 end
@@ -16160,8 +16363,13 @@ end
 
 Bulk.revive = each('revive.each', 0, function(jid)
   local state = state_of('revive.each', jid)
+  local unique = call('HGET', key.job(jid), 'unique')
   if state ~= 'failed' then
     modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' has not failed: it is ' .. modules.Errors.state(state))
+  end
+  local other, its_state = modules.Unique.other(jid, unique)
+  if other then
+    modules.Unique.refuse('revive.each', { jid = jid, unique = modules.Unique.shown(unique) }, other, its_state)
   end
   modules.Revive.revive({ jid }, 1)
 end)
@@ -16276,8 +16484,9 @@ local function in_depends(jid)
   return on_failure, rare
 end
 
-local function add(jid, jids, policy)
-  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
+local function add(jid, jids, policy, met)
+  local known = met and modules.Dependencies.without_met(jids, met) or jids
+  local open, beyond = modules.Dependencies.open('depends', known, nil, policy, nil, jid)
   modules.CycleDetection.refuse('depends', jid, open)
   modules.Dependencies.link(jid, open, policy)
   modules.DependencyResults.add(jid, jids)
@@ -16287,20 +16496,27 @@ local function add(jid, jids, policy)
 end
 
 -- depends jid on|off jid...   depends jid off all
+-- depends jid met n jid... jid...: as `on`, and the first n name those of the others that are known to be complete
 function DependencyCommands.depends(args, i)
   local jid = modules.Arguments.name('depends', 'jid', args[i])
   local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
+  if word ~= 'on' and word ~= 'off' and word ~= 'met' then
     modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.value(word))
   end
   local policy, rare = in_depends(jid)
-  local jids = {}
-  for n = i + 2, #args do
+  local jids, met, first = {}, nil, i + 2
+  if word == 'met' then
+    local number = modules.Arguments.whole('depends', 'number of met', args[first], 0)
+    modules.Arguments.bounded('depends', number)
+    first = first + 1 + number
+    met = modules.Dependencies.set_of({ unpack(args, i + 3, math.min(first - 1, #args)) })
+  end
+  for n = first, #args do
     jids[#jids + 1] = args[n]
   end
   modules.Arguments.bounded('depends', #jids)
-  if word == 'on' then
-    add(jid, jids, policy)
+  if word ~= 'off' then
+    add(jid, jids, policy, met)
     return 1
   end
   local all = jids[1] == 'all'
@@ -16790,9 +17006,9 @@ end
 elseif module_name == 'Legacy' then
 return function()
 local Legacy = {
-serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Outcome = 0,
-Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry = 0, Samples =
-0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
+serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Pop = 0,
+Outcome = 0, Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry =
+0, Samples = 0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
 }
 modules.Legacy = Legacy
 -- legacy.lua
@@ -16828,8 +17044,12 @@ function Legacy.serve(args, library)
 end
 
 function Legacy.Errors()
-  function modules.Errors.raise(_, words, ...)
-    error(modules.Errors.worded(words, ...), 2)
+  function modules.Errors.raise(code, words, ...)
+    local text = modules.Errors.worded(words, ...)
+    if code == 'DUPLICATE' then -- Before the words stands who holds the key, for clients of ours.
+      text = string.match(text, '%w+%(%): The unique key .*') or text
+    end
+    error(text, 2)
   end
 end
 
@@ -16838,11 +17058,7 @@ end
 function Legacy.Arguments()
   modules.Arguments.decimal = '^%s*[%d.eE+-]+%s*$'
 
-  function modules.Arguments.asking(command, worker)
-    return modules.Arguments.name(command, 'worker', worker)
-  end
-
-  modules.Arguments.proof = modules.Arguments.asking
+  modules.Arguments.name, modules.Arguments.proof = modules.Arguments.given, modules.Arguments.asking
 
   function modules.Arguments.message(command, message)
     return modules.Arguments.given(command, 'message', message)
@@ -16886,6 +17102,10 @@ function Legacy.Clock()
     end
     return call('HINCRBY', name, 'token', 1)
   end
+end
+
+function Legacy.Pop()
+  modules.Pop.most_due = 0
 end
 
 -- What becomes of a job.
@@ -17012,6 +17232,8 @@ end
 -- What is shown.
 
 function Legacy.Queue()
+  modules.Queue.is_by_due = false
+
   -- Locks that expired before 1970 are not seen as stalled.
   modules.Queue.oldest_lock = 0
 
@@ -17329,16 +17551,17 @@ local function present(spawner, plan)
   return jobs
 end
 
--- spawn jid token worker (as put.many) -> as put.many
+-- spawn jid token worker (as put.many) -> as put.many. What an earlier run of the job has spawned is left alone, whatever
+-- it is by now.
 function Spawn.spawn(args, i)
   local jid, worker = modules.Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   modules.Lock.holder('spawn', jid, args[i + 1])
   modules.Arguments.asking('spawn', worker)
-  local plan = modules.PutMany.plan('spawn', args, i + 3)
+  local workflow, spawns = modules.Hash.values(key.job(jid), 'workflow', 'spawns')
+  local plan = modules.PutMany.plan('spawn', args, i + 3, { spawner = jid, since = modules.Record.number(spawns) })
   if plan.coming[jid] then
     modules.Errors.argument('spawn', 'job ' .. modules.Errors.name(jid) .. ' cannot spawn itself')
   end
-  local workflow = call('HGET', key.job(jid), 'workflow')
   if workflow then
     modules.Workflow.must_go_on('spawn', workflow)
   end
@@ -17348,7 +17571,7 @@ function Spawn.spawn(args, i)
     end
   end
   local reply = modules.PutMany.carry_out(plan, worker)
-  modules.Spawned.adopt(jid, present(jid, plan))
+  modules.Spawned.adopt(jid, present(jid, plan), spawns)
   return reply
 end
 end

@@ -7,7 +7,6 @@ is true on a new connection as well.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -15,6 +14,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from .connection import pack_command
 from .exceptions import NotReplicated, StaleRequest
+from .monotonic import monotonic
 from .request import Command, Request, Steps
 from .retry import FAILURES, repeat_request
 
@@ -61,7 +61,7 @@ def execute(client: Any, command: Command[T]) -> Steps[T]:
 def _execute(client: Any, command: Command[T], again: Unconfirmed | None) -> Steps[T]:
     pool, script, wanted = client.pool, client.script, client.replication
     connection = yield pool.acquire(client.patience)
-    sent = again.sent if again else time.monotonic()
+    sent = again.sent if again else monotonic()
     try:
         request_id = again.request_id if again else connection.next_request()
 
@@ -125,7 +125,7 @@ def repeat(client: Any, late: NotReplicated) -> Steps[Any]:
     """
     lates: list[NotReplicated] = []
     for each in late.unconfirmed:
-        age = time.monotonic() - each.sent
+        age = monotonic() - each.sent
         if age > REPEATABLE:
             raise StaleRequest(
                 f"{each.command.name} was sent {age:.0f} s ago: after {REPEATABLE:g} s it "

@@ -13,12 +13,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator
 from enum import Enum
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from redis import exceptions as redis_exceptions
 
 from . import exceptions
+from .monotonic import monotonic
 
 if TYPE_CHECKING:
     from .connection import BaseConnection

@@ -8,6 +8,7 @@ failed because it was missing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: How the core is called; auto: as functions if possible, else as scripts.
 Engine = Literal["auto", "function", "script"]
+
+#: The clock of a command: "*" is the server's, a number is for tests, or what returns one.
+Clock = str | float | Callable[[], str | float]
 
 HEADERS: dict[Kind, str] = {
     "read": "#!lua flags=no-writes\n",
@@ -64,7 +68,7 @@ class Library:
         return HEADERS[kind] + self.body if header else self.body
 
 
-class Starts(dict[tuple[str, "str | float", "Kind"], Packed]):
+class Starts(dict[tuple[str, Clock, "Kind"], Packed]):
     """The bytes with which commands begin, by name, clock and kind."""
 
     def __init__(self, call: str, names: dict[Kind, str], keys: Packed) -> None:
@@ -72,9 +76,10 @@ class Starts(dict[tuple[str, "str | float", "Kind"], Packed]):
         self._names = names
         self._keys = keys
 
-    def __missing__(self, key: tuple[str, str | float, Kind]) -> Packed:
+    def __missing__(self, key: tuple[str, Clock, Kind]) -> Packed:
         name, now, kind = key
-        start = pack((self._call, self._names[kind], self._keys, name, now))
+        time = now() if callable(now) else now
+        start = pack((self._call, self._names[kind], self._keys, name, time))
         if now == "*":
             self[key] = start
         return start
@@ -95,8 +100,8 @@ class Script:
                 f'engine must be "auto", "function" or "script", not {quoted(engine)}'
             )
         self.library = library
-        #: The clock of each command: "*" is the server's, a number is for tests.
-        self.now: str | float = "*"
+        #: The clock of each command.
+        self.now: Clock = "*"
         # With an s events go to sharded channels, which stay where the keys are.
         first = f"{prefix}!s" if sharded else f"{prefix}!"
         self._keys = pack((2, first, f"{prefix}meta"))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import secrets
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -23,6 +22,7 @@ from redis.exceptions import ResponseError
 from . import arguments
 from .connection import pack_command
 from .exceptions import BadArgument, ConnectionLost, QlessError
+from .monotonic import monotonic
 from .request import (
     Awaiting,
     Blocking,
@@ -282,12 +282,12 @@ def await_ended(
     """
     waiter = secrets.token_urlsafe(12)
     seconds = arguments.timeout(seconds)
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = None if seconds is None else monotonic() + seconds
     left = list(dict.fromkeys(arguments.existing_names("ids", ids, most=sys.maxsize)))
     states: dict[str, str] = {}
     watch = None
     while left:
-        pause = LOOK_AGAIN if deadline is None else deadline - time.monotonic()
+        pause = LOOK_AGAIN if deadline is None else deadline - monotonic()
         if pause <= 0:
             break
         part = left[:_PART]
@@ -321,11 +321,11 @@ def time_left(timeout: float | None) -> Iterator[float | None]:
     if timeout is None:
         while True:
             yield None
-    deadline = time.monotonic() + timeout
+    deadline = monotonic() + timeout
     left = timeout
     while left > 0:
         yield left
-        left = deadline - time.monotonic()
+        left = deadline - monotonic()
     if timeout <= 0:
         yield 0
 

@@ -29,6 +29,7 @@ from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.schedules.timetable import DeclaredSchedule, checked_schedule
 from django_qless.serialization import envelope
+from django_qless.serialization.derived_types import NotSerializable, check_plain
 from django_qless.serialization.json_values import to_json
 
 C = TypeVar("C", bound=type)
@@ -51,10 +52,7 @@ class ClassJobFunction(JobFunction[[Any], None]):
                 "keywords"
             )
         data = args[0] if args else kwargs
-        try:
-            text = to_json(data)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise UnserialisableArgument(f"{self.name}: data: {error}") from None
+        text = _data_text(self.name, data)
         return envelope.limited(self.name, text, envelope.MOST_PLAIN_BYTES)
 
     def _canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -167,7 +165,7 @@ class ClassJob(CurrentJob):
 
     def heartbeat(self) -> int:
         """Extend the lock and store the data; return when the lock expires."""
-        text, runtime = to_json(self._data), self._runtime
+        text, runtime = _data_text(self.name, self._data), self._runtime
         if runtime is not None and runtime.seals:
             text = runtime.sealed(self._current.job_type, self.reserved, text)
         return self.client.heartbeat(self.jid, self.reserved.token, text)
@@ -204,7 +202,7 @@ class ClassJob(CurrentJob):
 
     def settle(self) -> None:
         """Store the data if the method has changed them; raise its outcome."""
-        if to_json(self._data) != to_json(json.loads(self.reserved.data)):
+        if _data_text(self.name, self._data) != to_json(json.loads(self.reserved.data)):
             self.heartbeat()
         if self._outcome is not None:
             raise self._outcome
@@ -254,6 +252,15 @@ def _can_run(value: object) -> bool:
         return False
     yields = inspect.isgeneratorfunction, inspect.isasyncgenfunction
     return takes(value.__func__, 1) and not any(each(value.__func__) for each in yields)
+
+
+def _data_text(whose: str, data: Any) -> str:
+    """Return data as JSON text. Raises UnserialisableArgument if they would change."""
+    try:
+        check_plain(data)
+        return to_json(data)
+    except (TypeError, ValueError, RecursionError, NotSerializable) as error:
+        raise UnserialisableArgument(f"{whose}: data: {error}") from None
 
 
 def _is_static(owner: type, name: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from django_qless.job_types.imports import running_imports
 from django_qless.job_types.options import Options
 from django_qless.job_types.source_location import module_of
 
@@ -23,6 +24,7 @@ class Declaration:
     name: str | None = None
     aliases: tuple[str, ...] = ()
     schedule: DeclaredSchedule | None = None
+    importers: frozenset[str] = field(default_factory=running_imports)
 
     @property
     def origin(self) -> str:

@@ -22,7 +22,7 @@ from django.db.models import Model
 
 from django_qless.declare.declaration import Declaration
 from django_qless.declare.push_methods import PushMethods
-from django_qless.enqueue import dispatch, unique_keys
+from django_qless.enqueue import dispatch, request, unique_keys
 from django_qless.enqueue.dependencies import (
     NO_DEPENDENCIES,
     dependencies_of,
@@ -31,7 +31,7 @@ from django_qless.enqueue.dependencies import (
 )
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys, limit_keys
 from django_qless.enqueue.plan import EnqueuePlan
-from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
+from django_qless.enqueue.request import EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types import foreign_names
 from django_qless.job_types.handle import JobHandle
@@ -55,6 +55,16 @@ T = TypeVar("T")
 MYPY = False
 """True for mypy, and for mypy only."""
 R = TypeVar("R", covariant=True)
+Row = TypeVar("Row", bound=Model)
+F = TypeVar("F", bound=Callable[..., Any])
+
+if TYPE_CHECKING:
+
+    class CallArguments(request.CallArguments, Generic[F]):
+        """Arguments of a job that is made of such a function; for type checkers."""
+
+else:
+    CallArguments = request.CallArguments
 
 
 class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
@@ -113,7 +123,9 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
 
     adelay = aenqueue
 
-    def args(self, /, *args: P.args, **kwargs: P.kwargs) -> CallArguments:
+    def args(
+        self, /, *args: P.args, **kwargs: P.kwargs
+    ) -> CallArguments[Callable[P, R]]:
         """Return the arguments of one job, for `enqueue_many`."""
         job_type = (self._plan or self._bound_plan()).job_type
         options = self.options
@@ -145,7 +157,20 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
             job_type, data, given, key, databases, conflict, keys, dependencies
         )
 
-    def enqueue_many(self, arguments: Iterable[CallArguments]) -> list[JobHandle[R]]:
+    # Arguments may have been made on a row: feed.refresh.args(1) for Feed.refresh.
+    @overload
+    def enqueue_many(
+        self, arguments: Iterable[CallArguments[Callable[P, R]]]
+    ) -> list[JobHandle[R]]: ...
+    @overload
+    def enqueue_many(
+        self: JobFunction[Concatenate[Row, Q], R],
+        arguments: Iterable[CallArguments[Callable[Q, R]]],
+    ) -> list[JobHandle[R]]: ...
+
+    def enqueue_many(
+        self, arguments: Iterable[request.CallArguments]
+    ) -> list[JobHandle[R]]:
         """Enqueue one job for each of these, which `.args()` made, in few calls.
 
         At one priority they are run in this order. More than a thousand take several
@@ -155,12 +180,23 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         dispatch.send_each(batches)
         return handles
 
+    @overload
     async def aenqueue_many(
-        self, arguments: Iterable[CallArguments]
+        self, arguments: Iterable[CallArguments[Callable[P, R]]]
+    ) -> list[JobHandle[R]]: ...
+    @overload
+    async def aenqueue_many(
+        self: JobFunction[Concatenate[Row, Q], R],
+        arguments: Iterable[CallArguments[Callable[Q, R]]],
+    ) -> list[JobHandle[R]]: ...
+
+    async def aenqueue_many(
+        self, arguments: Iterable[request.CallArguments]
     ) -> list[JobHandle[R]]:
         """Enqueue one job for each of these, from asynchronous code."""
         if self._uses_outbox:
-            return await sync_to_async(self.enqueue_many)(arguments)
+            many: Callable[..., list[JobHandle[R]]] = self.enqueue_many
+            return await sync_to_async(many)(arguments)
         handles, batches = self._batches(arguments)
         await dispatch.asend_each(batches)
         return handles
@@ -291,7 +327,7 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         return (self._plan or self._bound_plan()).outbox
 
     def _batches(
-        self, all_arguments: Iterable[CallArguments]
+        self, all_arguments: Iterable[request.CallArguments]
     ) -> tuple[list[JobHandle[R]], list[tuple[EnqueueBatch, Sequence[str]]]]:
         """Return the handles, and batches of jobs with the transactions they await."""
         own = self._plan or self._bound_plan()
@@ -315,7 +351,7 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
             for (*_, transactions), requests in batches.items()
         ]
 
-    def _checked(self, arguments: CallArguments) -> CallArguments:
+    def _checked(self, arguments: request.CallArguments) -> request.CallArguments:
         job_type: JobType | None = getattr(arguments, "job_type", None)
         if job_type is not self.job_type:
             other = f"arguments of {job_type.name}" if job_type else repr(arguments)

@@ -106,6 +106,7 @@ def static_job_type(declaration: Declaration) -> JobType | None:
         is_async=declaration.is_async,
         # A system check tells whether it fits.
         schedule=declaration.schedule,
+        importers=declaration.importers,
     )
 
 

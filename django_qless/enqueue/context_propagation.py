@@ -37,6 +37,7 @@ from django_qless import conf
 from django_qless.core import TooBig
 from django_qless.exceptions import UnserialisableArgument
 from django_qless.job_types.current import CurrentJob
+from django_qless.serialization.derived_types import NotSerializable, check_plain
 from django_qless.serialization.json_values import to_json
 
 logger = logging.getLogger("django_qless.worker")
@@ -234,8 +235,9 @@ def _captured(alias: str, job: CurrentJob) -> Iterator[tuple[Propagator, Any]]:
 
 def _check_size(whose: str, name: str, value: Any) -> None:
     try:
+        check_plain(value)
         size = len(to_json(value).encode())
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError, NotSerializable) as error:
         raise UnserialisableArgument(
             f"{whose}: what {name!r} of CONTEXT captured is not JSON: {error}"
         ) from None

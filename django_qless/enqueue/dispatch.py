@@ -23,6 +23,7 @@ from django_qless.core import NotReplicated
 from django_qless.enqueue import at_once, outage
 from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.exceptions import InvalidOption
+from django_qless.job_types.commit import Commit, OnCommit
 from django_qless.outbox import entries
 from django_qless.signals import job_enqueued
 
@@ -213,10 +214,16 @@ def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> N
     one commit decides, for an entry is in one database: that of the job's rows.
     """
     then, database = dispatcher, names[-1]
+    commits = [Commit(outbox=each.outbox) for each in some]
+    for each, commit in zip(some, commits, strict=True):
+        for handle in each.awaiting:
+            handle._await(commit)
     kept = [each for each in some if each.outbox]
     written: Sequence[Any] = entries.keep(kept, database) if kept else ()
-    for each in written:
-        then.on_commit(database, partial(then.send_on_commit, each))
+    in_outbox = [commit for commit in commits if commit.outbox]
+    for each, commit in zip(written, in_outbox, strict=True):
+        send = partial(then.send_on_commit, each)
+        then.on_commit(database, OnCommit(send, [commit]))
     others = [outage.guarded(each) for each in some if not each.outbox]
     if not others:
         return
@@ -231,5 +238,6 @@ def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> N
         else:
             then.send_each_on_commit(others)
 
+    elsewhere = [commit for commit in commits if not commit.outbox]
     for name in names:
-        then.on_commit(name, partial(committed, name))
+        then.on_commit(name, OnCommit(partial(committed, name), elsewhere))

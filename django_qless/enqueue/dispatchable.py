@@ -13,6 +13,7 @@ from django_qless.signals import job_enqueued
 if TYPE_CHECKING:
     from django_qless.core import Put
     from django_qless.core.request import Command
+    from django_qless.job_types.commit import AwaitsCommit
     from django_qless.job_types.handle import JobHandle
     from django_qless.outbox.delivery import Delivery
 
@@ -47,6 +48,11 @@ class Dispatchable:
     def handles(self) -> Sequence[JobHandle[Any]]:
         """The handles of its jobs, in their order; none for a schedule."""
         return []
+
+    @property
+    def awaiting(self) -> Sequence[AwaitsCommit]:
+        """The handles of what waits for a commit until it is sent."""
+        return self.handles
 
     def puts(self) -> list[Put]:
         """Return its jobs as Puts, as of now, in the order of the handles."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from django_qless.conf import times
 from django_qless.core import BadArgument, Client, WrongState
 from django_qless.core.commands.entities import ENTITY_BYTES, Payload
 from django_qless.core.replication import LateReplicas
@@ -21,6 +22,7 @@ from django_qless.job_types.entity import EntityHandle
 from django_qless.job_types.redaction import mark_of_entity
 from django_qless.outbox.delivery import through
 from django_qless.serialization import envelope
+from django_qless.serialization.derived_types import name_text
 
 if TYPE_CHECKING:
     from django_qless.enqueue.plan import EnqueuePlan
@@ -48,6 +50,11 @@ class PushBatch(Dispatchable):
     def outbox(self) -> bool:
         """True if it waits for a commit in the outbox."""
         return self.plan.outbox
+
+    @property
+    def awaiting(self) -> list[EntityHandle]:
+        """The handles of the entities."""
+        return self.entities
 
     @property
     def title(self) -> str:
@@ -120,7 +127,9 @@ def batch_of(
     alias = plan.alias
     for row, entity, payload, score, run_at in items:
         text = entity_text(whose, entity)
-        head = envelope.entity_head(text if row else entity, row + mark)
+        head = envelope.entity_head(
+            entity if is_number(entity) and not row else text, row + mark
+        )
         databases.update(envelope.databases_in(head))
         payloads.append(
             Payload(
@@ -143,7 +152,7 @@ def batch_of(
 def entity_text(whose: str, entity: object) -> str:
     """Return the id of an entity as text. Raises InvalidOption, which names it."""
     if isinstance(entity, str) or is_number(entity):
-        text = str(entity)
+        text = name_text(entity)
         # Half of a surrogate pair is no text.
         with contextlib.suppress(UnicodeEncodeError):
             if 0 < len(text.encode()) <= ENTITY_BYTES:
@@ -166,7 +175,7 @@ def checked_score(whose: str, score: object) -> float | None:
     if score is None:
         return None
     if isinstance(score, datetime):
-        return score.timestamp()
+        return _seconds_of(whose, "score", score)
     if not is_number(score):
         raise InvalidOption(
             f"{whose}: score must be a finite number, such as a version, not "
@@ -184,11 +193,18 @@ def due_of(whose: str, run_at: object) -> float | None:
     """Return when an entity may run, in seconds of the epoch; None: at once."""
     if run_at is None:
         return None
-    if not isinstance(run_at, datetime) or run_at.tzinfo is None:
+    if not isinstance(run_at, datetime):
+        raise InvalidOption(f"{whose}: run_at must be a datetime, not {run_at!r:.100}")
+    return _seconds_of(whose, "run_at", run_at)
+
+
+def _seconds_of(whose: str, name: str, moment: datetime) -> float:
+    try:
+        return times.in_utc(moment).timestamp()
+    except times.UnclearTime as error:
         raise InvalidOption(
-            f"{whose}: run_at must be a datetime with a time zone, not {run_at!r:.100}"
-        )
-    return run_at.timestamp()
+            f"{whose}: {name} must be {error}, not {moment!r}"
+        ) from None
 
 
 def items_of(whose: str, items: Iterable[Any]) -> Iterable[tuple[Any, ...]]:

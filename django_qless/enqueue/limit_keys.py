@@ -12,6 +12,7 @@ from django.db.models import Model
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.option_checks import MOST_NAME_BYTES
 from django_qless.job_types.signature import CallSignature
+from django_qless.serialization.derived_types import name_text
 
 if TYPE_CHECKING:
     from django_qless.job_types.options import Options
@@ -86,7 +87,7 @@ def _text(whose: str, option: str, source: Any, value: Any) -> str | None:
         return None
     key = value.pk if isinstance(value, Model) else value
     is_key = isinstance(key, (str, int)) or type(key).__name__ == "UUID"
-    text = str(key) if is_key else ""
+    text = name_text(key) if is_key else ""
     if not text or isinstance(key, bool):
         raise InvalidOption(
             f"{whose}: {option}={source!r} must give a text that is not empty, a whole "

@@ -67,7 +67,7 @@ class EnqueuePlan:
         *("_databases", "_encrypt", "_handle_shape", "_jid", "_on_commit", "_options"),
         *("_packed_keys", "_travelling"),
         *("after", "after_jids", "context", "depends", "has_late_dependencies"),
-        *("has_many", "is_ordered", "job_type", "keyed", "prepared", "replaces"),
+        *("has_many", "is_ordered", "job_type", "keyed", "met", "prepared", "replaces"),
         "shape",
     )
 
@@ -93,6 +93,8 @@ class EnqueuePlan:
         self.after_jids = options.after_jids
         #: Jids that the options name as dependencies.
         self.depends = self._named_dependencies()
+        #: Those of them whose handles say that they are complete.
+        self.met = met_of(options.after)
         #: Whether these are too many for one call.
         self.has_many = len(self.depends) > MOST_DEPENDENCIES
         #: Whether one of them is not enqueued yet, so that its jid may still change.
@@ -100,10 +102,10 @@ class EnqueuePlan:
             getattr(each, "pending", False) for each in options.after
         )
         #: What the jobs have in common, as a Put.
+        first = () if self.has_late_dependencies else self.depends[:MOST_DEPENDENCIES]
         self.shape = _shape(job_type, options)._replace(
-            depends=()
-            if self.has_late_dependencies
-            else self.depends[:MOST_DEPENDENCIES],
+            depends=first,
+            met=tuple(filter(self.met.__contains__, first)),
             open=self.has_many and not self.has_late_dependencies,
         )
         #: The shape as handles know it.
@@ -398,6 +400,13 @@ class EnqueuePlan:
             )
             found = self._packed_keys[conflict] = pack(rare_options(put)[2:])
         return found
+
+
+def met_of(after: Iterable[Any]) -> frozenset[str]:
+    """Return the jids of those of these jobs whose handles say that they are complete."""
+    return frozenset(
+        handle.jid for handle in after if getattr(handle, "state", "") == "complete"
+    )
 
 
 @lru_cache(maxsize=1000)

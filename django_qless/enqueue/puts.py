@@ -36,8 +36,10 @@ def put_of(request: EnqueueRequest) -> Put:
         put = put._replace(limit_key=limit_key, ordered=ordered, fair_by=fair_by)
     if request.after or plan.has_late_dependencies:
         depends = plan.depends_of(request)
+        first = depends[:MOST_DEPENDENCIES]
         put = put._replace(
-            depends=depends[:MOST_DEPENDENCIES],
+            depends=first,
+            met=tuple(filter(plan.met.__contains__, first)),
             open=len(depends) > MOST_DEPENDENCIES,
         )
     if not request.optional:

@@ -34,7 +34,7 @@ from django_qless.signals import job_enqueued
 if TYPE_CHECKING:
     from django_qless.core import PutMany
     from django_qless.core.protocol import Argument
-    from django_qless.core.request import Command
+    from django_qless.core.request import Command, Request
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.handle import JobHandle
     from django_qless.job_types.options import Options
@@ -104,6 +104,18 @@ class EnqueueRequest(NamedTuple):
         if self.key:
             more += ("unique", self.key, plan.packed_key(self.conflict))
         return plan.prepared.call(worker, handle.jid, handle.data, *more)
+
+    def calls_for_further(self) -> list[Request[None]]:
+        """Return the calls that name the dependencies which the first call leaves out."""
+        jid, further = self.handle.jid, self.plan.further_dependencies(self)
+        calls: list[Request[None]] = []
+        for start in range(0, len(further), MOST_DEPENDENCIES):
+            some = further[start : start + MOST_DEPENDENCIES]
+            met = [other for other in some if other in self.plan.met]
+            calls.append(Client.depends_on.build(None, jid, some, met))
+        if calls:
+            calls.append(Client.seal.build(None, jid))
+        return calls
 
     @property
     def is_news(self) -> bool:
@@ -231,7 +243,7 @@ class EnqueueBatch(Dispatchable):
         """Note that the jobs are enqueued.
 
         `duplicates` maps the jids of those for which other jobs stand to the jids of
-        these; `skipped` has the jids of optional ones that were left out.
+        these; `skipped` has the jids of those that were left out or left alone.
         """
         if (
             not duplicates
@@ -245,7 +257,7 @@ class EnqueueBatch(Dispatchable):
         for request in self.requests:
             jid = request.handle.jid
             request.mark_enqueued(duplicates.get(jid, jid) if duplicates else jid)
-            if request.optional and jid in skipped:
+            if jid in skipped:
                 request.handle.created = False
 
     def part(self, requests: Sequence[EnqueueRequest]) -> EnqueueBatch:
@@ -286,13 +298,8 @@ class EnqueueBatch(Dispatchable):
             return
         for group in self._groups():
             yield from self._calls(group)
-            *_, last = group
-            jid, further = last.handle.jid, last.plan.further_dependencies(last)
-            for start in range(0, len(further), MOST_DEPENDENCIES):
-                some = further[start : start + MOST_DEPENDENCIES]
-                yield from parts_of(Client.depends_on.build(None, jid, some))
-            if further:
-                yield from parts_of(Client.seal.build(None, jid))
+            for call in group[-1].calls_for_further():
+                yield from parts_of(call)
 
     def _calls(self, requests: Sequence[EnqueueRequest]) -> Iterable[Command[Any]]:
         """Return the calls that enqueue some of the jobs, with what they depend on."""
@@ -314,14 +321,11 @@ class EnqueueBatch(Dispatchable):
     def _name_further(self, client: Any, request: EnqueueRequest) -> Steps[None]:
         """Name the dependencies that the first call left out."""
         handle = request.handle
-        further = request.plan.further_dependencies(request)
-        if further and request.is_news:
+        calls = request.calls_for_further()
+        if calls and request.is_news:
             try:
-                for start in range(0, len(further), MOST_DEPENDENCIES):
-                    chunk = further[start : start + MOST_DEPENDENCIES]
-                    call = Client.depends_on.build(None, handle.jid, chunk)
+                for call in calls:
                     yield client.run(call)
-                yield client.run(Client.seal.build(None, handle.jid))
             except QlessError:
                 # All of it or nothing: an open job would wait for ever. On commit this
                 # tells the refused job from the others.

@@ -14,6 +14,7 @@ from typing import Any
 
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.option_checks import MOST_NAME_BYTES
+from django_qless.serialization.derived_types import name_text
 
 
 def key_of(
@@ -39,7 +40,7 @@ def key_of(
 
 def of_text(whose: str, text: str) -> str:
     """Return the key of a job that names it itself."""
-    key = f"{whose}:{text}"
+    key = f"{whose}:{name_text(text)}"
     if len(key.encode()) <= MOST_NAME_BYTES:
         return key
     return hashlib.sha256(key.encode()).hexdigest()

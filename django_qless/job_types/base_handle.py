@@ -8,7 +8,8 @@ from django_qless.conf.connections import connections
 from django_qless.core.exceptions import ServerBusy
 from django_qless.core.states import ENDED
 from django_qless.core.waiting import time_left
-from django_qless.exceptions import NotPut, ResultNotReady
+from django_qless.exceptions import JobGone, NotPut, ResultNotReady
+from django_qless.job_types.commit import AwaitsCommit
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -17,17 +18,17 @@ if TYPE_CHECKING:
     from django_qless.core.request import Steps
 
 
-class Handle:
+class Handle(AwaitsCommit):
     """Base of handles: of a job, a workflow or a schedule of one alias."""
 
-    __slots__ = ("alias", "pending")
+    __slots__ = ("alias",)
     #: What it is, in messages and for the core.
     _kind: Any = "job"
+    #: Whether there may be one of this id, from before, after a rollback.
+    _outlives_rollback = False
 
     alias: str
     """The alias of QLESS where it is."""
-    pending: bool
-    """True while it waits for the commit of a transaction to be enqueued."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
@@ -48,9 +49,12 @@ class Handle:
         raise NotImplementedError
 
     def _check_enqueued(self) -> None:
-        """Raise NotPut if it waits for a commit."""
+        """Raise NotPut if it waits for a commit, JobGone if that was rolled back."""
         if self.pending:
             raise NotPut(f"{self._label} is not enqueued yet")
+        # The outbox may have kept it all the same: the server knows.
+        if self._rolled_back and not (self._commit.outbox or self._outlives_rollback):
+            raise JobGone(f"{self._label} was not enqueued, because of a rollback")
 
     @property
     def _id(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextvars import ContextVar
 from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -40,11 +41,25 @@ class JobRuntime(Protocol):
     def check_move(self, current: CurrentJob, queue: str) -> None:
         """Raise InvalidOption if this queue is in another alias."""
 
-    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    def dependency_results(self, current: CurrentJob, default: Any) -> dict[str, Any]:
         """Return the results of the jobs that this one depends on."""
 
-    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    async def adependency_results(
+        self, current: CurrentJob, default: Any
+    ) -> dict[str, Any]:
         """Asynchronous version of `dependency_results`."""
+
+
+class NoDefault(Enum):
+    """Tells that no default is given from one that is None."""
+
+    NO_DEFAULT = "…"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+NO_DEFAULT = NoDefault.NO_DEFAULT
 
 
 class CurrentJob:
@@ -201,8 +216,9 @@ class CurrentJob:
         Raises InvalidOption if the queue of one is in another alias.
 
         A job that runs again, after a crash for instance, spawns again: with fixed ids,
-        such as `.using(jid=f"{job.jid}-{n}")`, it enqueues the same jobs again, finished
-        ones as well, instead of further ones.
+        such as `.using(jid=f"{job.jid}-{n}")`, it enqueues only those that it has not
+        spawned since it was enqueued; the others stay what they are, and `created` of
+        their handles is False.
         """
         return self._required_runtime.spawn(self, jobs)
 
@@ -210,18 +226,19 @@ class CurrentJob:
         """Enqueue jobs on behalf of this one, from asynchronous code; see `spawn`."""
         return await self._required_runtime.aspawn(self, jobs)
 
-    def dependency_results(self) -> dict[str, Any]:
+    def dependency_results(self, *, default: Any = NO_DEFAULT) -> dict[str, Any]:
         """Return the results of the jobs that this one depends on, by jid.
 
         In the order in which they were given, each followed by the jobs it spawned. Jobs
-        without a result are missing: they returned None, failed, or their `result_ttl`
-        passed. Raises ResultGone if results were dropped because there were too many.
+        without a result are missing: they returned None, or failed. Raises ResultGone if
+        one returned something that is not kept any more (its `result_ttl` has passed, or
+        there were too many results), unless there is a `default` to take for it.
         """
-        return self._required_runtime.dependency_results(self)
+        return self._required_runtime.dependency_results(self, default)
 
-    async def adependency_results(self) -> dict[str, Any]:
+    async def adependency_results(self, *, default: Any = NO_DEFAULT) -> dict[str, Any]:
         """Return the results of the dependencies, from asynchronous code."""
-        return await self._required_runtime.adependency_results(self)
+        return await self._required_runtime.adependency_results(self, default)
 
     @property
     def _required_runtime(self) -> JobRuntime:

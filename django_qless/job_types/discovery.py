@@ -6,7 +6,6 @@ Models are loaded by Django itself. Other names are set by `QLESS_MODULES`.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from django.apps import apps
 from django.conf import settings
 
 from django_qless.conf import in_tests
+from django_qless.job_types.imports import DJANGO_START, reaches
 from django_qless.job_types.registry import Binding, JobType
 from django_qless.job_types.source_location import at, module_of
 
@@ -51,28 +51,19 @@ def import_failures() -> Iterator[ImportFailure]:
             yield ImportFailure(module, error)
 
 
-def is_imported_by_workers(module: str) -> bool:
-    """Return whether a worker, which imports what is found, comes to know this module.
+def is_known_to_workers(job_type: JobType) -> bool:
+    """Return whether a worker, which imports what is found, declares this job, too.
 
-    It is found, or lies in a package that is, or one that is found uses something of it.
-    What is imported in other ways is not seen.
+    Here the module of the job may have been imported by a view, say, before one of those
+    that workers import did the same: then the source of these is searched.
     """
-    whole, single = [*_modules()], []
+    homes = [*_modules()]
     for app in apps.get_app_configs():
-        whole.append(f"{app.name}.models")
-        single += [app.name, f"{app.name}.apps"]
-    if module in single or any(
-        module == home or module.startswith(f"{home}.") for home in whole
-    ):
+        homes += [app.name, f"{app.name}.apps", f"{app.name}.models"]
+    if not job_type.importers.isdisjoint([DJANGO_START, *homes]):
         return True
     list(import_failures())
-    itself = sys.modules.get(module, module)
-    loaded = [vars(sys.modules[home]) for home in whole + single if home in sys.modules]
-    return any(
-        value is itself or getattr(value, "__module__", None) == module
-        for members in loaded
-        for value in list(members.values())
-    )
+    return reaches(homes, module_of(job_type.function))
 
 
 def warn_if_undiscovered(job_type: JobType) -> None:
@@ -95,9 +86,9 @@ def why_undiscovered(job_type: JobType) -> str:
     # Models are loaded by Django, Tasks by their own rules, and tests run jobs of theirs.
     if job_type.is_bound or job_type.binding is Binding.TASK or in_tests.is_testing():
         return ""
-    module = module_of(job_type.function)
-    if is_imported_by_workers(module):
+    if is_known_to_workers(job_type):
         return ""
+    module = module_of(job_type.function)
     names = getattr(settings, "QLESS_MODULES", MODULES)
     return (
         f"workers import {' and '.join(names)} of the apps in INSTALLED_APPS, and "

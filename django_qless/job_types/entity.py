@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from django_qless.conf.connections import connections
 from django_qless.core import Client
 from django_qless.core.commands.entities import EntityRecord, entity_jid
+from django_qless.job_types.commit import ROLLED_BACK, AwaitsCommit
 
 if TYPE_CHECKING:
     from django_qless.core.request import Request
 
 
-class EntityHandle:
+class EntityHandle(AwaitsCommit):
     """An entity of a queue. Properties do no I/O: `refresh()` returns a new snapshot."""
 
     def __init__(
@@ -22,7 +23,6 @@ class EntityHandle:
         self.alias = alias
         self.queue = queue
         self.entity = entity
-        #: True while the push waits for a commit.
         self.pending = False
         self.record = record
 
@@ -38,9 +38,12 @@ class EntityHandle:
     def state(self) -> str:
         """`waiting`, `scheduled`, `running`, `complete`, `dead` or `gone`.
 
-        Of a handle that was not refreshed: `pending` before the commit, else `pushed`.
+        Of a handle that was not refreshed: `pending` before the commit, `rolled back` without
+        one, else `pushed`.
         """
         if self.record is None:
+            if self._rolled_back:
+                return ROLLED_BACK
             return "pending" if self.pending else "pushed"
         if self.record.job is not None:
             return str(self.record.job["state"])

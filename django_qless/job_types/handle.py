@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 
 from django_qless.conf import routing
 from django_qless.conf.sealing import open_value
+from django_qless.core import BulkResult, Job
 from django_qless.core.attempts import RETURNED, read_attempts
 from django_qless.core.commands import Commands
 from django_qless.core.exceptions import WrongState
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import JobFailed, JobGone, ResultGone
 from django_qless.job_types.base_handle import Handle
+from django_qless.job_types.commit import ROLLED_BACK
 from django_qless.serialization.json_values import revive, to_json
 
 if TYPE_CHECKING:
-    from django_qless.core import AsyncJob, DetachedRun, Job, Put
+    from typing_extensions import Self
+
+    from django_qless.core import AsyncJob, DetachedRun, Put
     from django_qless.core.objects import Canceled, Failure
     from django_qless.core.request import Request
 
 R = TypeVar("R", covariant=True)
+
+# What only the record of a job says.
+_UNKNOWN = ("failure", "spawned_from_jid", "history", "dependents", "dependencies")
 
 
 class JobHandle(Handle, Generic[R]):
@@ -89,12 +97,12 @@ class JobHandle(Handle, Generic[R]):
 
     @property
     def state(self) -> str:
-        """pending, waiting, scheduled, depends, running, stalled, failed, complete or
+        """pending, rolled back, waiting, scheduled, depends, running, stalled, failed, complete or
         canceled; a canceled job is remembered for a day (`canceled-history`)."""
         if self._job:
             return self._job.state
-        if self.pending:
-            return "pending"
+        if self._pending:
+            return ROLLED_BACK if self._rolled_back else "pending"
         if self._known.depends:
             return "depends"
         due = self._known.at or 0.0
@@ -253,19 +261,25 @@ class JobHandle(Handle, Generic[R]):
         await self._aclient().cancel(self.jid)
 
     def retry(self) -> None:
-        """Enqueue the job again after a failure. Raises WrongState without one."""
-        if not self._client().revive([self.jid]):
-            raise self.refresh()._has_not_failed()
+        """Enqueue the job again after a failure.
+
+        Raises WrongState without one, or if another job has its unique key by now.
+        """
+        reply = self._client().revive_each([self.jid])
+        if reply.refused:
+            raise self.refresh()._not_retried(reply)
 
     async def aretry(self) -> None:
         """Enqueue the job again after a failure, from asynchronous code."""
-        if not await self._aclient().revive([self.jid]):
-            raise (await self.arefresh())._has_not_failed()
+        reply = await self._aclient().revive_each([self.jid])
+        if reply.refused:
+            raise (await self.arefresh())._not_retried(reply)
 
     def move(self, queue: str, *, delay: float = 0) -> None:
         """Move the job to another queue, where it starts again, whatever its state.
 
-        Raises InvalidOption if QLESS_ROUTES has that queue in another alias.
+        One that has ended takes its unique key again: raises DuplicateJob if another job has
+        it. Raises InvalidOption if QLESS_ROUTES has that queue in another alias.
         """
         now = self.refresh()
         now._client().run(now._again(queue, delay))
@@ -327,14 +341,44 @@ class JobHandle(Handle, Generic[R]):
 
     def _result(self, client: Any, timeout: float | None) -> Steps[Any]:
         """Return what the job returned, as JSON has it."""
-        try:
-            now = yield from self._waiting(client, timeout)
-        except JobGone:
-            found = yield client.result(self.jid)
-            if found is None:
-                raise
-            return found
+        now = yield from self._waiting(client, timeout)
         return now._returned((yield client.result(now._completed())))
+
+    def _waiting(self, client: Any, timeout: float | None) -> Steps[Self]:
+        """Wait until it has ended; its record may be gone from the history then."""
+        try:
+            return (yield from super()._waiting(client, timeout))
+        except JobGone:
+            [text] = yield client.results_text([self.jid])
+            if self.state != "complete" and text is None:
+                raise
+            return self._as_complete()
+
+    def _as_complete(self) -> Self:
+        """Return the handle of the job as complete, without its record."""
+        if self.state == "complete":
+            return self
+        found = copy(self)
+        found._job = Job.read(
+            None,
+            {
+                **dict.fromkeys(_UNKNOWN),
+                "jid": self.jid,
+                "klass": self.name,
+                "data": self.data,
+                "state": "complete",
+                "queue": "",
+                "worker": "",
+                "expires": 0,
+                "priority": self.priority,
+                "tags": self.tags,
+                "tracked": False,
+                "retries": self.retries,
+                "remaining": self.retries,
+                "workflow": self.workflow,
+            },
+        )
+        return found
 
     def _completed(self) -> str:
         """Return the jid if the job is complete; else raise JobFailed or JobGone."""
@@ -349,14 +393,14 @@ class JobHandle(Handle, Generic[R]):
         """Return the result that was found; raise ResultGone if it was dropped."""
         left = self._job.returned if self._job else None
         if found is None and left is not None:
-            why = f"its result_ttl passed {-left:.0f} s ago"
-            if left > 0:
-                why = "more results than results-count or results-bytes allow came after it"
-            gone = f"{self._label} is complete, but what it returned is gone: {why}"
-            raise ResultGone(gone)
+            raise ResultGone(
+                f"{self._label} is complete, but what it returned is gone: {why_gone(left)}"
+            )
         return found
 
-    def _has_not_failed(self) -> WrongState:
+    def _not_retried(self, reply: BulkResult) -> WrongState:
+        if self.state == "failed":
+            return WrongState(*reply.refused.values())
         return WrongState(f"Job {self.jid} is {self.state}, not failed")
 
     def _again(self, queue: str, delay: float = 0) -> Request[Any]:
@@ -370,3 +414,10 @@ class JobHandle(Handle, Generic[R]):
 
     def _going_on(self, waited: str) -> str:
         return f"{self._label} in queue {self.queue!r} is still {self.state}{waited}"
+
+
+def why_gone(left: float | None) -> str:
+    """Return why a result is gone, by the seconds left of its `result_ttl`."""
+    if left is None or left > 0:
+        return "more results than results-count or results-bytes allow came after it"
+    return f"its result_ttl passed {-left:.0f} s ago"

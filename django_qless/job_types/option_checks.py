@@ -10,13 +10,19 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 from django_qless.core.arguments import is_finite
 from django_qless.core.rates import RATE, is_rate
 from django_qless.exceptions import Fail, InvalidOption, JobLost, Retry, ShuttingDown
 from django_qless.job_types.backoff import Exponential, exponential
+from django_qless.serialization.derived_types import (
+    NotSerializable,
+    check_plain,
+    name_text,
+)
 
 # What Lua stores whole: a record's number is written with 14 digits.
 MOST_RETRIES = 2**31 - 1
@@ -81,7 +87,7 @@ def name(value: Any) -> str:
         raise Refused("text that UTF-8 can carry") from None
     if size > MOST_NAME_BYTES:
         raise Refused(f"at most {MOST_NAME_BYTES} bytes long")
-    return str(value)
+    return name_text(value)
 
 
 def optional_name(value: Any) -> str | None:
@@ -174,9 +180,13 @@ def moment(value: Any) -> datetime | None:
         return None
     if not isinstance(value, datetime):
         raise Refused("a datetime (for a span of time use delay=)")
-    if value.tzinfo is None:
-        raise Refused("an aware datetime, as django.utils.timezone.now() gives")
-    return value.astimezone(timezone.utc)
+    # By name: the settings decide, and this module is loaded without Django.
+    times = import_module("django_qless.conf.times")
+    try:
+        found: datetime = times.in_utc(value)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    return found
 
 
 def expires(value: Any) -> float | datetime | None:
@@ -376,15 +386,13 @@ def app_data(value: Any) -> str:
         return ""
     if not isinstance(value, Mapping):
         raise Refused(APP_DATA)
-    for each in value:
-        if not isinstance(each, str):
-            raise Refused(f"{APP_DATA}; its keys must be texts")
     try:
+        check_plain(value)
         text = json.dumps(
             dict(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
         )
         size = len(text.encode())
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError, NotSerializable) as error:
         raise Refused(f"{APP_DATA} ({error})") from None
     if size > MOST_APP_DATA_BYTES:
         raise Refused(f"at most {MOST_APP_DATA_BYTES:,} bytes as JSON ({size:,} now)")

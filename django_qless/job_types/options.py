@@ -60,7 +60,8 @@ class Options:
         aka="eta run_after schedule_at",
         hint="(a moment)",
     )
-    """The moment from which the job may start, instead of a delay: an aware datetime."""
+    """The moment from which the job may start, instead of a delay: a datetime, in TIME_ZONE if it
+    has no zone and USE_TZ is False."""
     jid: str | None = option(None, checks.jid, In.USING, aka="job_id task_id")
     """The job's id; None: a new one. A job that has this id already is replaced by this one."""
     missing: str = option(

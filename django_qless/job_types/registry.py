@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django_qless.exceptions import InvalidJob
+from django_qless.job_types.imports import running_imports
 from django_qless.job_types.options import Options
 from django_qless.job_types.source_location import at, both_in_source, module_of
 
@@ -50,6 +51,8 @@ class JobType:
     """Its declared schedule, if it has one."""
     takes_context: bool = False
     """True if the first argument is the TaskContext of a Task."""
+    importers: frozenset[str] = field(default_factory=running_imports)
+    """The modules on whose behalf it was declared: see `running_imports`."""
 
     @property
     def is_bound(self) -> bool:

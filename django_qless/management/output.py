@@ -36,10 +36,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def canceled_text(run: BulkRun) -> str:
-    """Return how many jobs a finished run has canceled, and why it left others."""
-    lines = [f"canceled: {counted(run.done, 'job')}"]
-    lines += [f"not canceled: {why}" for _jid, why in run.reasons[:REFUSALS]]
+def changed_text(run: BulkRun, done: str) -> str:
+    """Return how many jobs a finished run has `done`, and why it left others."""
+    lines = [f"{done}: {counted(run.done, 'job')}"]
+    lines += [f"not {done}: {why}" for _jid, why in run.reasons[:REFUSALS]]
     if run.refused > REFUSALS:
         lines.append(f"… and {run.refused - REFUSALS:,} more")
     return "\n".join(lines)

@@ -23,6 +23,7 @@ from django_qless.core.request import adrive, drive
 from django_qless.job_types.entity import EntityHandle
 from django_qless.operations.entity_run import changed
 from django_qless.operations.of_alias import OfAlias
+from django_qless.serialization.derived_types import name_text
 
 if TYPE_CHECKING:
     pass
@@ -44,19 +45,22 @@ class QueueEntities(OfAlias):
 
     def __getitem__(self, entity: Any) -> EntityHandle:
         """Return the handle of an entity, refreshed."""
-        return EntityHandle(self.alias, self.queue, str(entity)).refresh()
+        return self._handle(entity).refresh()
 
     async def aget(self, entity: Any) -> EntityHandle:
         """Return the handle of an entity, refreshed, from asynchronous code."""
-        return await EntityHandle(self.alias, self.queue, str(entity)).arefresh()
+        return await self._handle(entity).arefresh()
+
+    def _handle(self, entity: Any) -> EntityHandle:
+        return EntityHandle(self.alias, self.queue, name_text(entity))
 
     def _change(self, name: str, entities: Sequence[Any] = ()) -> int:
         """Make a change to these entities, or all; return how many it has met."""
-        own = list(map(str, entities))
+        own = list(map(name_text, entities))
         return drive(changed(self.client, name, self.queue, own))
 
     async def _achange(self, name: str, entities: Sequence[Any] = ()) -> int:
-        own = list(map(str, entities))
+        own = list(map(name_text, entities))
         return await adrive(changed(self.aclient, name, self.queue, own))
 
     def counts(self) -> EntityCounts:

@@ -6,7 +6,6 @@ it returns how far it came, and where the next page begins.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from django_qless.core import AsyncClient, BadArgument, Brief, Client, ListKind, Part
 from django_qless.core.commands import Commands
 from django_qless.core.commands.queues import count_all
+from django_qless.core.monotonic import monotonic
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.core.states import HELD, IN_QUEUE
 
@@ -156,7 +156,7 @@ class JobQuery:
     ) -> Steps[QueryPage]:
         if self.jid is not None and not self.jid.endswith("*"):
             return (yield from self._single(client, self.jid, offset, count))
-        until = time.monotonic() + seconds
+        until = monotonic() + seconds
         lists = yield from self._lists(client)
         total = sum(each.total for each in lists)
         needs_filter = self._needs_filter or bool(data)
@@ -164,7 +164,7 @@ class JobQuery:
         position = offset
         while len(found) < count and position < total:
             left, missing = scan - (position - offset), count - len(found)
-            if left <= 0 and time.monotonic() >= until:
+            if left <= 0 and monotonic() >= until:
                 break
             wanted = min(SCANNED, left) if left > 0 else SCANNED
             if not needs_filter:

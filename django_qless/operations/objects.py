@@ -124,7 +124,8 @@ class Jobs(OfAlias):
     def revive(self, jids: Sequence[str]) -> int:
         """Return failed jobs to their queues with all their retries; return how many.
 
-        Jobs that have not failed stay as they are.
+        Jobs that have not failed stay as they are, and so do those whose unique keys other
+        jobs have by now.
         """
         return self.client.revive(jids)
 
@@ -173,7 +174,10 @@ class Failures(OfAlias):
     ajobs = awaitable(AsyncClient.failed_jobs)
 
     def unfail(self, group: str, queue: str, count: int = 25) -> int:
-        """Return up to `count` jobs of a group, the oldest first, to a queue."""
+        """Return up to `count` jobs of a group, the oldest first, to a queue.
+
+        Those whose unique keys other jobs have by now stay failed. Returns how many went.
+        """
         routing.check_stays(f"unfail of group {group!r}", self.alias, queue)
         return self.client.unfail(queue, group, count)
 

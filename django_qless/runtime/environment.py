@@ -340,13 +340,15 @@ class DjangoEnvironment(Announcements):
         """Raise InvalidOption if this queue is in another alias."""
         routing.check_stays(f"Job {current.jid}: move_to", self.alias, queue)
 
-    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    def dependency_results(self, current: CurrentJob, default: Any) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""
-        return spawn.dependency_results(self.alias, current.jid)
+        return spawn.dependency_results(self.alias, current.jid, default)
 
-    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    async def adependency_results(
+        self, current: CurrentJob, default: Any
+    ) -> dict[str, Any]:
         """Asynchronous version of `dependency_results`."""
-        return await spawn.adependency_results(self.alias, current.jid)
+        return await spawn.adependency_results(self.alias, current.jid, default)
 
     def client(self, alias: str) -> Client:
         """Return this process's client of the alias."""

@@ -110,6 +110,11 @@ class ScheduleChange(Dispatchable):
         """The alias of QLESS that it goes to."""
         return self.handle.alias
 
+    @property
+    def awaiting(self) -> list[RecurringHandle]:
+        """The handle of the schedule."""
+        return [self.handle]
+
     def mark_enqueued(self) -> None:
         """Note that it is sent."""
         self.handle.pending = False

@@ -34,6 +34,7 @@ class RecurringHandle(Handle):
     """
 
     __slots__ = ("_found", "id")
+    _outlives_rollback = True
 
     id: str
     """The name of the job that the code declares, or the id that `.recur()` made."""

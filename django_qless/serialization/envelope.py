@@ -20,8 +20,8 @@ from django.db import DEFAULT_DB_ALIAS
 
 from django_qless.core.exceptions import TooBig
 from django_qless.exceptions import Fail, UnserialisableArgument
+from django_qless.serialization.derived_types import NotSerializable
 from django_qless.serialization.json_values import (
-    NotSerializable,
     from_json,
     only_plain,
     reference_of,

@@ -15,7 +15,7 @@ Nothing is pickled, and nothing that is read here names code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -28,6 +28,14 @@ from django.utils.duration import duration_iso_string
 from django.utils.functional import Promise
 
 from django_qless.exceptions import Fail, UnserialisableArgument
+from django_qless.serialization.derived_types import (
+    EXACT,
+    NotSerializable,
+    cannot_travel,
+    check_keys,
+    check_same,
+    plain_scalar,
+)
 from django_qless.serialization.model_references import (
     ReferencedInstances,
     is_saved,
@@ -55,18 +63,6 @@ def json_or_none(text: str) -> Any:
 PLAIN = frozenset({str, int, float, bool, type(None)})
 only_plain = PLAIN.issuperset
 _only_strings = frozenset({str}).issuperset
-
-
-class NotSerializable(Exception):
-    """A value cannot be serialized: the reason, and its path in the whole."""
-
-    def __init__(self, reason: str, place: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.place = place
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.reason}" if self.place else self.reason
 
 
 def encode_value(value: Any, what: str) -> str:
@@ -183,25 +179,29 @@ def _prepare(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping):
         return _prepare_mapping(value, depth)
     if isinstance(value, (list, tuple)):
-        if only_plain(map(type, value)):
-            return value
-        return [
-            to_json_types(f"[{i}]", each, depth + 1) for i, each in enumerate(value)
-        ]
+        return _prepare_list(value, depth)
+    plain = plain_scalar(value)
+    if type(plain) in PLAIN:
+        return plain
     for rich, write in _WRITERS:
         if isinstance(value, rich):
             return write(value)
-    raise NotSerializable(_why_not(value))
+    raise cannot_travel(value, _remedy(value))
+
+
+def _prepare_list(value: Sequence[Any], depth: int) -> Sequence[Any]:
+    if type(value) not in EXACT:
+        check_same(value, list(value))
+    if only_plain(map(type, value)):
+        return value
+    return [to_json_types(f"[{i}]", each, depth + 1) for i, each in enumerate(value)]
 
 
 def _prepare_mapping(value: Mapping[Any, Any], depth: int) -> Mapping[str, Any]:
     if not _only_strings(map(type, value)):
-        for key in value:
-            if not isinstance(key, str):
-                raise NotSerializable(
-                    f"the key {key!r} is of type {_type_name(key)}, and JSON's keys are "
-                    "strings: convert it, or pass a list of pairs"
-                )
+        check_keys(value)
+    if type(value) is not dict:
+        check_same(value, dict(value.items()))
     if type(value) is not dict or not only_plain(map(type, value.values())):
         value = {
             key: to_json_types(f"[{key!r}]", each, depth + 1)
@@ -212,30 +212,22 @@ def _prepare_mapping(value: Mapping[Any, Any], depth: int) -> Mapping[str, Any]:
     return value
 
 
-def _type_name(value: object) -> str:
-    kind = type(value)
-    if kind.__module__ == "builtins":
-        return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _why_not(value: object) -> str:
+def _remedy(value: object) -> str:
+    """Return what to do with a value that cannot travel."""
     if isinstance(value, QuerySet):
-        remedy = "pass list(queryset), or the primary keys"
-    elif isinstance(value, Promise):
-        remedy = "it is a lazy text, so pass str(text), or translate inside the job"
-    elif isinstance(value, (bytes, bytearray, memoryview)):
-        remedy = "pass base64.b64encode(value).decode()"
-    elif isinstance(value, (set, frozenset)):
-        remedy = "pass a list"
-    elif hasattr(value, "jid"):
-        remedy = "pass its jid"
-    else:
-        remedy = (
-            "possible is what JSON has, datetime, date, time, timedelta, Decimal, "
-            "UUID and model instances"
-        )
-    return f"a value of type {_type_name(value)} cannot travel as JSON: {remedy}"
+        return "pass list(queryset), or the primary keys"
+    if isinstance(value, Promise):
+        return "it is a lazy text, so pass str(text), or translate inside the job"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "pass base64.b64encode(value).decode()"
+    if isinstance(value, (set, frozenset)):
+        return "pass a list"
+    if hasattr(value, "jid"):
+        return "pass its jid"
+    return (
+        "possible is what JSON has, datetime, date, time, timedelta, Decimal, "
+        "UUID and model instances"
+    )
 
 
 def _write_model(instance: Model) -> dict[str, Any]:
@@ -246,18 +238,6 @@ def _write_model(instance: Model) -> dict[str, Any]:
     return marked
 
 
-# In this order: a datetime is a date. Subclasses of the plain types need nothing.
-_WRITERS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
-    ((str, int, float), lambda value: value),
-    (datetime, lambda value: {"$datetime": value.isoformat()}),
-    (date, lambda value: {"$date": value.isoformat()}),
-    (time, lambda value: {"$time": value.isoformat()}),
-    (timedelta, lambda value: {"$timedelta": duration_iso_string(value)}),
-    (Decimal, lambda value: {"$decimal": str(value)}),
-    (UUID, lambda value: {"$uuid": str(value)}),
-    (Model, _write_model),
-)
-
 _READERS: dict[str, Callable[[Any], Any]] = {
     "$datetime": datetime.fromisoformat,
     "$date": date.fromisoformat,
@@ -266,3 +246,43 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "$decimal": Decimal,
     "$uuid": UUID,
 }
+
+
+def _writer(
+    kind: type, marker: str, write: Callable[[Any], str]
+) -> Callable[[Any], dict[str, Any]]:
+    """Return what writes values of a type, and refuses those that come back unequal."""
+
+    def marked(value: Any) -> dict[str, Any]:
+        text = write(value)
+        has_zone = getattr(value, "tzinfo", None) is not None
+        if has_zone and value.utcoffset() is None:
+            raise cannot_travel(
+                value,
+                "its time zone has no offset without a date, so pass it without one, and "
+                "the name of the zone",
+            )
+        if type(value) is not kind:
+            check_same(value, _read_or_none(marker, text))
+        return {marker: text}
+
+    return marked
+
+
+def _read_or_none(marker: str, text: str) -> Any:
+    try:
+        return _READERS[marker](text)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+# In this order: a datetime is a date.
+_WRITERS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (datetime, _writer(datetime, "$datetime", datetime.isoformat)),
+    (date, _writer(date, "$date", date.isoformat)),
+    (time, _writer(time, "$time", time.isoformat)),
+    (timedelta, _writer(timedelta, "$timedelta", duration_iso_string)),
+    (Decimal, _writer(Decimal, "$decimal", str)),
+    (UUID, _writer(UUID, "$uuid", str)),
+    (Model, _write_model),
+)

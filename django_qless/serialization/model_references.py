@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -60,9 +61,7 @@ def portable_key(model: type[Model], raw: Any) -> Any:
     fields = _key_fields(model)
     parts = raw if len(fields) > 1 else (raw,)
     portable = [
-        part
-        if isinstance(part, _KEYS)
-        else field.value_to_string(SimpleNamespace(**{field.attname: part}))  # type: ignore[arg-type]
+        _portable(field, SimpleNamespace(**{field.attname: part}))
         for field, part in zip(fields, parts, strict=True)
     ]
     return portable if len(fields) > 1 else portable[0]
@@ -154,9 +153,12 @@ def _key_fields(model: type[Model]) -> Sequence[Field[Any, Any]]:
     return fields
 
 
-def _portable(field: Field[Any, Any], instance: Model) -> Any:
+def _portable(field: Field[Any, Any], instance: Any) -> Any:
     value = getattr(instance, field.attname)
-    return value if isinstance(value, _KEYS) else field.value_to_string(instance)
+    if not isinstance(value, _KEYS):
+        return field.value_to_string(instance)
+    # A choice is in the database as its value.
+    return value.value if isinstance(value, Enum) else value
 
 
 def _read(model: type[Model], key: Any) -> Any:

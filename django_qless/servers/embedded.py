@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from django_qless.core.exceptions import QlessError
+from django_qless.core.monotonic import monotonic
 from django_qless.servers import embedded_watcher as watcher
 
 if TYPE_CHECKING:
@@ -357,10 +358,10 @@ class Folder:
 
 def _wait(condition: Callable[[], bool], message: str) -> None:
     """Wait until the condition holds; raise EmbeddedError after PATIENCE."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = monotonic() + PATIENCE
     pause = 0.001
     while not condition():
-        if time.monotonic() > deadline:
+        if monotonic() > deadline:
             raise EmbeddedError(f"{message} ({PATIENCE:.0f} s waited)")
         time.sleep(pause)
         pause = min(pause * 2, 0.05)

@@ -10,7 +10,6 @@ from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
-from django.utils.timezone import is_naive, make_aware
 
 from django_qless import conf
 from django_qless.conf import routing
@@ -206,8 +205,7 @@ class QlessBackend(BaseTaskBackend):
         """Return the options of the jobs that this Task becomes. Raises InvalidTask."""
         given = options_in(task)
         if task.run_after is not None:
-            run_at = task.run_after
-            given["run_at"] = make_aware(run_at) if is_naive(run_at) else run_at
+            given["run_at"] = task.run_after
         name = task.module_path
         try:
             options = self.qless.defaults.changed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -51,7 +50,7 @@ class CapturedJob:
         self.put = put = _opened(put)
         self.name = put.klass
         self.queue = put.queue
-        self._enqueued_at = time.time()
+        self._enqueued_at = datetime.now(timezone.utc).timestamp()
         #: Seconds until it may start.
         self.delay = put.delay
         if put.at is not None:

@@ -2,7 +2,8 @@
 
 Within `travel_to(alias, moment)` all calls of this process to the alias's server are made
 at that moment, those of running jobs too. The time of the server itself, of the database
-and of Python stays as it is.
+and of Python stays as it is. Elsewhere calls to a server of the tests are made at the time
+that Python shows, which freezegun and time-machine set.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from django_qless.conf.connections import connections
+from django_qless.conf import times
+from django_qless.conf.connections import clock_of, connections
 from django_qless.core import QlessError
 
 #: `with_scheduled`: yes or no, for how long, or until when.
@@ -72,9 +74,10 @@ def end_of(horizon: Horizon, alias: str) -> float | None:
     if horizon is False:
         return None
     if isinstance(horizon, datetime):
-        if horizon.tzinfo is None:
-            raise ValueError(f"with_scheduled={horizon!r} must be an aware datetime")
-        return horizon.timestamp()
+        try:
+            return times.in_utc(horizon).timestamp()
+        except times.UnclearTime as error:
+            raise ValueError(f"with_scheduled={horizon!r} must be {error}") from None
     seconds = horizon.total_seconds() if isinstance(horizon, timedelta) else horizon
     if not isinstance(seconds, (int, float)):
         raise TypeError(
@@ -86,7 +89,7 @@ def end_of(horizon: Horizon, alias: str) -> float | None:
 
 def _set(alias: str) -> None:
     moments = _moments.get(alias)
-    moment: str | float = max(moments) if moments else "*"
+    moment = max(moments) if moments else clock_of(alias)
     connections[alias].script.now = moment
     connections.aclient(alias).script.now = moment
 

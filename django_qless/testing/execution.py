@@ -10,6 +10,7 @@ from django.db import connections as databases
 
 from django_qless import conf
 from django_qless.conf.connection_factory import factory_for
+from django_qless.conf.connections import clock_of
 from django_qless.core import Client
 from django_qless.enqueue.request import EnqueueBatch
 from django_qless.exceptions import QlessError, Retry
@@ -198,6 +199,7 @@ def run_isolated(job: CapturedJob, *, raise_failures: bool) -> Run:
             engine=settings.engine,
         )
     ) as client:
+        client.script.now = clock_of(job.alias)
         execution = TestExecution(job.alias, client)
         client.put_many("", [alone])
         [reserved] = client.settle(execution.worker, [], 1, [job.queue]).jobs

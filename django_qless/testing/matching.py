@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from django_qless.conf import times
 from django_qless.declare.function import JobFunction
 from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import Fail
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import CallSignature
+from django_qless.serialization.derived_types import NotSerializable
 from django_qless.serialization.envelope import Envelope
 from django_qless.serialization.json_values import (
-    NotSerializable,
     revive,
     to_json,
     to_json_types,
@@ -249,7 +250,8 @@ def _option_matches(name: str, expected: Any, job: CapturedJob) -> bool:
     if name == "run_at":
         if not isinstance(expected, datetime) or job.run_at is None:
             return bool(expected == job.run_at)
-        return abs((expected - job.run_at).total_seconds()) < TOLERANCE
+        gap = times.in_utc(expected) - job.run_at
+        return abs(gap.total_seconds()) < TOLERANCE
     if name == "tags":
         return set(expected) <= set(job.tags)
     if name == "after":

@@ -141,10 +141,12 @@ class Environment(Protocol):
     def check_move(self, current: CurrentJob, queue: str) -> None:
         """Raise InvalidOption if this queue is in another alias."""
 
-    def dependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    def dependency_results(self, current: CurrentJob, default: Any) -> dict[str, Any]:
         """Return the results of a running job's dependencies, by jid."""
 
-    async def adependency_results(self, current: CurrentJob) -> dict[str, Any]:
+    async def adependency_results(
+        self, current: CurrentJob, default: Any
+    ) -> dict[str, Any]:
         """Asynchronous version of `dependency_results`."""
 
     def client(self, alias: str) -> Client:

@@ -42,6 +42,12 @@ OUTCOMES = {
     "unknown": (logging.WARNING, "unknown job name"),
 }
 
+#: The remedy that the core writes into the job's history and failure.
+UNKNOWN_HINT = (
+    "Is its app in INSTALLED_APPS, is its module called jobs or tasks, was it renamed "
+    "without aliases=?"
+)
+
 #: Errors that come of a mistake in code, not of a server or a system.
 DEFECTS = (
     *(ArithmeticError, AssertionError, AttributeError),
@@ -192,6 +198,8 @@ def describe_outcome(
     # (A retry that the job has asked for may have no group.)
     if outcome.verb in FAILURES and (group := outcome.args[-2]):
         fields["group"] = group
+    if verb == "unknown":
+        fields["hint"] = UNKNOWN_HINT
     level, action = OUTCOMES[verb]
     return level, action, fields
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable
 from types import FrameType
+
+from django_qless.core.monotonic import monotonic
 
 # 0 would disarm the system's timer.
 MIN_SECONDS = 1e-6
@@ -31,7 +32,7 @@ class Alarm:
     def set(self) -> None:
         """Start the timer."""
         # Handler and `cancel` need all of this, so it is there before the timer starts.
-        now = time.monotonic()
+        now = monotonic()
         remaining, self._interval = signal.getitimer(signal.ITIMER_REAL)
         self._due = now + self._seconds
         self._outer_due = now + remaining if remaining else NEVER
@@ -48,7 +49,7 @@ class Alarm:
         signal.signal(signal.SIGALRM, self._outer_handler)
         self._is_set = False
         if self._outer_due != NEVER:
-            rest = max(self._outer_due - time.monotonic(), MIN_SECONDS)
+            rest = max(self._outer_due - monotonic(), MIN_SECONDS)
             signal.setitimer(signal.ITIMER_REAL, rest, self._interval)
 
     def _arm(self, now: float) -> None:
@@ -57,7 +58,7 @@ class Alarm:
             signal.setitimer(signal.ITIMER_REAL, max(first - now, MIN_SECONDS))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
+        now = monotonic()
         is_due, is_outer_due = self._due <= now, self._outer_due <= now
         if is_due:
             self._due = NEVER
@@ -105,7 +106,7 @@ class TimerThread:
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Deadline:
         """Make the timer thread call this after so many seconds."""
-        deadline = Deadline(self, time.monotonic() + seconds, callback)
+        deadline = Deadline(self, monotonic() + seconds, callback)
         self.deadlines[deadline] = None
         if deadline.due < self._wakes_at:
             with self._changed:
@@ -125,7 +126,7 @@ class TimerThread:
     def _run(self) -> None:
         while True:
             with self._changed:
-                now = time.monotonic()
+                now = monotonic()
                 waiting = list(self.deadlines)
                 next_due = min((each.due for each in waiting), default=NEVER)
                 if next_due > now:

@@ -54,8 +54,8 @@ class Workflow:
             raise InvalidOption(f"workflow: name must be a text, not {name!r}")
         self.name = name
         self.id = new_jid()
-        #: None before it is enqueued.
-        self.handle: WorkflowHandle | None = None
+        #: None before it is enqueued. (Any: behind a `with`, no type checker knows.)
+        self.handle: WorkflowHandle | Any = None
         self._policy: str = check(str(self), "on_failure", on_failure)
         self._on_commit = on_commit
         self._alias = alias

@@ -13,6 +13,7 @@ from django_qless.core.client import Client
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps
 from django_qless.enqueue.dispatchable import Dispatchable
+from django_qless.enqueue.plan import met_of
 from django_qless.enqueue.request import REFUSED_ALONE, running_worker
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.handle import JobHandle
@@ -97,6 +98,9 @@ class Node:
         policy = "" if self._policy == "block" else self._policy
         return put._replace(
             depends=tuple(depends),
+            met=tuple(
+                filter((request.plan.met | met_of(self.outside)).__contains__, depends)
+            ),
             open=False,
             debounce=None,
             debounce_max=None,
@@ -150,6 +154,11 @@ class WorkflowRequest(Dispatchable):
     def handles(self) -> list[JobHandle[Any]]:
         """The handles of its jobs."""
         return [node.handle for node in self.nodes]
+
+    @property
+    def awaiting(self) -> list[WorkflowHandle | JobHandle[Any]]:
+        """The handles of the workflow and of its jobs."""
+        return [self.handle, *self.handles]
 
     def puts(self) -> list[Put]:
         """Return its jobs as Puts, as of now."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import JobGone
 from django_qless.job_types.base_handle import Handle
+from django_qless.job_types.commit import ROLLED_BACK
 from django_qless.job_types.handle import JobHandle
 
 if TYPE_CHECKING:
@@ -70,13 +71,15 @@ class WorkflowHandle(Handle):
 
     @property
     def state(self) -> str:
-        """pending, unpacking, running, complete, failed, canceling or canceled.
+        """pending, rolled back, unpacking, running, complete, failed, canceling or canceled.
 
         failed: a job has failed, and what is left, if anything, waits for it; `retry()`
         lets it go on. canceled: jobs were cancelled, and the others have ended.
         """
         if self._known:
             return self._known.state
+        if self._rolled_back:
+            return ROLLED_BACK
         return "pending" if self.pending else "running"
 
     @property
@@ -142,7 +145,10 @@ class WorkflowHandle(Handle):
         await adrive(self._canceling(self._aclient()))
 
     def retry(self) -> int:
-        """Retry those of its jobs that have failed; return how many."""
+        """Retry those of its jobs that have failed; return how many.
+
+        Those whose unique keys other jobs have by now stay failed.
+        """
         return drive(self._retrying(self._client()))
 
     async def aretry(self) -> int:

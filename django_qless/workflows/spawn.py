@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from django_qless.enqueue import dispatch
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
 from django_qless.enqueue.request import CallArguments, EnqueueBatch, EnqueueRequest
 from django_qless.exceptions import InvalidOption, ResultGone
+from django_qless.job_types.current import NO_DEFAULT
+from django_qless.job_types.handle import why_gone
 from django_qless.serialization.json_values import revive
 
 if TYPE_CHECKING:
@@ -75,44 +77,52 @@ async def aspawn(
     return _handles(batch)
 
 
-def dependency_results(alias: str, jid: str) -> dict[str, Any]:
+def dependency_results(alias: str, jid: str, default: Any) -> dict[str, Any]:
     """Return the results of a job's dependencies, by jid."""
-    return _read(*drive(_results(connections[alias], jid)))
+    return _read(*drive(_results(connections[alias], jid, default)), default)
 
 
-async def adependency_results(alias: str, jid: str) -> dict[str, Any]:
+async def adependency_results(alias: str, jid: str, default: Any) -> dict[str, Any]:
     """Asynchronous version of `dependency_results`."""
-    found = await adrive(_results(connections.aclient(alias), jid))
+    found = await adrive(_results(connections.aclient(alias), jid, default))
     # Rows may be among them, and are loaded.
-    return await sync_to_async(_read)(*found)
+    return await sync_to_async(_read)(*found, default)
 
 
-def _results(client: Any, jid: str) -> Steps[tuple[list[str], list[str | None]]]:
-    """Return the jids of a job's dependencies, and what each returned, as JSON.
+def _results(
+    client: Any, jid: str, default: Any
+) -> Steps[tuple[dict[str, str | None], set[str]]]:
+    """Return what each dependency of a job returned, as JSON, and which results are gone.
 
-    Raises ResultGone if results were dropped that should be there still.
+    Raises ResultGone if some are and there is no default.
     """
     jids = yield client.needs(jid)
     texts = yield client.results_text(jids)
-    cut = yield client.results_cut(jids)
-    if cut:
-        more = f" (and {len(cut) - 1} more)" if len(cut) > 1 else ""
+    gone = yield client.results_cut(jids)
+    if gone and default is NO_DEFAULT:
+        more = f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""
+        job = yield client.get(gone[0])
         raise ResultGone(
-            f"This job depends on job {cut[0]}{more}, and what that returned is gone: more "
-            "results than results-count or results-bytes allow came after it"
+            f"This job depends on job {gone[0]}{more}, and what that returned is gone: "
+            f"{why_gone(job and job.returned)}. dependency_results(default=…) says what to "
+            "take for it"
         )
-    return jids, texts
+    return dict(zip(jids, texts, strict=True)), set(gone)
 
 
-def _read(jids: Sequence[str], texts: Sequence[str | None]) -> dict[str, Any]:
+def _read(
+    texts: Mapping[str, str | None], gone: Collection[str], default: Any
+) -> dict[str, Any]:
     found = {
         jid: json.loads(open_text(text))
-        for jid, text in zip(jids, texts, strict=True)
+        for jid, text in texts.items()
         if text is not None
     }
     # All at once: rows are loaded with one query for each model.
-    values: list[Any] = revive(list(found.values()))
-    return dict(zip(found, values, strict=True))
+    values = dict(zip(found, revive(list(found.values())), strict=True))
+    return {
+        jid: values.get(jid, default) for jid in texts if jid in values or jid in gone
+    }
 
 
 def _batch(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from django_qless.conf.connections import connections
 from django_qless.core import arguments
+from django_qless.core.monotonic import monotonic
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.exceptions import JobGone, ResultNotReady
 from django_qless.job_types.handle import JobHandle
@@ -20,7 +20,8 @@ def wait_all(
 
     Complete, failed or canceled, in the order given. Raises ResultNotReady after
     `timeout` seconds (None: wait for ever), which says how many go on, and JobGone if
-    nothing is known of one.
+    nothing is known of one: a record that the history has dropped is not missed where the
+    handle says complete, or the result is kept.
     """
     return drive(_waiting(connections.__getitem__, list(handles), timeout))
 
@@ -41,9 +42,31 @@ def _waiting(
     ended: dict[tuple[str, str], Any] = {}
     for alias, jids in _by_alias(handles).items():
         client = client_of(alias)
-        _check(jids, (yield client.await_ended(jids, _left(deadline))), timeout)
+        states = yield client.await_ended(jids, _left(deadline))
+        gone = {jid for jid in jids if states.get(jid) == ""}
+        if gone:
+            known = yield from _known(client, alias, gone, handles)
+            states |= dict.fromkeys(known, "complete")
+        _check(jids, states, timeout)
+        # Its record may be gone now, too.
+        ended |= {(alias, jid): None for jid in jids if states[jid] == "complete"}
         ended |= {(alias, job.jid): job for job in (yield client.multiget(jids))}
     return _in_order(handles, ended)
+
+
+def _known(
+    client: Any,
+    alias: str,
+    jids: Collection[str],
+    handles: Sequence[JobHandle[Any]],
+) -> Steps[list[str]]:
+    """Return those of these jobs without a record that are known to be complete."""
+    of_alias = [each for each in handles if each.alias == alias and each.jid in jids]
+    known = {each.jid for each in of_alias if each.state == "complete"}
+    left = [jid for jid in jids if jid not in known]
+    texts = (yield client.results_text(left)) if left else []
+    kept = zip(left, texts, strict=True)
+    return [*known, *(jid for jid, text in kept if text is not None)]
 
 
 def _by_alias(handles: Sequence[JobHandle[Any]]) -> dict[str, list[str]]:
@@ -56,11 +79,11 @@ def _by_alias(handles: Sequence[JobHandle[Any]]) -> dict[str, list[str]]:
 
 def _deadline(timeout: float | None) -> float | None:
     timeout = arguments.timeout(timeout)
-    return None if timeout is None else time.monotonic() + timeout
+    return None if timeout is None else monotonic() + timeout
 
 
 def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+    return None if deadline is None else max(0.0, deadline - monotonic())
 
 
 def _check(jids: Sequence[str], states: dict[str, str], timeout: float | None) -> None:
@@ -84,8 +107,9 @@ def _in_order(
 ) -> list[JobHandle[Any]]:
     found: list[JobHandle[Any]] = []
     for handle in handles:
-        job = ended.get((handle.alias, handle.jid))
-        if job is None:
+        place = (handle.alias, handle.jid)
+        if place not in ended:
             raise JobGone(f"There is no job {handle.jid} ({handle.name})")
-        found.append(JobHandle(handle.alias, job))
+        job = ended[place]
+        found.append(JobHandle(handle.alias, job) if job else handle._as_complete())
     return found

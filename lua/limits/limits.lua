@@ -80,7 +80,7 @@ function Limits.set_aside(jid, queue, name, score, look, job)
     call('ZREM', key.place(queue, 'locks'), jid)
     JobEnd.goes_on({ jid = jid, rare = job.rare }, 'waiting')
   end
-  look_at(name, queue, math.max(look or scope.now + EVERY, scope.now))
+  look_at(name, queue, math.max(math.min(look or math.huge, scope.now + EVERY), scope.now))
 end
 
 local function note_called(jid, names)
@@ -224,9 +224,9 @@ end
 
 -- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
 local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local name = Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if name then
-    return name
+  local turn, its_look = Turns.obstacle(jid, queue, klass, job, #called > 0)
+  if turn then
+    return turn, its_look
   end
   for n, limit in ipairs(limits) do
     local look = full(limit, called, holds)

@@ -31,8 +31,21 @@ function Turns.join(jid, name)
   call('HSET', key.job(jid), 'turn', name, 'rare', '1')
 end
 
+-- The first of a key that has not missed its deadline; those before it end with the call. -> its jid, when it will
+-- have missed it, if it has not started
 local function head_of(name)
-  return (SortedSet.first(key.limit_order(name)))
+  repeat
+    local jid = SortedSet.first(key.limit_order(name))
+    local state, deadline
+    if jid then
+      state, deadline = Hash.values(key.job(jid), 'state', 'deadline')
+    end
+    if not Deadline.is_missed(state, deadline) then
+      return jid, Unique.is_pending(state) and Record.read('deadline', deadline or nil)
+    end
+    Deadline.note(jid)
+    call('ZREM', key.limit_order(name), jid)
+  until false
 end
 
 -- The first of a key is back in the work, if it was set aside for its turn.
@@ -73,11 +86,15 @@ local function order_of(jid, klass, job)
   return job.turn
 end
 
--- What holds a job back because it is not its turn: the name, or nil. (Who was called was in line already.)
+-- What holds a job back because it is not its turn: the name, or nil; when to look again, if that is known. (Who was
+-- called was in line already.)
 function Turns.obstacle(jid, queue, klass, job, was_called)
   local order = order_of(jid, klass, job)
-  if order and head_of(order) ~= jid then
-    return order
+  if order then
+    local head, misses = head_of(order)
+    if head ~= jid then
+      return order, misses or nil
+    end
   end
   local tenant = job.fair_by and not was_called and LimitSettings.of_tenant(queue, job.fair_by)
   if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
@@ -87,10 +104,10 @@ end
 
 -- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
 function Turns.set_aside(jid, queue, klass, job)
-  local name = Turns.obstacle(jid, queue, klass, job, false)
+  local name, look = Turns.obstacle(jid, queue, klass, job, false)
   local score = exact(Places.score(job.priority, scope.now))
   if name then
-    Limits.set_aside(jid, queue, name, score, nil, {})
+    Limits.set_aside(jid, queue, name, score, look, {})
     return true
   elseif job.fair_by then
     Limits.note_called(jid, {}, LimitSettings.of_tenant(queue, job.fair_by), NumberFormat.now())

@@ -43,6 +43,7 @@ local RARE = {
   'behind',
   'beyond',
   'spawners',
+  'spawns',
   'followed',
   'limit_key',
   'fair_by',

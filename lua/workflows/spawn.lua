@@ -14,16 +14,17 @@ local function present(spawner, plan)
   return jobs
 end
 
--- spawn jid token worker (as put.many) -> as put.many
+-- spawn jid token worker (as put.many) -> as put.many. What an earlier run of the job has spawned is left alone, whatever
+-- it is by now.
 function Spawn.spawn(args, i)
   local jid, worker = Arguments.name('spawn', 'jid', args[i]), args[i + 2]
   Lock.holder('spawn', jid, args[i + 1])
   Arguments.asking('spawn', worker)
-  local plan = PutMany.plan('spawn', args, i + 3)
+  local workflow, spawns = Hash.values(key.job(jid), 'workflow', 'spawns')
+  local plan = PutMany.plan('spawn', args, i + 3, { spawner = jid, since = Record.number(spawns) })
   if plan.coming[jid] then
     Errors.argument('spawn', 'job ' .. Errors.name(jid) .. ' cannot spawn itself')
   end
-  local workflow = call('HGET', key.job(jid), 'workflow')
   if workflow then
     Workflow.must_go_on('spawn', workflow)
   end
@@ -33,6 +34,6 @@ function Spawn.spawn(args, i)
     end
   end
   local reply = PutMany.carry_out(plan, worker)
-  Spawned.adopt(jid, present(jid, plan))
+  Spawned.adopt(jid, present(jid, plan), spawns)
   return reply
 end

@@ -157,8 +157,13 @@ local function without_former(spawners, jid)
   return rest
 end
 
--- The job takes these under its wings: jid and state of each.
-function Spawned.adopt(spawner, jobs)
+-- Has this job spawned the one with this record since it was put? It did so `since` then for the first time.
+function Spawned.is_known(spawner, since, record)
+  return has(list_of(record.more.spawners), spawner) and Record.read('time', record.time, 0) >= since
+end
+
+-- The job takes these under its wings: jid and state of each. (`since` is false if it has none yet since it was put.)
+function Spawned.adopt(spawner, jobs, since)
   local name, scores, new = key.spawned(spawner), {}, {}
   for _, job in ipairs(jobs) do
     local spawners = list_of(call('HGET', key.job(job.jid), 'spawners'))
@@ -176,7 +181,7 @@ function Spawned.adopt(spawner, jobs)
   if #scores > 0 then
     call('ZADD', name, unpack(scores))
   end
-  call('HSET', key.job(spawner), 'rare', '1')
+  call('HSET', key.job(spawner), 'rare', '1', 'spawns', since or NumberFormat.time())
   DependencyResults.add_offspring(spawner, new)
 end
 

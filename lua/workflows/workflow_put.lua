@@ -161,7 +161,7 @@ function STAGE.jobs(id, args, i)
 end
 
 -- Further dependencies of a job that was staged without any: jid, other...
-function STAGE.links(id, args, i)
+function STAGE.links(id, args, i, are_met)
   local known, jid = staged_before(id), Arguments.given('workflow.stage', 'jid', args[i])
   local place = known(jid) or Errors.no_job('workflow.stage', jid)
   Arguments.bounded('workflow.stage', #args - i)
@@ -169,11 +169,16 @@ function STAGE.links(id, args, i)
     local before = known(args[n])
     if before and before >= place then
       behind('workflow.stage', jid, args[n])
-    elseif not before and call('EXISTS', key.job(args[n])) == 0 then
+    elseif not before and not are_met and call('EXISTS', key.job(args[n])) == 0 then
       Errors.no_job('workflow.stage', args[n])
     end
   end
   return {}
+end
+
+-- The same of jobs that are known to be complete: they may have no record any more.
+function STAGE.met(id, args, i)
+  return STAGE.links(id, args, i, true)
 end
 
 -- Their places in the order in which they were staged.
@@ -187,7 +192,7 @@ local function number(name, jids)
   end
 end
 
--- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links jid other...
+-- workflow.stage id seconds jobs (item)...   workflow.stage id seconds links|met jid other...
 -- -> how many batches there are; without a release they go after so many seconds.
 function WorkflowPut.stage(args, i)
   local id = new_id('workflow.stage', args[i])
@@ -281,6 +286,8 @@ function UNPACK.links(id, args)
     Dependencies.attach(args[1], others)
   end
 end
+
+UNPACK.met = UNPACK.links
 
 -- Takes away all that was staged. (Its jobs may be there already.)
 function WorkflowPut.forget_staged(id)

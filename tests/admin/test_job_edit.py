@@ -90,6 +90,23 @@ def test_a_canceled_job_is_put_again(
     assert qless.canceled() == ([] if what == "itself" else ["j1"])
 
 
+@pytest.mark.parametrize("what", ["itself", "new"])
+def test_canceled_job_is_put_again_with_its_unique_key(
+    admin_browser: Browser, qless: Client, what: str
+) -> None:
+    failed(qless, unique="k")
+    qless.cancel("j1")
+    put(qless, "j2", unique="k")
+    fields = edited(qless, put=what)
+    page = act(admin_browser, "edit", **fields).content.decode()
+    assert "The unique key k of job" in page
+    assert "belongs to job j2, which is waiting" in page
+    qless.cancel("j2")
+    assert done(act(admin_browser, "edit", **fields))
+    (jid,) = qless.jobs("waiting", "mail")
+    assert job(qless, jid).unique == "k"
+
+
 def test_what_is_not_remembered_is_not_put_again(
     admin_browser: Browser, qless: Client
 ) -> None:

@@ -47,6 +47,7 @@ PUTS = [
 #: A value for each parameter, by its name; by command and name where that one does not suit.
 SAMPLES: dict[str, Any] = {
     "absent": True,
+    "met": ["j2"],
     "batch": 3,
     "rate": "100/m",
     "entities": ["o1", "o2"],

@@ -314,7 +314,7 @@ def test_captured_payloads_are_in_a_list() -> None:
         (lambda: sync.push("o", 1, score=2**53 + 1), "beyond 2"),
         (lambda: sync.push("o", 1, score=-(2**53) - 1), "beyond 2"),
         (lambda: sync.push("o", 1, run_at=5), "run_at must be a datetime"),  # type: ignore[arg-type]
-        (lambda: sync.push("o", 1, run_at=datetime(2030, 1, 1)), "time zone"),
+        (lambda: sync.push("o", 1, run_at=datetime(2030, 1, 1)), "aware datetime"),
         (lambda: sync.push("o", {1, 2}), "the payload"),
         (lambda: sync.push("o", "x" * 70_000), "65,536"),
         (lambda: sync.push("o", "x" * (64 * 1024 - 1)), "65,537 bytes"),

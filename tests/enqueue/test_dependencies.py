@@ -14,6 +14,8 @@ from django_qless.enqueue.request import CallArguments
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.registry import registry
 from django_qless.serialization import envelope
+from django_qless.testing import clock
+from tests.jobs_app import policies
 from tests.jobs_app.jobs import add
 from tests.rows_app import jobs
 from tests.rows_app.models import Mirror, Source
@@ -214,6 +216,16 @@ def test_a_proxy_has_its_own(qless, work, source, done) -> None:
     assert qless.get(*handle.dependencies).klass == "rows_app.Mirror.refresh"
     work()
     assert names(done) == ["refresh", "mirrored"]
+
+
+def test_expired_job_is_not_on_its_way_for_others(qless, work) -> None:
+    moment = clock.now("default") + 3
+    one = policies.after_early.delay()
+    with clock.travel_to("default", moment):
+        other = policies.after_early.delay()
+    assert other.dependencies != one.dependencies
+    work()
+    assert (one.refresh().state, other.refresh().state) == ("depends", "complete")
 
 
 class TestUsing:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.test import TestCase, override_settings
 
-from django_qless import workflow
-from django_qless.core import WrongState
+from django_qless import wait_all, workflow
+from django_qless.core import ScheduleNotFound, WrongState
 from django_qless.core.commands.entities import Payload
 from django_qless.enqueue import dispatch
 from django_qless.exceptions import JobGone, NotPut
@@ -18,6 +20,7 @@ from django_qless.signals import job_enqueued
 from tests.jobs_app import jobs, secret
 from tests.jobs_app.models import Feed, Parcel
 from tests.rows_app.models import Source
+from tests.testing.jobs import asks_again
 
 BOTH = ["default", "other"]
 pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
@@ -56,7 +59,50 @@ def test_a_rollback_enqueues_nothing(qless) -> None:
         feed.rename.delay("x")
         transaction.set_rollback(True)
     assert qless.queues() == []
-    assert first.pending
+    assert (first.pending, first.state) == (False, "rolled back")
+    for ask in (first.refresh, first.wait, first.result, first.cancel):
+        with pytest.raises(JobGone, match=f"{first.jid} .* because of a rollback"):
+            ask()
+    with pytest.raises(JobGone):
+        wait_all([first])
+    with pytest.raises(JobGone):
+        async_to_sync(first.arefresh)()
+
+
+def test_each_handle_says_that_it_was_rolled_back(qless) -> None:
+    with transaction.atomic():
+        flow = workflow()
+        node = flow.add(jobs.add.args(1))
+        entity = asks_again.push("a", 1)
+        handles = [flow.enqueue(), node.handle, entity]
+        schedule = jobs.add.recur(1, every=60, key="k")
+        assert {handle.state for handle in handles} == {"pending"}
+        transaction.set_rollback(True)
+    assert {handle.state for handle in handles} == {"rolled back"}
+    for handle in handles[:2]:
+        with pytest.raises(JobGone):
+            handle.refresh()
+    with pytest.raises(ScheduleNotFound):
+        schedule.refresh()
+    assert entity.refresh().state == "gone"
+
+
+def test_callbacks_that_wait_their_turn_are_not_rolled_back(qless) -> None:
+    states = []
+    with transaction.atomic():
+        transaction.on_commit(lambda: states.append(handle.state))
+        transaction.on_commit(lambda: 1 / 0, robust=True)
+        handle = jobs.add.delay(1)
+        transaction.on_commit(lambda: states.append(handle.state))
+    assert states == ["pending", "waiting"]
+
+
+def test_callbacks_that_another_one_has_dropped(qless) -> None:
+    with suppress(ZeroDivisionError), transaction.atomic():
+        transaction.on_commit(lambda: 1 / 0)
+        handle = jobs.add.delay(1)
+    with pytest.raises(JobGone):
+        handle.refresh()
 
 
 def test_savepoints_are_respected(qless) -> None:
@@ -65,12 +111,12 @@ def test_savepoints_are_respected(qless) -> None:
         with transaction.atomic():
             undone = jobs.add.delay(2)
             transaction.set_rollback(True)
+        assert (kept.state, undone.state) == ("pending", "rolled back")
         with transaction.atomic():
             inner = jobs.add.delay(3)
         assert qless.queues() == []
     waiting = [job.jid for job in qless.peek("default", 9)]
     assert waiting == [kept.jid, inner.jid]
-    assert undone.pending
 
 
 def test_many_and_after_wait_as_well(qless, work) -> None:
@@ -140,7 +186,7 @@ def test_asynchronous_code_with_a_transaction_of_its_own(qless, monkeypatch) -> 
         return handles
 
     handles = asyncio.run(enqueue())
-    assert [handle.pending for handle in handles] == [False, False, True]
+    assert [handle.state for handle in handles] == [*["waiting"] * 2, "rolled back"]
     assert qless.queue_counts("default").waiting == 2
 
 
@@ -190,7 +236,7 @@ class TestRowsOfAnotherDatabase:
                 handle = feed.rename.delay("x")
                 transaction.set_rollback(inner == undone, using=inner)
             transaction.set_rollback(outer == undone, using=outer)
-        assert handle.pending
+        assert handle.state == "rolled back"
         assert qless.queues() == []
 
     def test_a_named_database_is_the_only_one(self, qless, feed) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from django.test import override_settings
+from django.utils import timezone as django_timezone
 
+from django_qless import job
 from django_qless import jobs as known
 from django_qless.conf.config_sync import sync_config
 from django_qless.conf.connections import connections
 from django_qless.core import LockLost
-from django_qless.testing import clock
+from django_qless.exceptions import InvalidOption
+from django_qless.testing import captured_jobs, clock
 from tests.jobs_app import timing
 from tests.jobs_app.jobs import add
 from tests.real_servers import poll
@@ -218,3 +222,52 @@ def test_timeout(qless, each_work, settings, of) -> None:
     assert now.failure is not None
     assert now.failure.group == "timeout"
     assert timing.ran == ["began"]
+
+
+def test_urgent_job_runs_first_of_all_that_fell_due_while_no_worker_ran(at) -> None:
+    for seconds in (30, 20, 10):
+        timing.note.using(delay=seconds).delay(seconds)
+    timing.note.using(delay=40, priority=100).delay("urgent")
+    assert at(41) == 4
+    assert timing.ran == ["urgent", 10, 20, 30]
+
+
+def test_urgent_tick_goes_before_those_of_other_schedules(qless, at) -> None:
+    for name, offset, priority in (("plain", 10, 0), ("urgent", 20, 100)):
+        data = json.dumps({"v": 1, "args": [name]})
+        qless.schedule_set(
+            name, "default", timing.note.name, data, every=60, offset=offset,
+            priority=priority,
+        )  # fmt: skip
+    assert at(30) == 2
+    assert timing.ran == ["urgent", "plain"]
+
+
+@job("timed", entity=True)
+def sync(batch: dict[str, list[int]]) -> None: ...
+
+
+@override_settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo")
+def test_times_without_a_zone_are_in_that_of_the_project(at) -> None:
+    soon = django_timezone.now() + timedelta(seconds=60)
+    assert soon.tzinfo is None
+    handle = add.using(run_at=soon).delay(1)
+    aware = add.using(run_at=datetime.now(timezone.utc) + timedelta(seconds=60))
+    aware.delay(2)
+    later = soon + timedelta(seconds=1)
+    expired = add.using(run_at=soon, expires=later).delay(3)
+    entity = sync.push("a", 2, score=later, run_at=soon)
+    sync.push("a", 1, score=soon)
+    assert entity.refresh().payloads() == [1, 2]
+    with captured_jobs() as captured:
+        add.using(run_at=soon).delay(4)
+    assert captured.of(add, 4, run_at=soon)
+    assert [at(seconds) for seconds in (30, 90)] == [0, 3]
+    assert handle.result() == 1
+    assert expired.refresh().failure.group == "expired"
+
+
+@pytest.mark.parametrize("option", ["score", "run_at"])
+def test_push_refuses_times_without_a_zone(option) -> None:
+    with pytest.raises(InvalidOption, match=f"{option} must be an aware datetime"):
+        sync.push("a", 1, **{option: datetime(2030, 1, 1)})

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 import pytest
 from django.db import transaction
 
-from django_qless import job
-from django_qless.core import DuplicateJob
+from django_qless import failures, job, workflow
+from django_qless import jobs as known
+from django_qless.core import DuplicateJob, Put, WrongState
 from django_qless.enqueue import unique_keys
 from django_qless.exceptions import InvalidOption
+from django_qless.operations.audit import audit_namespace
+from django_qless.operations.bulk import change_jobs
 from django_qless.signals import job_enqueued
-from tests.jobs_app import policies
+from django_qless.testing import clock
+from tests.jobs_app import jobs, policies
 from tests.jobs_app.models import Feed
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
@@ -332,3 +337,274 @@ def test_many_dependencies_are_all_replaced(qless, each_work) -> None:
     assert set(other.refresh().dependencies) == {handle.jid for handle in second}
     each_work()
     assert other.result() == "b"
+
+
+@pytest.fixture
+def later():
+    """Three seconds later: what had to start within two has expired."""
+    moment = clock.now("default") + 3
+    return lambda: clock.travel_to("default", moment)
+
+
+def reserve(qless):
+    [job] = qless.settle("somebody", [], 1, ["default"]).jobs
+    return job
+
+
+def of_fresh(limit, value):
+    return f"{policies.fresh.name}-{limit}-of-type", value
+
+
+def waits(qless, fresh):
+    return fresh.delay(1)
+
+
+def is_delayed(qless, fresh):
+    return fresh.using(delay=1).delay(1)
+
+
+def depends_on_another(qless, fresh):
+    return fresh.using(after=jobs.add.using(queue="idle").delay(1)).delay(1)
+
+
+def is_held_back(qless, fresh):
+    qless.config_set(*of_fresh("max-concurrency", 1))
+    fresh.delay(0)
+    reserve(qless)
+    handle = fresh.delay(1)
+    assert not qless.settle("somebody", [], 1, ["default"]).jobs
+    return handle
+
+
+def is_throttled(qless, fresh):
+    qless.config_set(*of_fresh("rate", "1/h"))
+    return is_held_back(qless, fresh)
+
+
+def waits_for_a_retry(qless, fresh):
+    handle = fresh.using(retries=1).delay(1)
+    job = reserve(qless)
+    qless.retry(job.jid, "default", job.token, 60)
+    return handle
+
+
+def was_taken_from_its_worker(qless, fresh):
+    handle = fresh.delay(1)
+    qless.timeout(reserve(qless).jid)
+    return handle
+
+
+@pytest.mark.parametrize("conflict", ["keep", "replace", "refuse"])
+@pytest.mark.parametrize(
+    "first_of",
+    [
+        waits, is_delayed, depends_on_another, is_held_back, is_throttled,
+        waits_for_a_retry, was_taken_from_its_worker,
+    ],
+)  # fmt: skip
+def test_expired_job_does_not_hold_its_unique_key(
+    qless, later, first_of, conflict
+) -> None:
+    fresh = policies.fresh.using(on_conflict=conflict)
+    first = first_of(qless, fresh)
+    with later():
+        second = fresh.delay(1)
+        assert second.created
+        assert second.jid != first.jid
+        assert policies.fresh.delay(1).jid == second.jid
+    failed = first.refresh()
+    assert (failed.state, failed.failure.group) == ("failed", "expired")
+    assert second.refresh().state == "waiting"
+    assert audit_namespace(qless, 250).violations == []
+
+
+def test_expired_job_that_runs_holds_its_unique_key(qless, later) -> None:
+    first = policies.fresh.delay(1)
+    reserve(qless)
+    with later():
+        assert policies.fresh.delay(1).jid == first.jid
+
+
+def test_expired_job_is_not_debounced_further(qless, later) -> None:
+    index = policies.fresh.using(debounce=1)
+    first = index.delay(1)
+    with later():
+        second = index.delay(1)
+    assert second.created
+    assert first.refresh().failure.group == "expired"
+    assert second.refresh().state == "scheduled"
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"), [("block", "depends"), ("run", "waiting")]
+)
+def test_expired_job_is_a_failed_dependency(qless, later, policy, state) -> None:
+    first = policies.fresh.delay(1)
+    with later():
+        second = jobs.add.using(after=first, on_failure=policy).delay(2)
+    assert first.refresh().failure.group == "expired"
+    assert second.refresh().state == state
+
+
+def test_expired_job_gives_up_its_turn(qless, later) -> None:
+    first = policies.in_turn.using(expires=2, queue="idle").delay("k", "late")
+    behind = policies.in_turn.delay("k", "behind")
+    assert not qless.settle("somebody", [], 1, ["default"]).jobs
+    with later():
+        assert reserve(qless).jid == behind.jid
+        third = policies.in_turn.delay("k", "third")
+        assert not qless.settle("somebody", [], 1, ["default"]).jobs
+    assert first.refresh().failure.group == "expired"
+    assert third.refresh().state == "waiting"
+    assert audit_namespace(qless, 250).violations == []
+
+
+def test_retried_job_waits_again_for_what_it_waited_for_when_it_expired(
+    qless, later, work
+) -> None:
+    other = jobs.add.using(queue="idle").delay(1)
+    first = policies.fresh.using(after=other).delay(1)
+    with later():
+        second = policies.fresh.using(on_conflict="keep").delay(1)
+    second.cancel()
+    first.retry()
+    assert first.refresh().state == "depends"
+    work()
+    assert first.result() == 1
+    assert audit_namespace(qless, 250).violations == []
+
+
+def failed_three(qless, function=policies.once):
+    """Return the handles of three jobs of one key, each of which has failed."""
+    handles = []
+    for _ in range(3):
+        handles.append(function.delay(7))
+        job = reserve(qless)
+        qless.fail(job.jid, job.token, "group", "message")
+    return handles
+
+
+def each_by(act):
+    """Return what does this with each of the jobs; those that are refused stay."""
+
+    def do(qless, handles):
+        done = 0
+        for handle in handles:
+            with suppress(DuplicateJob, WrongState):
+                act(handle)
+                done += 1
+        return done
+
+    return do
+
+
+def retry_in_bulk(qless, handles):
+    run = change_jobs(qless, "retry", [each.jid for each in handles])
+    assert run.refused == 2
+    assert all(why.startswith("The unique key") for _jid, why in run.reasons)
+    return run.done
+
+
+def move_in_bulk(qless, handles):
+    found = qless.move_each([each.jid for each in handles], "default")
+    assert all(why.startswith("The unique key") for why in found.refused.values())
+    return len(found.done)
+
+
+WAYS_BACK = {
+    "retry": each_by(lambda handle: handle.retry()),
+    "aretry": each_by(lambda handle: asyncio.run(handle.aretry())),
+    "move": each_by(lambda handle: handle.move("default")),
+    "revive": lambda _, handles: known.revive([each.jid for each in handles]),
+    "unfail": lambda *_: failures.unfail("group", "default"),
+    "bulk retry": retry_in_bulk,
+    "bulk move": move_in_bulk,
+}
+
+
+@pytest.mark.parametrize("way", WAYS_BACK)
+@pytest.mark.parametrize("function", [policies.once, policies.while_waiting])
+def test_one_failed_job_of_a_unique_key_goes_on_at_a_time(
+    qless, work, way, function
+) -> None:
+    handles = failed_three(qless, function)
+    assert WAYS_BACK[way](qless, handles) == 1
+    assert [each.refresh().state for each in handles] == ["waiting", "failed", "failed"]
+    assert function.delay(7).jid == handles[0].jid
+    assert qless.failed() == {"group": 2}
+    work()
+    handles[1].retry()
+    assert handles[1].refresh().state == "waiting"
+    assert audit_namespace(qless, 250).violations == []
+
+
+def test_failed_jobs_of_one_unique_key_are_not_put_again_in_one_batch(qless) -> None:
+    one, other, _ = failed_three(qless)
+    again = [Put(each.jid, "default", each.name, each.data) for each in (one, other)]
+    with pytest.raises(DuplicateJob):
+        qless.put_many("", again)
+    assert qless.failed() == {"group": 3}
+    assert qless.put_many("", again[1:]).skipped == []
+    assert policies.once.delay(7).jid == other.jid
+
+
+def test_unfail_passes_over_jobs_whose_unique_keys_are_taken(qless) -> None:
+    older = failed_three(qless)
+    newest = policies.once.delay(8)
+    job = reserve(qless)
+    qless.fail(job.jid, job.token, "group", "message")
+    policies.once.delay(7)
+    assert failures.unfail("group", "default", 1) == 1
+    assert newest.refresh().state == "waiting"
+    assert qless.failed_jobs("group").jids == [each.jid for each in reversed(older)]
+
+
+def test_job_that_waits_for_a_failed_one_of_its_key_does_not_hold_up_its_retry(
+    qless, work
+) -> None:
+    first = policies.once.delay(7)
+    job = reserve(qless)
+    qless.fail(job.jid, job.token, "group", "message")
+    second = policies.once.using(after=first).delay(7)
+    first.retry()
+    assert work() == 2
+    assert second.result() == 7
+
+
+def test_retried_workflow_leaves_a_job_failed_whose_unique_key_is_taken(qless) -> None:
+    flow = workflow()
+    node = flow.add(policies.once.using(on_conflict="refuse").args(7))
+    handle = flow.enqueue()
+    job = reserve(qless)
+    qless.fail(job.jid, job.token, "group", "message")
+    other = policies.once.delay(7)
+    assert handle.retry() == 0
+    assert node.handle.refresh().state == "failed"
+    other.cancel()
+    assert handle.retry() == 1
+
+
+def test_expired_job_does_not_keep_a_failed_one_from_a_retry(qless, later) -> None:
+    first = policies.fresh.delay(1)
+    job = reserve(qless)
+    qless.fail(job.jid, job.token, "group", "message")
+    second = policies.fresh.delay(1)
+    with later():
+        first.retry()
+        assert policies.fresh.delay(1).jid == first.jid
+    assert second.refresh().failure.group == "expired"
+
+
+def test_retried_job_takes_its_place_in_the_order_of_its_key(qless) -> None:
+    first = policies.in_turn.delay("k", "first")
+    job = reserve(qless)
+    qless.fail(job.jid, job.token, "group", "message")
+    policies.in_turn.delay("k", "second")
+    first.retry()
+    third = policies.in_turn.using(priority=9).delay("k", "third")
+    ran = []
+    for _ in range(3):
+        job = reserve(qless)
+        ran.append(job.jid)
+        qless.complete(job.jid, job.token, "default", job.data)
+    assert ran[1:] == [first.jid, third.jid]

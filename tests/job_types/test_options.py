@@ -68,7 +68,7 @@ def options(**given: object) -> Options:
         ({"backoff": lambda: 1}, "cannot be called with two arguments"),
         ({"backoff": {"base": 5}}, "backoff must be seconds, a list of them, exp"),
         ({"app_data": [1]}, "app_data must be a dict of plain JSON"),
-        ({"app_data": {1: 2}}, "its keys must be texts"),
+        ({"app_data": {1: 2}}, "JSON's keys are strings"),
         ({"app_data": {"a": SOON}}, "app_data must be a dict of plain JSON.*datetime"),
         ({"app_data": {"a": "x" * 40_000}}, "app_data must be at most 32,768 bytes"),
     ],

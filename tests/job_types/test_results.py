@@ -74,19 +74,26 @@ def test_results_of_dependencies(qless, work, gather) -> None:
     short = jobs.add.using(queue="first", result_ttl=60).delay(2)
     last = gather.using(after=[first, short], retries=0)
     whole, cut = last.using(queue="soon").delay(), last.using(queue="late").delay()
+    none = flows.silent.using(queue="first").delay()
+    instead = gather.using(after=[first, none, short]).delay(default=0)
     work("first")
     start = clock.now("default")
     with clock.travel_to("default", start + 100):
         work("soon")
-        # What its result_ttl has taken is missing, as always.
-        assert whole.result() == {first.jid: 1}
+        failure = whole.refresh().failure
+        assert (
+            f"ResultGone: This job depends on job {short.jid}, and" in failure.message
+        )
+        assert "result_ttl passed" in failure.message
+        work("default")
+        assert instead.result() == {first.jid: 1, short.jid: 0}
         qless.config_set("results-count", 0)
     with clock.travel_to("default", start + LATER):
         jobs.add.using(queue="nowhere").delay(6)
         work("late")
         failure = cut.refresh().failure
     assert failure is not None
-    assert f"ResultGone: This job depends on job {first.jid}, and" in failure.message
+    assert f"ResultGone: This job depends on job {first.jid} (" in failure.message
 
 
 def test_the_doctor_counts_what_is_kept(qless, work) -> None:

@@ -33,14 +33,14 @@ def silent() -> None:
 
 
 @job
-def gather() -> dict[str, Any]:
+def gather(**options: Any) -> dict[str, Any]:
     ran.append("gather")
-    return current_job().dependency_results()
+    return current_job().dependency_results(**options)
 
 
 @job
-async def agather() -> dict[str, Any]:
-    return await current_job().adependency_results()
+async def agather(**options: Any) -> dict[str, Any]:
+    return await current_job().adependency_results(**options)
 
 
 @job
@@ -48,6 +48,14 @@ def spawning(*names: str) -> list[str]:
     handles = current_job().spawn([step.args(name) for name in names])
     ran.append("spawning")
     return [handle.jid for handle in handles]
+
+
+@job
+def spawning_fixed(*names: str) -> list[tuple[str, bool]]:
+    """Spawn jobs with these ids; return which of them are new."""
+    jobs = [aside.using(jid=name).args(name) for name in names]
+    handles = current_job().spawn(jobs)
+    return [(handle.jid, handle.created) for handle in handles]
 
 
 @job
@@ -78,13 +86,13 @@ def nested(depth: int) -> int:
 
 
 @job
-def spawning_in_a_transaction(*, fail: bool = False) -> bool:
+def spawning_in_a_transaction(*, fail: bool = False) -> str:
     with transaction.atomic():
         [handle] = current_job().spawn([step.args("at commit")])
         assert handle.pending
         if fail:
             transaction.set_rollback(True)
-    return handle.pending
+    return handle.state
 
 
 @job

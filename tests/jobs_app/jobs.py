@@ -71,6 +71,15 @@ def returns_a_set() -> set[int]:
     return {1}
 
 
+#: What `returns_it` returns; tests set it.
+to_return: Any = None
+
+
+@job(result_ttl=60)
+def returns_it() -> Any:
+    return to_return
+
+
 @job(retries=2, backoff=0)
 def broken(text: str) -> None:
     raise ValueError(text)

@@ -38,6 +38,26 @@ def alone(word: str = "") -> str:
     return word
 
 
+@job(unique=True, expires=2)
+def fresh(a: int) -> int:
+    return a
+
+
+@job(unique=True, expires=2)
+def early() -> None:
+    pass
+
+
+@job(after="early")
+def after_early() -> None:
+    pass
+
+
+@job(concurrency_key=lambda key, word: key, ordered=True)
+def in_turn(key: str, word: str) -> str:
+    return word
+
+
 @job(unique=lambda user, text="": f"user-{user}" if user else None)
 def per_user(user: int, text: str = "") -> str:
     return f"{user}: {text}"

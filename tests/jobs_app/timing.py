@@ -36,6 +36,11 @@ def index(page: int) -> int:
     return page
 
 
+@job
+def note(what: Any) -> None:
+    ran.append(what)
+
+
 @job(unique=True, unique_for=3600)
 def hourly(page: int) -> int:
     ran.append(page)

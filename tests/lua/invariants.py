@@ -28,7 +28,7 @@ ORIGINAL_FIELDS = set(
     "failure spawned_from_jid grace scheduled".split()
 )
 RARE_FIELDS = set(
-    "unique workflow on_failure deadline fixed first behind beyond spawners followed "
+    "unique workflow on_failure deadline fixed first behind beyond spawners spawns followed "
     "cascade limit_key ordered fair_by turn holds aside called "
     "entity home batch".split()
 )

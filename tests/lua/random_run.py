@@ -201,6 +201,9 @@ class RandomRun:
         for option in json.loads(call("config.get", now=now)):
             call("config.unset", option, now=now)
         call("unpause", *QUEUES, now=now)
+        # Periods pass: whose key another job has for one stays failed until then.
+        for name in filter(self.is_period, self.server.scan_iter("ql:unique:*")):
+            self.server.delete(name)
         for name in list(self.server.scan_iter("ql:schedule:*")):
             call("schedule.remove", name.removeprefix("ql:schedule:"), now=now)
         for name in list(self.server.scan_iter("ql:r:*")):

@@ -177,3 +177,21 @@ def test_old_clients_clocks_do_not_matter_to_ours(keyed: Keyed) -> None:
         "behind",
         "first",
     ]
+
+
+def test_old_clients_do_not_bring_back_a_job_whose_unique_key_is_taken(
+    keyed: Keyed,
+) -> None:
+    core = keyed.core
+    keyed.put("a", unique="k")
+    [job] = keyed.take(now=1)
+    keyed.call("fail", "a", job["token"], "group", "message", now=2)
+    keyed.put("b", 3, unique="k")
+    assert core.old("unfail", 4, "queue", "group") == 0
+    text = core.error("put", 5, "", "queue", "a", "klass", "{}", 0)
+    assert "put(): The unique key k of job a belongs to job b, which is waiting" in text
+    assert '"b"' not in text
+    assert core.state("a") == "failed"
+    core.old("cancel", 6, "b")
+    assert core.old("unfail", 7, "queue", "group") == 1
+    assert keyed.violations(7) == []

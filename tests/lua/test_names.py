@@ -1,7 +1,8 @@
-"""Empty names are refused, whoever calls; what a foreign script has made of one is gone on with."""
+"""Empty names: refused with KEYS; without, they are what records say of nobody, and nothing is made of one."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ FLOW = ("queue", "klass", "{}", 0, 1, "workflow", "flow")
 
 # Calls with one empty name each; the proof of who holds a job stands for its token or worker.
 PROOF = object()
-BOTH: list[Call] = [
+CALLS: list[Call] = [
     ("put", "w", "", "new", "klass", "{}", 0),
     ("put", "w", "queue", "", "klass", "{}", 0),
     ("requeue", "w", "", "waiting", "klass", "{}", 0),
@@ -62,9 +63,62 @@ BOTH: list[Call] = [
     ("recur.untag", "", "tag"),
     ("unrecur", ""),
 ]  # fmt: skip
-WITHOUT_KEYS: list[Call] = [
-    ("put", "", "queue", "new", "klass", "{}", 0),
-    ("requeue", "", "queue", "waiting", "klass", "{}", 0),
+# Without KEYS: those that would store or take a job under an empty name.
+STORED: list[Call] = [
+    ("put", "w", "", "new", "klass", "{}", 0),
+    ("put", "w", "queue", "", "klass", "{}", 0),
+    ("requeue", "w", "", "waiting", "klass", "{}", 0),
+    ("pop", "", "w", 1),
+    ("pop", "queue", "", 1),
+    ("complete", "run", "w", "queue", "{}", "next", ""),
+    ("retry", "run", "", "w"),
+    ("unfail", "", "group"),
+    ("recur", "", "new", "klass", "{}", "interval", 60, 0),
+    ("recur", "queue", "", "klass", "{}", "interval", 60, 0),
+    ("recur.update", "cron", "queue", ""),
+]  # fmt: skip
+# The others, with the text or the answer that the protocol has for them.
+GONE = "does not exist"
+ASKED: list[tuple[Call, str]] = [
+    (("heartbeat", "waiting", ""), "not currently running: waiting"),
+    (("complete", "waiting", "", "queue", "{}"), "not currently running: waiting"),
+    (("complete", "done", "", "", "{}"), "not currently running: complete"),
+    (("fail", "waiting", "", "group", "message"), "not currently running: waiting"),
+    (("retry", "waiting", "queue", ""), "not currently running: waiting"),
+    (("retry", "done", "", ""), "not currently running: complete"),
+    (("heartbeat", "run", ""), "given out to another worker"),
+    (("complete", "run", "", "queue", "{}"), "another worker"),
+    (("complete", "run", "w", "", "{}"), "another queue"),
+    (("fail", "run", "", "group", "message"), "another worker"),
+    (("retry", "run", "queue", ""), "another worker"),
+    (("depends", "", "on", "waiting"), "in the depends state"),
+    *(
+        (call, GONE)
+        for call in (
+            ("requeue", "", "queue", "new", "klass", "{}", 0),
+            ("complete", "", "w", "queue", "{}"),
+            ("fail", "", "w", "group", "message"),
+            ("retry", "", "queue", "w"),
+            ("heartbeat", "", "w"),
+            ("timeout", ""),
+            ("priority", "", 5),
+            ("tag", "add", "", "tag"),
+            ("track", "track", ""),
+            ("log", "", "message"),
+            ("recur.update", "", "priority", 1),
+            ("recur.tag", "", "tag"),
+        )
+    ),
+]  # fmt: skip
+ANSWERED: list[tuple[Call, Any]] = [
+    (("get", ""), None),
+    (("recur.get", ""), None),
+    (("peek", "", 1), {}),
+    (("jobs", "running", ""), []),
+    (("length", ""), 0),
+    (("workers", ""), {"jobs": {}, "stalled": {}}),
+    (("unrecur", ""), 1),
+    (("pause", ""), None),
 ]
 WITH_KEYS: list[Call] = [
     ("put.many", "w", "", *ITEM),
@@ -116,17 +170,51 @@ def name(call: Call) -> str:
     return " ".join("-" if part is PROOF else str(part)[:9] for part in call)[:50]
 
 
-@pytest.mark.parametrize("call", [*BOTH, *WITHOUT_KEYS], ids=name)
-def test_without_keys_no_name_may_be_empty(core: Core, call: Call) -> None:
+@pytest.mark.parametrize("call", STORED, ids=name)
+def test_without_keys_nothing_is_stored_or_taken_under_no_name(
+    core: Core, call: Call
+) -> None:
     scene(core)
     before = digest(core.server)
-    args = ["w" if part is PROOF else part for part in call[1:]]
-    text = core.error(call[0], 4, *args)
+    assert "must not be empty" in core.error(call[0], 4, *call[1:])
     assert digest(core.server) == before
-    assert "must not be empty" in text or "does not exist" in text
 
 
-@pytest.mark.parametrize("call", [*BOTH, *WITH_KEYS], ids=name)
+@pytest.mark.parametrize(("call", "text"), ASKED, ids=str)
+def test_without_keys_no_name_is_refused_in_the_words_of_the_protocol(
+    core: Core, call: Call, text: str
+) -> None:
+    scene(core)
+    core.put("done", 3, queue="other")
+    core.pop(3, queue="other")
+    core.complete("done", 3, queue="other")
+    before = digest(core.server)
+    assert text in core.error(call[0], 4, *call[1:])
+    assert digest(core.server) == before
+
+
+@pytest.mark.parametrize(("call", "answer"), ANSWERED, ids=str)
+def test_without_keys_who_asks_for_no_name_is_answered(
+    core: Core, call: Call, answer: Any
+) -> None:
+    scene(core)
+    reply = core.old(call[0], 4, *call[1:])
+    assert (json.loads(reply) if isinstance(reply, str) else reply) == answer
+    assert core.json("queues", 4, "")["waiting"] == 0
+    assert core.json("stats", 4, "", 0)["failed"] == 0
+
+
+def test_old_client_moves_a_waiting_job_with_its_own_worker(core: Core) -> None:
+    """As job.move() of qless-py: the record says '' of a job that nobody holds."""
+    core.put("jid")
+    job = core.job("jid")
+    move = (job["worker"], "other", "jid", job["klass"], job["data"], 0)
+    assert core.old("put", 1, *move) == "jid"
+    assert core.old("requeue", 2, *move) == "jid"
+    assert core.popped(3, queue="other") == ["jid"]
+
+
+@pytest.mark.parametrize("call", [*CALLS, *WITH_KEYS], ids=name)
 def test_with_keys_no_name_may_be_empty(keyed: Keyed, call: Call) -> None:
     scene(keyed.core)
     before = digest(keyed.server)

@@ -126,7 +126,7 @@ def test_retry_one_or_a_group(qless, work, people) -> None:
     handles = failing.enqueue_many([failing.args("broken", "x") for _ in range(3)])
     work()
     text = run("qless_jobs", "retry", handles[0].jid, "nobody")
-    assert "retried: 1 job; 1 had not failed" in text
+    assert text == "retried: 1 job\nnot retried: Job nobody does not exist\n"
     people.append("y")
     assert "2 jobs" in run("qless_jobs", "retry", "--group", "broken")
     assert qless.failed() == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.test import modify_settings, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_qless import workflow
+from django_qless.exceptions import JobGone
 from django_qless.outbox.models import Entry
 from django_qless.signals import job_enqueued
 from tests.jobs_app import jobs
@@ -52,10 +54,21 @@ def test_a_rollback_undoes_it(qless) -> None:
             transaction.set_rollback(True)
         last = kept.delay(3)
     with transaction.atomic():
-        kept.delay(4)
+        undone = kept.delay(4)
         transaction.set_rollback(True)
+    assert undone.state == "rolled back"
+    with pytest.raises(JobGone):
+        undone.refresh()
     assert [job.jid for job in qless.peek("default", 9)] == [first.jid, last.jid]
     assert not Entry.objects.exists()
+
+
+def test_committed_is_enqueued_when_another_callback_raises(qless, sweep_all) -> None:
+    with suppress(ZeroDivisionError), transaction.atomic():
+        transaction.on_commit(lambda: 1 / 0)
+        handle = kept.delay(1)
+    sweep_all()
+    assert handle.refresh().state == "waiting"
 
 
 def test_outside_of_transactions_nothing_is_written(qless) -> None:

@@ -188,7 +188,9 @@ def test_class_jobs_recur_with_empty_data() -> None:
 
         @job("gnomes", name="tests.Rowing", every=60, rows="all")
         class Rowing:
-            pass
+            @staticmethod
+            def process(job: object) -> None:
+                pass
 
 
 @pytest.fixture

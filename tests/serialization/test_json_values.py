@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections import OrderedDict, UserDict, namedtuple
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from time import gmtime
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -14,12 +16,23 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import models
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext_lazy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from django_qless.core import TooBig
-from django_qless.exceptions import Fail, RowGone, UnserialisableArgument
+from django_qless.exceptions import (
+    Fail,
+    InvalidOption,
+    RowGone,
+    UnserialisableArgument,
+)
 from django_qless.serialization import envelope as arguments
 from django_qless.serialization import json_values
+from django_qless.testing import captured_jobs
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed, Parcel, ProxyFeed
 
@@ -73,26 +86,132 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
+class Role(str, enum.Enum):
+    STAFF = "staff"
+
+
 Point = namedtuple("Point", "x y")
+
+
+class Metres(float):
+    pass
+
+
+class Moment(datetime):
+    pass
+
+
+class Caseless(str):
+    """A text whose equality is not that of what travels."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Caseless) and self.lower() == other.lower()
 
 
 @pytest.mark.parametrize(
     ("value", "arrives"),
     [
         ((1, (2, Decimal(3))), [1, [2, Decimal(3)]]),
-        (Point(1, 2), [1, 2]),
         (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),
         (MappingProxyType({"a": 1}), {"a": 1}),
         ([UserDict(a=MappingProxyType({"b": "c"}))], [{"a": {"b": "c"}}]),
         (MappingProxyType({"$a": 1}), {"$a": 1}),
-        (Colour.RED, "red"),
-        (Level.HIGH, 3),
-        ({Colour.RED: Level.HIGH}, {"red": 3}),
+        (mark_safe("<b>"), "<b>"),
+        ({mark_safe("<b>"): Metres(1.5)}, {"<b>": 1.5}),
+        (OrderedDict(a=(1,)), {"a": [1]}),
+        (Moment(2030, 1, 31, tzinfo=BERLIN), datetime(2030, 1, 31, tzinfo=BERLIN)),
     ],
 )
 def test_relatives_arrive_as_what_json_has(value, arrives) -> None:
     assert arguments.decode(arguments.encode("a.job", (value,), {})).args == [arrives]
+
+
+CHANGING = [
+    (
+        QueryDict("tag=a&tag=b"),
+        r"QueryDict .*pass its \.dict\(\), or dict\(value\.lists",
+    ),
+    (QueryDict(""), r"pass its \.dict\(\)"),
+    (Point(1, 2), r"Point cannot .*pass its \._asdict\(\), or list\(value\)"),
+    (Colour.RED, r"Colour cannot .*pass its \.value"),
+    (Level.HIGH, r"Level cannot .*pass its \.value"),
+    (Role.STAFF, r"Role cannot .*pass its \.value"),
+    ({Colour.RED: 1}, r"Colour cannot .*pass its \.value"),
+    (Caseless("A"), "arrive as a str that is not equal to it: make it a str"),
+    (gmtime(0), r"struct_time cannot .*make it a list"),
+]
+
+
+@pytest.mark.parametrize(("value", "message"), CHANGING)
+def test_values_that_would_change_are_refused(qless, value, message) -> None:
+    for place, wrapped in (("", value), (r"\['a'\]\[0\]", {"a": [value]})):
+        with pytest.raises(UnserialisableArgument, match=f"1{place}: .*{message}"):
+            jobs.echo.delay(wrapped)
+        with pytest.raises(UnserialisableArgument, match=f"Digger: data: .*{message}"):
+            jobs.Digger.delay(wrapped)
+        with pytest.raises(InvalidOption, match=f"app_data must .*{message}"):
+            jobs.echo.using(app_data={"b": wrapped})
+    assert qless.queues() == []
+
+
+@pytest.mark.parametrize(("value", "message"), CHANGING)
+def test_results_that_would_change_fail(
+    qless, work, monkeypatch, value, message
+) -> None:
+    monkeypatch.setattr(jobs, "to_return", value)
+    handle = jobs.returns_it.delay()
+    work()
+    failure = handle.refresh().failure
+    assert failure.group == "bad-result"
+    assert re.search(message, failure.message)
+
+
+zones = st.sampled_from([None, timezone.utc, BERLIN, ZoneInfo("America/St_Johns")])
+times = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=zones)
+scalars = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates()),
+    *(times, times.map(lambda time: time.timetz()), st.timedeltas(), st.uuids()),
+    *(st.decimals(allow_nan=False), st.text().map(mark_safe)),
+    *(st.floats().map(Metres), st.text().map(Caseless)),
+    st.sampled_from([Colour.RED, Level.HIGH, Point(1, 2)]),
+)
+keys = st.text(max_size=3) | st.sampled_from(["$", "$uuid", Role.STAFF, 1])
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner),
+        st.dictionaries(keys, inner),
+        st.dictionaries(st.text(), inner).map(OrderedDict),
+        st.dictionaries(st.text(), st.lists(inner)).map(MultiValueDict),
+    ),
+    max_leaves=5,
+)
+
+
+def comparable(value: Any) -> Any:
+    """Replace aware datetimes: in an hour that comes twice they equal none elsewhere."""
+    if isinstance(value, dict):
+        return {key: comparable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [comparable(each) for each in value]
+    if isinstance(value, datetime) and value.tzinfo:
+        return value.astimezone(timezone.utc)
+    return value
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(values)
+def test_accepted_values_come_back_equal(value) -> None:
+    with captured_jobs() as captured:
+        try:
+            jobs.echo.delay(value)
+        except UnserialisableArgument:
+            assert captured == []
+        else:
+            assert comparable(list(captured[0].args)) == comparable([value])
 
 
 def nested(levels: int, of: type = list) -> Any:
@@ -210,6 +329,11 @@ class TestRows:
         work()
         assert handle.result() == [[feed, [parcel]], {}]
 
+    def test_a_key_that_is_a_choice_travels_as_its_value(self) -> None:
+        feed = Feed.objects.create(pk=Level.HIGH)
+        assert '"pk":3}' in (data := arguments.encode("a.job", (feed,), {}))
+        assert arguments.decode(data).args == [feed]
+
     def test_a_deferred_instance_is_loaded_whole(self) -> None:
         feed = Feed.objects.create(title="t")
         bare = Feed.objects.only("pk").get()
@@ -248,3 +372,11 @@ def test_a_number_with_more_digits_than_python_writes(qless) -> None:
         with pytest.raises(UnserialisableArgument, match=r"argument .*digits"):
             call()
     assert qless.queues() == []
+
+
+def test_enum_members_name_things_by_their_value(qless) -> None:
+    by_role = jobs.echo.using(queue=Role.STAFF, tags=[Role.STAFF], unique=Role.STAFF)
+    first = by_role.delay().refresh()
+    assert (first.queue, first.tags) == ("staff", ["staff"])
+    second = jobs.echo.using(queue="staff", unique=lambda: "staff").delay()
+    assert second.jid == first.jid

@@ -30,6 +30,14 @@ def anything(value: object, times: int) -> str:
     return str(value) * times
 
 
+@job
+def send(address: str) -> None: ...
+
+
+@job
+def forget(user_id: str) -> None: ...
+
+
 class Feed(models.Model):
     class Meta:
         app_label = "static_types"
@@ -104,6 +112,29 @@ def methods(feed: Feed) -> None:
     assert_type(Feed.ping.delay(1), JobHandle[bool])
     Feed.count.delay()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     feed.refresh.delay("1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def batches(feed: Feed) -> None:
+    add.enqueue_many([add.args(n) for n in range(3)])
+    add.enqueue_many([add.using(priority=3).args(1)])
+    add.enqueue_many(map(add.args, [1, 2]))
+    batch = [anything.args("x", 2), anything.args(None, times=2)]
+    anything.enqueue_many(batch)
+    Feed.refresh.enqueue_many([Feed.refresh.args(feed, 1)])
+    Feed.refresh.enqueue_many(each.refresh.args(1) for each in [feed])
+    Feed.count.enqueue_many([Feed.count.args(1)])
+    Feed.ping.enqueue_many([Feed.ping.args(1)])
+    add.enqueue_many([anything.args(1, 2)])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    send.enqueue_many([forget.args("ada")])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    send.enqueue_many([send.args("ada"), forget.args("ada")])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+    send.using(priority=3).enqueue_many(forget.args("ada") for _ in range(3))  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    feed.refresh.enqueue_many([add.args(1)])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
+
+
+async def batches_in_asyncio(feed: Feed) -> None:
+    await double.aenqueue_many([double.args(1)])
+    await Feed.arefresh.aenqueue_many([feed.arefresh.args(1)])
+    await double.aenqueue_many([send.args("ada")])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
 
 
 def classes() -> None:

@@ -11,7 +11,7 @@ from django.db import DatabaseError, transaction
 from django.test import TestCase, TransactionTestCase
 
 from django_qless import queues
-from django_qless.exceptions import NotPut
+from django_qless.exceptions import JobGone, NotPut
 from django_qless.testing import (
     assert_enqueued,
     assert_enqueued_count,
@@ -71,9 +71,20 @@ class InTestCase(TestCase):
             transaction.set_rollback(True)
         with transaction.atomic():
             pass
-        assert handle.pending
+        assert handle.state == "rolled back"
+        with pytest.raises(JobGone):
+            handle.refresh()
         assert_not_enqueued()
         assert waiting() == 0
+
+    def test_captured_callbacks_have_not_been_rolled_back(self) -> None:
+        with self.captureOnCommitCallbacks() as callbacks, transaction.atomic():
+            with rolled_back():
+                undone = note.delay("x")
+            handle = note.delay("y")
+            assert (undone.state, handle.state) == ("rolled back", "pending")
+        assert len(callbacks) == 1
+        assert handle.state == "waiting"
 
     def test_savepoints_are_respected(self) -> None:
         with transaction.atomic():

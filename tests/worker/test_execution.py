@@ -276,7 +276,6 @@ class TestTelling:
             ),
             ("fail", ("g", "m"), 3, "ERROR", "failed", {"group": "g"}),
             ("release", (0,), 3, "INFO", "handed back", {}),
-            ("unknown", (600,), 3, "WARNING", "unknown job name", {}),
         ],
     )
     def test_what_is_said_of_an_outcome(
@@ -286,6 +285,16 @@ class TestTelling:
         said = describe_outcome(job, Settlement("jid", "7", verb, args))
         fields = {"queue": "q", "jid": "jid", "klass": "it", **more}
         assert said == (getattr(logging, level), word, fields)
+
+    def test_an_unknown_name_has_the_remedy_of_its_page(self, client: Client) -> None:
+        client.put("", "q", "x", "nobody.knows", "{}")
+        [job] = client.settle("w", [], 1, ["q"]).jobs
+        outcome = Settlement("x", job.token, "unknown", (600,))
+        level, action, fields = describe_outcome(job, outcome)
+        assert (level, action) == (logging.WARNING, "unknown job name")
+        client.settle("w", [outcome], 0, ())
+        returned = client.get("x").history[-1]
+        assert returned["message"].endswith(f" {fields['hint']}")
 
     def test_the_last_attempt_is_the_servers_last_as_well(self, client: Client) -> None:
         """What the log calls the last one is what the server takes for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_qless import workflow
+from django_qless.core import Put
 from django_qless.exceptions import (
     InvalidOption,
 )
@@ -47,11 +48,55 @@ def test_nested_spawns_are_all_waited_for(qless, work) -> None:
     assert flows.ran == [*(f"nested {n}" for n in range(5, -1, -1)), "gather"]
 
 
+def start(qless, *queues: str):
+    """Reserve a job as a worker that dies with it."""
+    [job] = qless.settle("dead", [], 1, queues).jobs
+    return job
+
+
+@pytest.mark.parametrize("state", ["waiting", "running", "complete", "failed"])
+def test_job_that_runs_again_leaves_alone_what_it_has_spawned(
+    qless, work, state
+) -> None:
+    root = flows.spawning_fixed.delay("a")
+    last = gather.using(after=[root]).delay()
+    died = start(qless, "default")
+    qless.spawn(
+        died.jid,
+        died.token,
+        "dead",
+        [
+            Put("a", "side", flows.aside.name, '{"v":1,"args":["a"]}'),
+        ],
+    )
+    child = None if state == "waiting" else start(qless, "side")
+    if state == "complete":
+        qless.complete(child.jid, child.token, "side", child.data)
+    elif state == "failed":
+        qless.fail(child.jid, child.token, "group", "message")
+    qless.timeout(root.jid)
+    assert work("default") == (2 if state == "complete" else 1)
+    assert qless.get("a").state == state
+    assert root.result() == [["a", False]]
+    if state == "running":
+        assert last.refresh().state == "depends"
+        qless.complete(child.jid, child.token, "side", child.data)
+        assert work("default") == 1
+    assert flows.ran.count("a") == 0
+
+
+def test_job_that_is_put_again_spawns_again(qless, work) -> None:
+    for _ in range(2):
+        flows.spawning_fixed.using(jid="root").delay("a")
+        assert work() == 2
+    assert flows.ran == ["a", "a"]
+
+
 def test_spawning_respects_transactions(qless, each_work) -> None:
     kept = flows.spawning_in_a_transaction.delay()
     undone = flows.spawning_in_a_transaction.delay(fail=True)
     assert each_work() == 3
-    assert (kept.result(), undone.result()) == (False, True)
+    assert (kept.result(), undone.result()) == ("waiting", "rolled back")
     assert flows.ran == ["at commit"]
 
 

@@ -140,7 +140,7 @@ def test_a_commit_enqueues_it_and_a_rollback_does_not(qless, work) -> None:
         undone.add(step.args("b"))
         gone = undone.enqueue()
         transaction.set_rollback(True)
-    assert gone.pending
+    assert gone.state == "rolled back"
     assert qless.workflow(gone.id) is None
     with transaction.atomic():
         with transaction.atomic():
@@ -149,7 +149,7 @@ def test_a_commit_enqueues_it_and_a_rollback_does_not(qless, work) -> None:
         now = workflow(on_commit=False)
         now.add(step.args("d"))
         assert now.enqueue().refresh().state == "running"
-    assert inner.pending
+    assert inner.state == "rolled back"
     work()
     assert flows.ran == ["a", "d"]
 

@@ -154,12 +154,23 @@ class EditJob(JobAction):
             retries=fields["retries"],
             tags=fields["tags"],
             context=to_json(job.context) if job.context else None,
+            **({} if exists else self.key_options),
         )
         self.enqueued = jid
         said = {"klass": job.klass, "queue": fields["queue"], "jid": jid}
         if is_new:
             return _("A new %(klass)s is in queue %(queue)s: job %(jid)s.") % said
         return _("Job %(klass)s is in queue %(queue)s again.") % said
+
+    @property
+    def key_options(self) -> dict[str, Any]:
+        """The options of a put by which a job takes the unique key of this one."""
+        if not self.job.unique:
+            return {}
+        job_type = job_type_of(self.job.klass)
+        waiting = job_type is not None and job_type.options.unique_for == "waiting"
+        until = "start" if waiting else "end"
+        return {"unique": self.job.unique, "unique_until": until, "conflict": "refuse"}
 
     def data_of(self, fields: dict[str, Any]) -> str:
         """Return the edited data. Raises BadArgument."""

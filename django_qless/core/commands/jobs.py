@@ -74,9 +74,10 @@ class JobCommands(JobReader[J]):
 
     @command
     def results_cut(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
-        """Return the jobs whose result, or list of spawned jobs, was dropped early.
+        """Return the jobs whose result, or list of spawned jobs, is not kept any more.
 
-        The namespace keeps no more than `results-count` and `results-bytes` say.
+        Its `result_ttl` has passed, or the namespace keeps no more than `results-count` and
+        `results-bytes` say.
         """
         return split("results.cut", "jids", jids, "read", list[str])
 
@@ -115,15 +116,20 @@ class JobCommands(JobReader[J]):
         return Command("log", (*args, *more), "drain", no_result)
 
     @command
-    def depends_on(self, jid: str, jids: str | Sequence[str]) -> Command[None]:
+    def depends_on(
+        self, jid: str, jids: str | Sequence[str], met: Sequence[str] = ()
+    ) -> Command[None]:
         """Add dependencies to a job that still waits for others or was put open.
 
-        Raises WrongState if it does not depend on anything, JobNotFound,
+        `met` are those of them that are known to be complete: without a record they are
+        not refused, and not waited for. Raises WrongState if it does not depend on anything, JobNotFound,
         DependencyCycle.
         """
+        known = arguments.existing_names("met", met)
+        how: tuple[Argument, ...] = ("met", len(known), *known) if known else ("on",)
         args = (
             arguments.existing("jid", jid),
-            "on",
+            *how,
             *arguments.one_or_many("jids", jids),
         )
         return Command("depends", args, "write", no_result)
@@ -209,7 +215,8 @@ class JobCommands(JobReader[J]):
     def unfail(self, queue: str, group: str, count: int = 25) -> Command[int]:
         """Put the oldest jobs of a failure group into a queue; return how many.
 
-        Up to `count`, at most 1,000.
+        Up to `count`, at most 1,000. Those whose unique keys other jobs have by now stay
+        failed.
         """
         args = (
             arguments.queue(queue),
@@ -222,8 +229,8 @@ class JobCommands(JobReader[J]):
     def revive(self, jids: Sequence[str]) -> CommandSequence[int]:
         """Put failed jobs back into their own queues, with all of their retries.
 
-        What has not failed, or is gone, is left alone. Returns how many were put back.
-        Each thousand is one command. The oldest of a group first is quickest.
+        What has not failed, or is gone, is left alone; a job whose unique key another one
+        has by now stays failed. Returns how many were put back. Each thousand is one command. The oldest of a group first is quickest.
         """
         return split("revive", "jids", jids, "write", int, combine=sum)
 
@@ -266,7 +273,8 @@ class BulkCommands:
     def revive_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Put failed jobs back into their own queues, with all of their retries.
 
-        Refused are those of up to 250 that have not failed, or are gone.
+        Refused are those of up to 250 that have not failed, or are gone, or whose unique
+        keys other jobs have by now.
         """
         return _bulk("revive.each", jids)
 
@@ -276,7 +284,8 @@ class BulkCommands:
     ) -> Command[BulkResult]:
         """Move up to 250 jobs to a queue, where they start again.
 
-        It may be their own. Refused are those that are gone.
+        It may be their own. Refused are those that are gone, and those that have ended and
+        whose unique keys other jobs have by now.
         """
         to = arguments.queue(queue)
         return _bulk("move.each", jids, to, arguments.number("delay", delay))

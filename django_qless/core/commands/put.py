@@ -95,8 +95,9 @@ class PutCommands:
         """Put jobs on behalf of a held job; its dependents wait for them, too.
 
         So do later dependents, and jobs on which its dependents come to depend when it has
-        ended. They belong to its workflow, if it has one. Splits and returns as put_many
-        does. Raises LockLost, and as put_many does.
+        ended. They belong to its workflow, if it has one. Those that it has spawned since it
+        was put are skipped. Splits and returns as put_many does. Raises LockLost, and as
+        put_many does.
 
         No cycle can arise: a dependent that one of them waits for itself does not wait for
         that one.

@@ -151,7 +151,8 @@ class WorkflowCommands:
     ) -> Command[tuple[int, int]]:
         """Put back failed jobs of a workflow: those of 250 from `first` on.
 
-        Returns where to go on, 0 at the end, and how many were put back.
+        Those whose unique keys other jobs have by now stay failed. Returns where to go on,
+        0 at the end, and how many were put back.
         """
         args = (_known(id), arguments.integer("first", first, 0))
         return Command("workflow.retry", args, "write", _read_retried)
@@ -170,9 +171,14 @@ def _staged(jobs: Sequence[Put]) -> Iterator[tuple[int, tuple[Argument, ...]]]:
         depends = job.depends
         if len(depends) > _STAGED:
             most = arguments.MOST_ITEMS
-            for at in range(0, len(depends), most):
-                links.append(("links", job.jid, *depends[at : at + most]))
-            job, depends = job._replace(depends=()), ()
+            met = set(job.met)
+            for word, names in (
+                ("links", [jid for jid in depends if jid not in met]),
+                ("met", [jid for jid in depends if jid in met]),
+            ):
+                for at in range(0, len(names), most):
+                    links.append((word, job.jid, *names[at : at + most]))
+            job, depends = job._replace(depends=(), met=()), ()
         if len(group) == _STAGED or number + len(depends) > arguments.MOST_ITEMS:
             yield from _staged_jobs(group)
             group, number = [], 0

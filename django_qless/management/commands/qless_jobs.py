@@ -19,7 +19,7 @@ from django_qless.management.base import (
 )
 from django_qless.management.output import (
     JOB_COLUMNS,
-    canceled_text,
+    changed_text,
     counted,
     displayed_result,
     job_data,
@@ -158,17 +158,14 @@ class Command(SubcommandsCommand):
         jids = self.confirmed_jids("Retry", options, state="failed")
         if jids:
             run = change_jobs(self.client, "retry", jids)
-            left = f"; {run.refused:,} had not failed or do not exist"
-            text = f"retried: {counted(run.done, 'job')}"
-            text += left if run.refused else ""
-            self.report(text, is_warning=run.refused > 0)
+            self.report(changed_text(run, "retried"), is_warning=run.refused > 0)
 
     def cancel(self, **options: Any) -> None:
         """Remove jobs."""
         jids = self.confirmed_jids("Cancel", options)
         if jids:
             run = change_jobs(self.client, "cancel", jids)
-            self.report(canceled_text(run), is_warning=run.refused > 0)
+            self.report(changed_text(run, "canceled"), is_warning=run.refused > 0)
 
     def move(
         self, *, to: str, jids: Sequence[str], delay: float, **options: Any

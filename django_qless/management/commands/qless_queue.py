@@ -19,7 +19,7 @@ from django_qless.management.base import (
     positive_seconds,
     weight,
 )
-from django_qless.management.output import canceled_text, counted, table
+from django_qless.management.output import changed_text, counted, table
 from django_qless.management.status import queue_table
 from django_qless.operations import objects
 from django_qless.operations.bulk import change_jobs
@@ -176,7 +176,7 @@ class Command(SubcommandsCommand):
         if interactive:
             self.confirm(f"Cancel {counted(len(jids), f'{state} job')} in {queue}?")
         run = change_jobs(self.client, "cancel", jids)
-        self.report(canceled_text(run), is_warning=run.refused > 0)
+        self.report(changed_text(run, "canceled"), is_warning=run.refused > 0)
 
 
 def rate(text: str) -> str:
