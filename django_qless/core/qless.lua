@@ -2097,6 +2097,7 @@ local FIELDS = {
   'put',
   'failed_from',
   'limit_key',
+  'ordered',
   'fair_by',
   'aside',
   'called',
