@@ -157,9 +157,10 @@ def settings() -> Iterator[str]:
         rows.append((code(f'"{row.name}"'), text, code(f"django_qless.{row.number}")))
     yield from table(("key", "meaning", "its check"), rows)
     yield (
-        "A setting beside it, `QLESS_MODULES`, lists the names of the modules of apps in which "
-        "workers look for jobs; the default is `jobs` and `tasks`. Another one, "
-        "`QLESS_MONITORING_TOKEN`, is the token, or a list of tokens, of "
+        "Beside it, `QLESS_ROUTES` says which alias has a queue: a dict from names and globs of "
+        "queues to aliases, see [routes](../guides/routing.md). `QLESS_MODULES` lists the names of the modules of apps in which "
+        "workers look for jobs; the default is `jobs` and `tasks`. "
+        "`QLESS_MONITORING_TOKEN` is the token, or a list of tokens, of "
         "[the URLs for machines](../guides/monitoring.md)."
     )
     yield ""
