@@ -84,7 +84,11 @@ class QlessCommand(UncheckedCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add `--alias` and `--json`."""
-        add_alias(parser)
+        parser.add_argument(
+            "--alias",
+            help="which alias of the setting QLESS (default: that of the queue by "
+            "QLESS_ROUTES, else default)",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -198,15 +202,6 @@ class SubcommandsCommand(QlessCommand):
         if self.names_queue and options.get("queue") is not None:
             return [options["queue"]]
         return ()
-
-
-def add_alias(parser: CommandParser) -> None:
-    """Add `--alias`."""
-    parser.add_argument(
-        "--alias",
-        help="which alias of the setting QLESS (default: that of the queue by "
-        "QLESS_ROUTES, else default)",
-    )
 
 
 def add_no_input(parser: CommandParser) -> None:

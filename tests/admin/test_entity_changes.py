@@ -265,7 +265,7 @@ def test_the_job_of_an_entity_neither_moves_nor_starts_again(
         assert "carries the entity “o-1”, which stays in its queue" in page.text
         assert admin_browser.post(f"{job}/{verb}/", {}).status_code == 404
     assert "Cancel" in labels
-    moved = CHANGES["move"].apply(qless, [jid], "other", "default")
+    moved = CHANGES["move"].apply(qless, [jid], "other")
     assert "carries an entity: push payloads to it" in moved.refused[jid]
     handle = jobs[jid]
     with pytest.raises(WrongState, match="carries an entity: push payloads to it"):

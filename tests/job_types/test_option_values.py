@@ -27,7 +27,7 @@ def made(name: str, value: Any, **others: Any) -> Any:
 def test_the_defaults() -> None:
     assert asdict(Options()) == {
         "queue": "default",
-        "alias": "default",
+        "alias": None,
         "priority": 0,
         "delay": 0,
         "run_at": None,

@@ -130,7 +130,7 @@ def test_spawning_what_is_none(qless, work) -> None:
     work()
     one, two, three = handle.result()
     assert "spawn() takes what .args() returns" in one
-    assert "can spawn only in its alias" in two
+    assert "can spawn only there" in two
     assert "spawn() takes jobs with at most 1,000 dependencies" in three
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import CommandError
 
 from django_qless import conf
-from django_qless.management.base import UncheckedCommand, add_alias
+from django_qless.management.base import UncheckedCommand
 from django_qless.servers import embedded
 
 if TYPE_CHECKING:
@@ -19,7 +19,11 @@ class Command(UncheckedCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("action", choices=embedded.ACTIONS)
-        add_alias(parser)
+        parser.add_argument(
+            "--alias",
+            default=conf.DEFAULT_ALIAS,
+            help="which alias of the setting QLESS (default: %(default)s)",
+        )
 
     def handle(self, *args: Any, action: str, alias: str, **options: Any) -> None:
         directory = conf.alias(alias).embedded
