@@ -48,14 +48,13 @@ end
 local function look_at_all(jobs, jids, coming, has, how)
   local once = how and how.once
   local fresh, canceled = all_new(jids)
-  local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
   for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     Put.look(job, how)
     has.unique = has.unique or job.unique
-    if job.left_alone or before[n] == 1 then
+    if job.left_alone or (once and call('SISMEMBER', once, jids[n]) == 1) then
       job.left_alone = true
       coming[job.jid] = nil
     end

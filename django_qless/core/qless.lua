@@ -11181,7 +11181,7 @@ local function rename(record, made)
   if record.cron then
     from, to = key.schedule(old), key.schedule(id)
   end
-  call('RENAME', from, to)
+  call('RENAMENX', from, to)
   for _, field in ipairs(OF_CODE) do
     if made[field] then
       call('HSET', to, field, made[field])
@@ -12777,14 +12777,13 @@ end
 local function look_at_all(jobs, jids, coming, has, how)
   local once = how and how.once
   local fresh, canceled = all_new(jids)
-  local before = once and #jids > 0 and call('SMISMEMBER', once, unpack(jids)) or {}
   for n, job in ipairs(jobs) do
     if fresh then
       job.old, job.was_canceled = false, canceled and canceled[job.jid]
     end
     modules.Put.look(job, how)
     has.unique = has.unique or job.unique
-    if job.left_alone or before[n] == 1 then
+    if job.left_alone or (once and call('SISMEMBER', once, jids[n]) == 1) then
       job.left_alone = true
       coming[job.jid] = nil
     end

@@ -205,7 +205,7 @@ local function rename(record, made)
   if record.cron then
     from, to = key.schedule(old), key.schedule(id)
   end
-  call('RENAME', from, to)
+  call('RENAMENX', from, to)
   for _, field in ipairs(OF_CODE) do
     if made[field] then
       call('HSET', to, field, made[field])

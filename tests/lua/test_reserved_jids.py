@@ -82,6 +82,7 @@ KEYED: list[tuple[Call, Any]] = [
     (("depends", "x", "on", J), "NOJOB"),
     (("put", "w", "queue", "new", "klass", "{}", 0, "depends", f'["{J}"]'), "NOJOB"),
     (("put.many", "w", J, *ITEM), "BADARG"),
+    (("put.once", "n", "run", "1", "w", J, *ITEM), "BADARG"),
     (("spawn", J, "1", "w", "new", *ITEM), "NOJOB"),
     (("spawn", "run", "1", "w", J, *ITEM), "BADARG"),
     (("needs", J), []),
