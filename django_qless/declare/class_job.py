@@ -96,7 +96,8 @@ def declare_class(
             f"{whose} has an attribute {taken[0]!r}, which @job would replace. A queue "
             "cannot be called so in a class job"
         )
-    _must_have_method(owner, whose)
+    if not (name and _is_run_elsewhere(owner)):
+        _must_have_method(owner, whose)
     job_type = JobType(
         name=name or whose,
         function=owner,
@@ -223,6 +224,16 @@ def method_of(owner: type, queue: str) -> Any:
     raise Fail(
         f"{queue}-method-missing",
         f"{owner.__qualname__} has neither a method {queue!r} nor one called 'process'",
+    )
+
+
+def _is_run_elsewhere(owner: type) -> bool:
+    """Return whether a class has no methods at all: other programs run its jobs."""
+    return not any(
+        inspect.isfunction(getattr(value, "__func__", value))
+        for parent in owner.__mro__[:-1]
+        for attribute, value in vars(parent).items()
+        if not attribute.startswith("__") and attribute not in METHODS
     )
 
 

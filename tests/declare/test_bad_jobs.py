@@ -148,7 +148,12 @@ class TestFunctions:
             @staticmethod
             def send(job: Any) -> None: ...
 
-        for kind in (Nothing, NotStatic, TakesNothing, Yields):
+        Nothing.__qualname__ = "Nothing"
+        with pytest.raises(InvalidJob, match=r"no static method[^@]*@staticmethod"):
+            job(Nothing)
+        # Others run it.
+        assert job(name="Shop::Mailer")(Nothing)
+        for kind in (NotStatic, TakesNothing, Yields):
             with pytest.raises(InvalidJob, match=r"no static method[^@]*@staticmethod"):
                 job(name="mailer")(kind)
             assert "mailer" not in registry
