@@ -126,7 +126,7 @@ class TestFunctions:
             job(name="handles", entity=True)(handler)
         assert "(sku: 'str', payloads: 'list[int]')" in str(caught.value)
         assert "write def handler(batch)" in str(caught.value)
-        assert job(name="handles.all", entity=True)(lambda *batches: None)
+        assert job("handles", name="handles.all", entity=True)(lambda *batches: None)
 
     def test_class_has_a_static_method_that_takes_the_job(self) -> None:
         class Nothing:

@@ -33,19 +33,6 @@ def test_queues_are_drained_in_the_order_given(
     ]
 
 
-@pytest.mark.parametrize("burst", [True, False])
-def test_a_burst_delivers_its_outbox_at_the_end(
-    start_worker: StartWorker, put: Put, ledger: Ledger, *, burst: bool
-) -> None:
-    put("say", ledger.path, 1)
-    worker = start_worker(burst=burst)
-    ledger.wait_until(1)
-    if not burst:
-        worker.signal("TERM")
-    worker.wait()
-    assert ("outbox delivered" in worker.output) == burst
-
-
 def test_globs_name_queues_and_exclude_leaves_some_out(
     start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
 ) -> None:
