@@ -169,10 +169,10 @@ def test_task_of_a_routed_queue() -> None:
 
 
 def test_alias_of_a_tasks_backend_counts_as_given() -> None:
-    options = {**BACKEND, "OPTIONS": {"alias": "reports"}}
+    options = {**BACKEND, "OPTIONS": {"alias": "default"}}
     with override_settings(TASKS={"default": options}):
         work.add.using(queue_name="mail").enqueue(1)
-    assert waiting("mail") == ["reports"]
+    assert waiting("mail") == ["default"]
 
 
 def test_schedules_of_a_routed_queue() -> None:
