@@ -88,7 +88,7 @@ local function reserve(choice, worker, wish)
   return jobs, held
 end
 
--- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1 | decline 1]...
+-- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = Arguments.whole('settle', 'count', args[i], 0)
@@ -109,8 +109,6 @@ local function parse_wish(args, i)
       wish.turns = true
     elseif args[n] == 'exhausted' and args[n + 1] == '1' then
       wish.exhausted = true
-    elseif args[n] == 'decline' and args[n + 1] == '1' then
-      wish.decline = true
     else
       Errors.argument('settle', 'Unknown option ' .. Errors.name(args[n]))
     end
@@ -135,8 +133,7 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local declining = wish.decline and wish.count == 0
-  local choice = (wish.count > 0 or declining) and QueueChoice.of(wish.names, wish.excluded)
+  local choice = wish.count > 0 and QueueChoice.of(wish.names, wish.excluded)
   local quiet = look_around(jids, choice)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
@@ -144,13 +141,11 @@ function Settle.settle(args, i)
   local jobs, held, rest = {}, {}, {}
   if choice then
     scope.asks_exhausted = wish.exhausted
-    if not declining then
-      jobs, held = reserve(choice, worker, wish)
-      held.now = NumberFormat.now()
-    end
+    jobs, held = reserve(choice, worker, wish)
+    held.now = NumberFormat.now()
     local client = scope.client or worker
-    Wake.busy(client, worker, choice, #jobs > 0, declining)
-    if #jobs == 0 and wish.wait and not declining then
+    Wake.busy(client, worker, choice, #jobs > 0)
+    if #jobs == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = Wake.wait(client, worker, choice, seconds)
     end

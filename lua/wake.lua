@@ -235,17 +235,8 @@ local function note_where_none_wait(queues)
   end
 end
 
--- The caller takes none of the queue's jobs, for which it may have been woken: others are woken in its place.
-local function hand_on_ready(queue)
-  local ready = call('ZCARD', key.place(queue, 'work'))
-  if ready > 0 then
-    local tell = Config.concurrency(queue) > 0 and Wake.freed or Wake.ready
-    tell(queue, ready)
-  end
-end
-
--- The caller has asked and is idle no longer. `working`: it has got jobs; `declining`: it takes none.
-function Wake.busy(client, worker, choice, working, declining)
+-- The caller has asked and is idle no longer. `working`: it has got jobs.
+function Wake.busy(client, worker, choice, working)
   local member = named(client, worker)
   -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
   local everywhere = choice.globbing and key.idle()
@@ -258,11 +249,8 @@ function Wake.busy(client, worker, choice, working, declining)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and (working or declining) then
+    if not ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
       hand_on(client, queues[n])
-      if declining then
-        hand_on_ready(queues[n])
-      end
     end
   end
 end

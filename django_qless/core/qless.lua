@@ -2749,17 +2749,8 @@ local function note_where_none_wait(queues)
   end
 end
 
--- The caller takes none of the queue's jobs, for which it may have been woken: others are woken in its place.
-local function hand_on_ready(queue)
-  local ready = call('ZCARD', key.place(queue, 'work'))
-  if ready > 0 then
-    local tell = modules.Config.concurrency(queue) > 0 and Wake.freed or Wake.ready
-    tell(queue, ready)
-  end
-end
-
--- The caller has asked and is idle no longer. `working`: it has got jobs; `declining`: it takes none.
-function Wake.busy(client, worker, choice, working, declining)
+-- The caller has asked and is idle no longer. `working`: it has got jobs.
+function Wake.busy(client, worker, choice, working)
   local member = named(client, worker)
   -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
   local everywhere = choice.globbing and key.idle()
@@ -2772,11 +2763,8 @@ function Wake.busy(client, worker, choice, working, declining)
   end
   for n = 1, #queues do
     local idle = key.idle_at(queues[n])
-    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and (working or declining) then
+    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
       hand_on(client, queues[n])
-      if declining then
-        hand_on_ready(queues[n])
-      end
     end
   end
 end
@@ -15289,7 +15277,7 @@ local function reserve(choice, worker, wish)
   return jobs, held
 end
 
--- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1 | decline 1]...
+-- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1]...
 local function parse_wish(args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = modules.Arguments.whole('settle', 'count', args[i], 0)
@@ -15310,8 +15298,6 @@ local function parse_wish(args, i)
       wish.turns = true
     elseif args[n] == 'exhausted' and args[n + 1] == '1' then
       wish.exhausted = true
-    elseif args[n] == 'decline' and args[n + 1] == '1' then
-      wish.decline = true
     else
       modules.Errors.argument('settle', 'Unknown option ' .. modules.Errors.name(args[n]))
     end
@@ -15336,8 +15322,7 @@ function Settle.settle(args, i)
   if count + wish.count > Settle.most then
     modules.Errors.raise('TOOBIG', 'settle(): ' .. count + wish.count .. ' jobs in one call, at most ' .. Settle.most)
   end
-  local declining = wish.decline and wish.count == 0
-  local choice = (wish.count > 0 or declining) and modules.QueueChoice.of(wish.names, wish.excluded)
+  local choice = wish.count > 0 and modules.QueueChoice.of(wish.names, wish.excluded)
   local quiet = look_around(jids, choice)
   local refused = settle(args, starts, jids)
   local goes_on = not quiet and carry_on()
@@ -15345,13 +15330,11 @@ function Settle.settle(args, i)
   local jobs, held, rest = {}, {}, {}
   if choice then
     scope.asks_exhausted = wish.exhausted
-    if not declining then
-      jobs, held = reserve(choice, worker, wish)
-      held.now = modules.NumberFormat.now()
-    end
+    jobs, held = reserve(choice, worker, wish)
+    held.now = modules.NumberFormat.now()
     local client = scope.client or worker
-    modules.Wake.busy(client, worker, choice, #jobs > 0, declining)
-    if #jobs == 0 and wish.wait and not declining then
+    modules.Wake.busy(client, worker, choice, #jobs > 0)
+    if #jobs == 0 and wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = modules.Wake.wait(client, worker, choice, seconds)
     end

@@ -72,7 +72,6 @@ SAMPLES: dict[str, Any] = {
     "debounce": 6,
     "debounce_max": 60,
     "declared": "as declared",
-    "decline": True,
     "formerly": ["old.s"],
     "gone": ["d1", "d2"],
     "delay": 9.5,

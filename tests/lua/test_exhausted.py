@@ -56,7 +56,7 @@ def test_who_does_not_ask_gets_the_reply_of_before(keyed: Keyed) -> None:
     assert len(reserve(keyed, lose(keyed, 1000), "q")) == 4
 
 
-@pytest.mark.parametrize("option", ["exhausted", "turns", "decline"])
+@pytest.mark.parametrize("option", ["exhausted", "turns"])
 def test_who_does_not_want_it_leaves_it_out(keyed: Keyed, option: str) -> None:
     args = ("settle", "w", 0, 1, 1, "q", option, 0)
     assert keyed.refusal(*args, now=0) == f"BADARG settle(): Unknown option {option}"

@@ -29,7 +29,6 @@ class SettleCommands:
         wait: int | float | None = None,
         turns: bool = False,
         exhausted: bool = False,
-        decline: bool = False,
     ) -> Command[Settled] | CommandSequence[Settled]:
         """Settle finished jobs, and take up to `count` (at most 250) new ones.
 
@@ -38,11 +37,10 @@ class SettleCommands:
         when the one before is empty, or with `turns` when it has given its part of
         `count`. With `wait`, a worker that gets nothing receives the keys on which to
         block, for at most so many seconds. With `exhausted` it is told which jobs were
-        found to have failed because their last locks were lost. To `decline`, with a `count`
-        of 0, is to have others woken in its place. A settlement that is refused
-        (`Settled.refused`) does not stop the others. Works on a full server.
+        found to have failed because their last locks were lost. A settlement that is
+        refused (`Settled.refused`) does not stop the others. Works on a full server.
         """
-        rest = wait, turns, exhausted, decline
+        rest = wait, turns, exhausted
         try:
             names = _listed(queues), _listed(exclude)
             template = _cached_template(worker, count, *names, *rest)
@@ -85,7 +83,6 @@ def _template(
     wait: int | float | None,
     turns: bool,
     exhausted: bool,
-    decline: bool,
 ) -> _Template:
     names = arguments.existing_names("queues", queues)
     reserve: list[Argument] = [jobs_wanted(count), len(names), *names]
@@ -97,8 +94,6 @@ def _template(
         reserve += "turns", 1
     if exhausted:
         reserve += "exhausted", 1
-    if decline:
-        reserve += "decline", 1
     return _Template(pack((arguments.name("worker", worker),)), pack(reserve))
 
 
