@@ -2,7 +2,7 @@
 
 The option `declared` remembers, as JSON, what was applied last. An option that still has
 that value is ours to change; one that an operator has set otherwise is left alone, until
-it is unset. What code has declared that other code has replaced lately waits: see
+it is unset. What code has declared that other code has replaced recently waits: see
 `declaration_mark.py`.
 """
 
@@ -68,7 +68,7 @@ def sync_at_start(alias: str) -> float:
     _, waits = _sync(alias, anyway=False)
     if waits:
         logger.warning(
-            "other code has declared other options and limits lately: those of this code "
+            "other code has declared other options and limits recently: those of this code "
             "are applied in %.0f s, or at once by `manage.py qless_config sync`",
             waits,
         )

@@ -1,7 +1,7 @@
 """The mark on the server of what code has declared, and of what that has replaced.
 
 While a deployment is under way, workers with the old code may start beside those with
-the new one. A set of declarations that another one has replaced lately is therefore not
+the new one. A set of declarations that another one has replaced recently is therefore not
 applied again by itself; after ten minutes it is a rollback, and it is.
 """
 
