@@ -92,7 +92,7 @@ def _sync(alias: str, *, anyway: bool) -> tuple[SyncResult, float]:
     waits = mark.seconds_until_due(digest, now)
     if waits > 0 and before and not anyway:
         return SyncResult({}, [], {}), waits
-    # First: whoever comes later is to know what it replaces, if this is cut short.
+    # First, so that the next process knows what was replaced if this one is interrupted.
     client.schedule_mark(MARK, mark.replaced_by(digest, (), now).text(), expected=text)
     return _apply(alias, declared, before), 0.0
 

@@ -173,9 +173,9 @@ class EnqueuePlan:
     ) -> int:
         """Enqueue at once, under the jids given, the jobs that this tick still misses.
 
-        Calling it again therefore adds none, whatever has become of them, and what counts
-        from the enqueueing of a job counts from the tick. Returns the number of new jobs,
-        without the dependencies enqueued before them.
+        Calling it again adds none, in whichever state those jobs are by then. Options that
+        count from the enqueueing of a job count from the tick. Returns the number of new
+        jobs, without the dependencies enqueued before them.
         """
         context = self.captured_context(self.alias)
         requests = [

@@ -400,7 +400,7 @@ def app_data(value: Any) -> str:
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Return whether a function can be called with so many arguments."""
+    """Return whether a function accepts this many positional arguments."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:

@@ -111,7 +111,7 @@ class PutCommands:
     ) -> CommandSequence[PutMany]:
         """Put jobs on behalf of a held job, each once, however often that job runs.
 
-        Jobs that were put before under this name are skipped, whatever has become of them.
+        Jobs that were put before under this name are skipped, in any state.
         The name is forgotten when the held job is complete or cancelled, and a week after
         its last use. Splits and returns as put_many does. Raises LockLost, and as put_many
         does.
