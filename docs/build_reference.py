@@ -200,11 +200,11 @@ def worker() -> Iterator[str]:
     """
     What `manage.py` can do for operators. [The worker](worker.md) has a page.
 
-    These options are not repeated below. `--alias ALIAS` is taken by all commands but
-    `qless_health`: the alias of the setting QLESS (default: that of the queue which the
+    These options are not repeated below. `--alias ALIAS` is taken by all
+    commands: the alias of the setting QLESS (default: that of the queue which the
     command names, by QLESS_ROUTES, or else `default`). `--json` prints JSON, for programs
     (of changes, an object whose `text` says what was done); all take it but
-    `qless_embedded`, `qless_health` and `qless_metrics`. Django's own options,
+    `qless_embedded` and `qless_metrics`. Django's own options,
     such as `--settings`, stand before a subcommand or behind it. With `-v 0` changes print
     nothing but what was refused, and checks nothing but what is wrong. The exit code is 0,
     or 1 after an error, or as a command says.

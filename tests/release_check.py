@@ -26,7 +26,6 @@ NEEDED = (
     "py.typed",
     "core/qless.lua",
     "migrations/0001_initial.py",
-    "locale/de/LC_MESSAGES/django.mo",
     "static/django_qless/pages.css",
     "templates/admin/django_qless/overview.html",
 )

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import postgres, processes, real_servers, translations
+from tests import postgres, processes, real_servers
 from tests.admin.browser import chrome
 from tests.docs import deployment_tools
 
@@ -201,7 +201,7 @@ def main() -> int:
         running = [(each, beside.submit(each.run)) for each in checks if each.path()]
         if what in ("all", "tests"):
             left_out += real_servers.missing() + postgres.missing() + chrome.missing()
-            left_out += translations.missing() + deployment_tools.missing()
+            left_out += deployment_tools.missing()
             tests = run_tests(arguments, repeat=what == "all" and not arguments)
             repeated = tests.passed_when_repeated
             if not tests.passed:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from django.utils import formats
 from django.utils import timezone as zones
-from django.utils.html import escape
 from django.utils.translation import get_language_bidi, gettext_lazy
 from django.utils.translation import gettext as _
 
@@ -111,9 +110,9 @@ def number(value: float | str | None) -> str:
 
 
 SHOWN = 40 * 1024
-"""Bytes of HTML for one long text of a page."""
+"""Characters of one long text on a page."""
 WHOLE = 400 * 1024
-"""Bytes of HTML for a long text on its own page."""
+"""Characters of a long text on its own page."""
 
 
 class Text(NamedTuple):
@@ -124,24 +123,10 @@ class Text(NamedTuple):
 
 
 def head(text: str, most: int = SHOWN) -> Text:
-    """Return the start of a text that fits into so many bytes of HTML."""
-    size = _fitting(text, most)
-    return Text(text[:size], size < len(text))
+    """Return the first characters of a text, at most this many."""
+    return Text(text[:most], most < len(text))
 
 
 def tail(text: str, most: int = SHOWN) -> Text:
-    """Return the end of a text that fits into so many bytes of HTML."""
-    size = _fitting(text[::-1], most)
-    return Text(text[len(text) - size :], size < len(text))
-
-
-def _fitting(text: str, most: int) -> int:
-    """Return how many characters fit; quotes take six bytes each."""
-    size = min(len(text), most)
-    while size and (taken := _bytes(text[:size])) > most:
-        size = size * most // taken
-    return size
-
-
-def _bytes(text: str) -> int:
-    return len(escape(text).encode("utf-8", "backslashreplace"))
+    """Return the last characters of a text, at most this many."""
+    return Text(text[-most:], most < len(text))

@@ -23,7 +23,6 @@ from django.utils.translation import gettext as _
 
 from django_qless import conf
 from django_qless.admin import formatting, permissions
-from django_qless.admin.error_texts import error_text
 from django_qless.admin.links import Links, unquote
 from django_qless.conf.connections import connections
 from django_qless.core import (
@@ -106,12 +105,12 @@ class View:
         try:
             return self.answer()
         except (Missing, JobNotFound, ScheduleNotFound, WorkerNotFound) as error:
-            template, status, problem = "problem.html", 404, error_text(error)
+            template, status, problem = "problem.html", 404, str(error)
         except BadArgument as error:
-            template, status, problem = "problem.html", 400, error_text(error)
+            template, status, problem = "problem.html", 400, str(error)
         except (QlessError, ImproperlyConfigured) as error:
             # The page is still shown: other aliases are one click away.
-            template, status, problem = "down.html", 200, error_text(error)
+            template, status, problem = "down.html", 200, str(error)
         content = {"problem": formatting.visible(problem)}
         return self.render(template, content, status=status)
 

@@ -74,7 +74,7 @@ def _closed(text: str) -> str:
 
 
 class BadArgument(QlessError, ValueError):
-    """Nothing was written."""
+    """Nothing was changed."""
 
 
 class TooBig(BadArgument):

@@ -182,9 +182,8 @@ def _add_lifetime_options(group: Any) -> None:
     add(
         "--health-file",
         metavar="PATH",
-        help="write there that the worker is alive, for qless_health",
+        help="write there that the worker is alive, for django_qless.health",
     )
-    add("--pidfile", metavar="PATH", help="write the process id there")
     add(TRIAL, action="store_true", dest="trial", help=argparse.SUPPRESS)
 
 

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from django_qless import health
 from django_qless.core.exceptions import ServerError
 from django_qless.worker.log import log_event, logger, set_worker_name
-from django_qless.worker.process_files import HealthFile, Pidfile
+from django_qless.worker.process_files import HealthFile
 from django_qless.worker.restart import (
     CONTROL_SIGNALS,
     STOP_SIGNALS,
@@ -80,7 +80,6 @@ class GroupMember(NamedTuple):
             queues=queues.get(self.alias, options.queues),
             name=f"{options.name}-{self.alias}",
             health_file=path and f"{path}.{quote(self.alias, safe='')}",
-            pidfile=None,
             parent=self.parent,
         )
 
@@ -119,7 +118,6 @@ class WorkerGroup:
         #: Workers that have not ended, by process id.
         self.workers: dict[int, WorkerOptions] = {}
         self.pid = os.getpid()
-        self.pidfile = Pidfile(options.pidfile) if options.pidfile else None
         path = options.health_file
         self.health = HealthFile(path, options.name) if path else None
         self.systemd = Systemd()
@@ -129,14 +127,12 @@ class WorkerGroup:
     def run(self) -> int:
         """Run all workers; return the exit code of the first that failed, or 0.
 
-        Raises CannotStart if pidfile or health file cannot be written.
+        Raises CannotStart if the health file cannot be written.
         """
         set_worker_name(self.options.name)
         title.worker = self.options.name
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, Signals.WATCHED)
         try:
-            if self.pidfile:
-                self.pidfile.write()
             if self.health:
                 self.health.create()
             for alias in self.aliases:
@@ -146,8 +142,6 @@ class WorkerGroup:
         finally:
             if self.health:
                 self.health.remove()
-            if self.pidfile:
-                self.pidfile.remove()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return self.code
 

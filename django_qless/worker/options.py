@@ -70,8 +70,6 @@ class WorkerOptions:
     """Restart in place when the code changes."""
     health_file: str | None = None
     """Where to write, for other programs, that the worker is alive."""
-    pidfile: str | None = None
-    """Where to write the process id."""
     parent: int | None = None
     """The parent of a worker of a group; the worker ends when that is gone."""
 

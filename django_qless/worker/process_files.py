@@ -1,4 +1,4 @@
-"""Pidfile and health file: files that show other programs a worker's process."""
+"""The health file, which shows other programs that a worker is alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 from django_qless.health import Unwell, read
 from django_qless.worker.log import log_event
-from django_qless.worker.process_info import is_running, started_after
 from django_qless.worker.server_checks import CannotStart
 
 #: A name that exists already, such as a symbolic link, is an error and never followed.
@@ -40,58 +39,6 @@ def cannot_write(kind: str, path: Path, error: OSError) -> CannotStart:
         "Name a file in a folder that exists and that is yours.",
         os.EX_CANTCREAT,
     )
-
-
-class Pidfile:
-    """Holds the id of this process, for programs that send it signals.
-
-    It is ours from `write` to `remove`, also when the process restarts in place.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = Path(path)
-
-    def write(self) -> None:
-        """Write the id of this process; raise CannotStart if another worker's is there.
-
-        The id of a process that has ended is replaced.
-        """
-        holder = self.holder()
-        if holder not in (None, os.getpid()):
-            raise CannotStart(
-                f"The pidfile {self.path} belongs to process {holder}, which runs. "
-                f"Stop that worker (kill -TERM {holder}), or give another --pidfile.",
-                os.EX_CANTCREAT,
-            )
-        try:
-            replace_file(self.path, f"{os.getpid()}\n")
-        except OSError as error:
-            raise cannot_write("pidfile", self.path, error) from error
-
-    def remove(self) -> None:
-        """Remove the file if it is ours. Raises nothing."""
-        if self.read() == os.getpid():
-            with contextlib.suppress(OSError):
-                self.path.unlink()
-
-    def holder(self) -> int | None:
-        """Return the running process that the file belongs to, if there is one."""
-        pid = self.read()
-        if pid is None or not is_running(pid):
-            return None
-        try:
-            written = self.path.stat().st_mtime
-        except OSError:
-            return None
-        # A process that is younger than the file has got the id of its writer.
-        return None if started_after(pid, written) else pid
-
-    def read(self) -> int | None:
-        """Return the id in the file; None if there is none."""
-        try:
-            return int(self.path.read_text().split()[0])
-        except (OSError, ValueError, IndexError):
-            return None
 
 
 class HealthFile:

@@ -50,18 +50,6 @@ def boottime() -> float:
     return time.clock_gettime(CLOCK)
 
 
-def started_after(pid: int, moment: float) -> bool:
-    """Return whether the process certainly started after this moment of the epoch.
-
-    Both clocks are coarse, so a second or two do not count.
-    """
-    ticks = start_time(pid)
-    if not ticks:
-        return False
-    age = boottime() - int(ticks) / os.sysconf("SC_CLK_TCK")
-    return time.time() - age > moment + 2
-
-
 def this_process() -> dict[str, object]:
     """Return the permanent identity of this process: host, id, and start time."""
     pid = os.getpid()

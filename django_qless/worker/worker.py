@@ -17,7 +17,6 @@ from django_qless.worker.known_queues import LOOKUP_PATIENCE
 from django_qless.worker.log import log_event, set_worker_name
 from django_qless.worker.pools import POOLS
 from django_qless.worker.pools.supervisor import Supervisor
-from django_qless.worker.process_files import Pidfile
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
 from django_qless.worker.reservers import new_reserver, rename_warning
 from django_qless.worker.restart import (
@@ -72,7 +71,6 @@ class Worker:
         self.options = options
         self.name = options.name
         self.program = Program()
-        self.pidfile = Pidfile(options.pidfile) if options.pidfile else None
         self.sandboxes = Sandboxes(options.name, options.sandbox)
         #: Runs that the worker has ended for an earlier one, still to be announced.
         self.crash_reports: list[CrashReport] = []
@@ -99,14 +97,10 @@ class Worker:
             log_event(logging.INFO, "stopped")
         finally:
             self.status.close()
-            if self.pidfile:
-                self.pidfile.remove()
         return 0 if is_done else os.EX_TEMPFAIL
 
     def begin(self) -> Client:
         """Prepare everything before the first job; return a client for the end."""
-        if self.pidfile:
-            self.pidfile.write()
         self.status.begin()
         client = self.client(START_PATIENCE)
         for warning in (*check_server(client), rename_warning(self.options.reserver)):

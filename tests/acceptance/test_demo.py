@@ -178,7 +178,7 @@ def the_report_says_so(report: str, jobs: int) -> None:
     assert "Failures by group (4 failed, 1 dead)" in lines
     the_report_tells_of_the_shop(lines)
     assert "codebase.Package.summarise: every hour" in lines
-    assert "codebase.Package.forget_gone: at 03:00 every day, Europe/Berlin" in lines
+    assert "codebase.Package.forget_gone: at 03:00, Europe/Berlin" in lines
     (hourly,) = (line for line in lines if "ticks up to now: 1," in line)
     assert "next: 20" in hourly
     assert any(line.startswith("(on purpose: ") for line in lines)

@@ -1,6 +1,6 @@
 """What every page costs when there is very much to show.
 
-    python -m tests.admin.bounds [--small] [--long] [--only WORDS]
+    python -m tests.admin.bounds [--small] [--only WORDS]
 
 fills a server of its own with 1,000,000 jobs, 100,000 of them failed in 1,000 groups, 500
 queues and 200 workers (two minutes), asks for every page as a superuser does, and prints
@@ -284,7 +284,6 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--small", action="store_true", help="as the tests load it")
-    parser.add_argument("--long", action="store_true", help="with very long names")
     parser.add_argument("--only", default="", help="pages whose name has these words")
     asked = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
@@ -312,7 +311,7 @@ def _measure(server: redis.Redis, asked: argparse.Namespace) -> int:
     began = time.monotonic()
     feed, other = Feed.objects.create(title="news"), Feed.objects.create(title="old")
     size = SMALL if asked.small else LARGE
-    masses = Masses(connections["default"], size, long_names=asked.long)
+    masses = Masses(connections["default"], size)
     masses.load(feed, other)
     memory = server.info("memory")["used_memory_human"]
     print(f"Loaded in {time.monotonic() - began:.0f} s; {memory} of memory: {masses}.")

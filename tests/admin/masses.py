@@ -32,7 +32,6 @@ LARGEST_RESULT = 64 * 1024
 LONGEST = 255
 LONGEST_SCHEDULE = 200
 """Bytes of names."""
-MARKUP = ' <b>\'"&"</b>' * 30
 
 
 class Size(NamedTuple):
@@ -74,38 +73,31 @@ SMALL = Size(
 class Masses:
     """Fills an empty namespace through the core's calls; `load()` does it all."""
 
-    def __init__(
-        self, client: Client, size: Size = LARGE, *, long_names: bool = False
-    ) -> None:
-        self.client, self.size, self.long_names = client, size, long_names
-        named = self.named
-        self.large_queue = named("shop-imports-of-suppliers")
-        self.large_group = named("shop.payment.gateway.Declined-charge")
-        self.some_group = named("shop.errors.Trouble-001")
-        self.large_tag = named("nightly")
-        self.busy_worker = named("busy-01.example.org-900-f3a2")
-        self.entity_queue = named("shop-entities-of-orders")
-        self.large_entity = named("order-of-many-payloads")
-        self.popular, self.eager, self.heavy = map(named, ("popular", "eager", "heavy"))
-        self.rich = named("complete-0")
+    def __init__(self, client: Client, size: Size = LARGE) -> None:
+        self.client, self.size = client, size
+        self.large_queue = "shop-imports-of-suppliers"
+        self.large_group = "shop.payment.gateway.Declined-charge"
+        self.some_group = "shop.errors.Trouble-001"
+        self.large_tag = "nightly"
+        self.busy_worker = "busy-01.example.org-900-f3a2"
+        self.entity_queue = "shop-entities-of-orders"
+        self.large_entity = "order-of-many-payloads"
+        self.popular, self.eager, self.heavy = "popular", "eager", "heavy"
+        self.rich = "complete-0"
         """The id of a job with a result as large as may be."""
-        self.running = named("held-0-0")
+        self.running = "held-0-0"
         self.queues = [
             self.large_queue,
-            *(named(f"shop-queue-{number:03}") for number in range(1, size.queues)),
+            *(f"shop-queue-{number:03}" for number in range(1, size.queues)),
         ]
         self.workers = [
             self.busy_worker,
-            *(named(f"web-{n:03}.example.org-ab12") for n in range(1, size.workers)),
+            *(f"web-{n:03}.example.org-ab12" for n in range(1, size.workers)),
         ]
-
-    def named(self, name: str, most: int = LONGEST) -> str:
-        """Return a name: as it is, or as long as may be, and longer yet when escaped."""
-        return f"{name}{MARKUP}"[:most] if self.long_names else name
 
     def schedule(self, number: int) -> str:
         """Return the id of a schedule: of an interval if even, else of cron."""
-        return self.named(f"recurring-{number}", LONGEST_SCHEDULE)
+        return f"recurring-{number}"
 
     def __str__(self) -> str:
         """What the server says that there is."""
@@ -141,8 +133,6 @@ class Masses:
     def put(self, jids: Iterable[str], queue: str, klass: str, **options: Any) -> None:
         """Put jobs, a thousand at a time."""
         data = options.pop("data", DATA)
-        klass = self.named(klass) if klass.startswith("shop.") else klass
-        jids = map(self.named, jids)
         while some := list(islice(jids, 1_000)):
             puts = [Put(jid, queue, klass, data, **options) for jid in some]
             self.client.put_many("", puts)
@@ -164,7 +154,7 @@ class Masses:
         rest = self.size.failed
         for number in range(1, self.size.groups):
             count = usual if number <= self.size.groups // 2 else max(1, usual // 10)
-            yield from [self.named(f"shop.errors.Trouble-{number:03}")] * count
+            yield from [f"shop.errors.Trouble-{number:03}"] * count
             rest -= count
         yield from [self.large_group] * rest
 
@@ -209,8 +199,8 @@ class Masses:
         )
         data = data[:-1] + " " * (LARGEST_DATA - len(data)) + "}"
         assert len(data) == LARGEST_DATA
-        heavy_queue = self.named("shop-heavy")
-        tags = [self.named(f"tag-{number}") for number in range(32)]
+        heavy_queue = "shop-heavy"
+        tags = [f"tag-{number}" for number in range(32)]
         self.put(
             ["heavy"], heavy_queue, "shop.orders.jobs.import", data=data, tags=tags
         )
@@ -235,7 +225,7 @@ class Masses:
             ["eager"],
             self.large_queue,
             "shop.orders.jobs.last",
-            depends=[*map(self.named, jids[:1_000])],
+            depends=jids[:1_000],
         )
 
     def hold_jobs(self) -> None:
@@ -284,7 +274,7 @@ class Masses:
             kind = turn % 10
             jids = (f"job-{number}" for number in range(start, start + 500))
             tags = [
-                self.named(f"customer-{start}"),
+                f"customer-{start}",
                 *([self.large_tag] if kind in (3, 6) else []),
             ]
             delay = 86_400 if kind >= 8 else 0
@@ -301,7 +291,7 @@ class Masses:
                 times = {"cron": "0 3 * * 1", "timezone": "Europe/Berlin"}
             self.client.schedule_set(
                 self.schedule(number),
-                *(queue, self.named("shop.orders.jobs.tick"), DATA),
+                *(queue, "shop.orders.jobs.tick", DATA),
                 **times,
             )
 
@@ -320,7 +310,7 @@ class Masses:
         """Push for entities of many queues; of one, some are dead, retrying, running."""
         queue, size = self.entity_queue, self.size
         message = HEAD + FRAME * (LARGEST_MESSAGE // len(FRAME) - 2) + ERROR
-        names = [self.named(f"order-{number}") for number in range(size.entities)]
+        names = [f"order-{number}" for number in range(size.entities)]
         names[0] = ENTITY
         for ending, part in (
             ("fail", names[: size.entities // 4]),
@@ -337,24 +327,22 @@ class Masses:
         fresh = [*names[size.entities // 2 :], ENTITY]
         self._push(queue, [(name, '"<b>"') for name in fresh])
         for number in range(size.entity_queues):
-            self._push(self.named(f"shop-entities-{number:03}"), [("1", "null")])
+            self._push(f"shop-entities-{number:03}", [("1", "null")])
 
     def _push(self, queue: str, pushed: list[tuple[str, str]]) -> None:
         payloads = [
             Payload(entity, json.dumps({"v": 1, "entity": entity}), text)
             for entity, text in pushed
         ]
-        self.client.push("", queue, self.named("shop.orders.jobs.sync"), payloads)
+        self.client.push("", queue, "shop.orders.jobs.sync", payloads)
 
     def do_the_rest(self) -> None:
         """Follow jobs, pause queues, set options."""
         jids = [f"last-{n}" for n in range(self.size.queues)]
         jids += [f"job-{n}" for n in range(self.size.tracked - len(jids))]
         for start in range(0, min(len(jids), self.size.tracked), 250):
-            self.client.track_each([*map(self.named, jids[start : start + 250])])
-        self.client.pause(
-            self.queues[2:40], reason=self.named("the provider is down"), by="demo"
-        )
+            self.client.track_each(jids[start : start + 250])
+        self.client.pause(self.queues[2:40], reason="the provider is down", by="demo")
         for queue in self.queues:
             self.client.config_set(f"{queue}-heartbeat", 120)
             self.client.config_set(f"{queue}-max-concurrency", 50)

@@ -32,13 +32,11 @@ def feed() -> Feed:
     return Feed.objects.create(title="news")
 
 
-@pytest.fixture(params=[False, True], ids=["usual-names", "long-names"])
-def masses(
-    qless: Client, feed: Feed, request: pytest.FixtureRequest
-) -> Iterator[Masses]:
+@pytest.fixture
+def masses(qless: Client, feed: Feed) -> Iterator[Masses]:
     """Many of everything, and what is largest of each kind."""
     with override_settings(ROOT_URLCONF=bounds.URLCONF):
-        masses = Masses(qless, SMALL, long_names=request.param)
+        masses = Masses(qless, SMALL)
         masses.load(feed, Feed.objects.create(title="old"))
         yield masses
 
@@ -73,8 +71,8 @@ def test_every_page(
     there_are_so_many(masses, qless)
     pages = bounds.pages(masses, feed)
     assert len(pages) > 100
-    # By day every other page with usual names, the others with long ones.
-    chosen = part(list(pages), 2, masses.long_names)
+    # By day every other page.
+    chosen = part(list(pages), 2)
     large = f"queue_change {masses.large_queue}"
     pages = {name: pages[name] for name in {*chosen, large, "overview_changelist"}}
     admin_browser.get(pages["overview_changelist"])  # The core is loaded once.

@@ -8,7 +8,6 @@ import pytest
 from django.test import override_settings
 
 from tests.admin.browser.pages import pages_of
-from tests.admin.pseudo_locale import SPOKEN
 from tests.admin.reading import Page
 from tests.admin.routes import places
 from tests.jobs_app.models import Feed
@@ -29,6 +28,8 @@ LANGUAGE = "af"
 SIGNS = ("\ue000", "\ue001")
 """Between all digits, and before decimals: they stand nowhere else."""
 
+#: Attributes that people read or hear.
+SPOKEN = ("title", "aria-label", "alt", "placeholder")
 CODE = ("code", "pre", "textarea", "script", "style")
 
 

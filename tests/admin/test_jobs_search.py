@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused(admin_browser: Browser, qless: Client) -> Non
         )
         assert "listing" not in response.context
     # A search writes nothing anyway.
-    assert "Nothing was written" not in response.content.decode()
+    assert "Nothing was changed" not in response.content.decode()
 
 
 def test_a_list_says_where_it_is(admin_browser: Browser, many: Client) -> None:

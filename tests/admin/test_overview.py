@@ -356,19 +356,3 @@ class TestLive:
         text = admin_browser.get(URL).content.decode()
         ids = re.findall(r'\sid="([^"]+)"', text)
         assert len(ids) == len(set(ids))
-
-
-def test_it_stays_small_with_the_longest_names(
-    qless: Client, admin_browser: Browser
-) -> None:
-    """All of them quoted in links and escaped in words."""
-    names = [("<&\"'" * 64)[:248] + f"{number:03}" for number in range(60)]
-    for number, name in enumerate(names):
-        put(qless, name, f"running-{number}")
-        qless.settle("w", [], 1, [name])
-        put(qless, name, f"waiting-{number}", f"more-{number}")
-        put(qless, name, f"scheduled-{number}", delay=3600)
-        put(qless, name, f"depends-{number}", depends=[f"waiting-{number}"])
-    qless.pause(names, reason="<" * 500)
-    assert len(admin_browser.get(URL).content) < 512 * 1024
-    assert len(admin_browser.get(URL, {"live": "1"}).content) < 512 * 1024

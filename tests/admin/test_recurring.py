@@ -79,7 +79,7 @@ def hourly(qless) -> str:
 
 def test_the_list(browser, nightly, hourly) -> None:
     text = text_of(browser, LIST)
-    assert "at 03:30 on Monday to Friday, Europe/Berlin" in text
+    assert "at 03:30, Monday through Friday, Europe/Berlin" in text
     assert "every hour" in text
     assert "1–2 of 2" in text
     assert text.count(">Run now<") == 2

@@ -15,7 +15,6 @@ from django_qless.core import DetachedRun, Settlement, WrongState
 from django_qless.exceptions import InvalidJob, InvalidOption
 from django_qless.job_types.options import declared_options
 from django_qless.job_types.registry import registry
-from django_qless.management.commands import qless_jobs
 from django_qless.testing import run_jobs
 from tests.jobs_app.jobs import add, failing
 from tests.jobs_app.secret import sign_in
@@ -43,30 +42,6 @@ def test_the_end_of_the_output_is_printed(qless) -> None:
     tell(qless, handle, hold(qless, handle.jid))
     assert run("qless_jobs", "tail", handle.jid) == "one\ntwo\n"
     assert json.loads(run("qless_jobs", "tail", handle.jid, "--json"))["pid"] == 7
-
-
-def test_more_output_is_printed_until_the_run_has_ended(qless, monkeypatch) -> None:
-    handle = add.delay(1)
-    token = hold(qless, handle.jid)
-    tell(qless, handle, token)
-    later = iter(
-        [
-            {"output": "one\ntwo\nthree\n"},
-            {"output": "three\nfour\n", "ended": 9.0, "end": "exit status 0"},
-        ]
-    )
-    monkeypatch.setattr(
-        qless_jobs.time, "sleep", lambda _: tell(qless, handle, token, **next(later))
-    )
-    text = run("qless_jobs", "tail", "--follow", handle.jid)
-    assert text == "one\ntwo\nthree\nfour\nexit status 0\n"
-
-
-def test_following_ends_with_the_job(qless, monkeypatch) -> None:
-    handle = add.delay(1)
-    tell(qless, handle, hold(qless, handle.jid))
-    monkeypatch.setattr(qless_jobs.time, "sleep", lambda _: handle.cancel())
-    assert run("qless_jobs", "tail", "-f", handle.jid) == "one\ntwo\n"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -157,23 +132,13 @@ def test_a_new_interpreter_has_to_find_it() -> None:
             pass
 
 
-@pytest.mark.parametrize("follow", [[], ["--follow"]])
-def test_the_output_of_a_sensitive_job_is_hidden(qless, monkeypatch, follow) -> None:
+def test_the_output_of_a_sensitive_job_is_hidden(qless) -> None:
     handle = sign_in.delay("ann", "secret")
     [held] = qless.settle("w", [], 1, ["mail"]).jobs
     tell(qless, handle, held.token, output="secret\n")
-    monkeypatch.setattr(
-        qless_jobs.time,
-        "sleep",
-        lambda _: tell(
-            qless, handle, held.token, output="secret\nagain\n", ended=9.0, end="ended"
-        ),
-    )
-    text = run("qless_jobs", "tail", *follow, handle.jid)
+    text = run("qless_jobs", "tail", handle.jid)
     assert text.startswith("[hidden] The job has, or may have, sensitive values.\n")
     assert "secret" not in text
-    assert "again" not in text
-    assert ("ended" in text) == bool(follow)
     told = json.loads(run("qless_jobs", "tail", "--json", handle.jid))
     assert (told["output"], told["pid"]) == ("[hidden]", 7)
 

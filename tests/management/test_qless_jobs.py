@@ -10,7 +10,6 @@ import pytest
 from django.core.management import CommandError
 
 from django_qless import jobs, queues
-from django_qless.management.commands.qless_jobs import output_after
 from tests.jobs_app import policies, secret
 from tests.jobs_app.jobs import add, failing
 from tests.management.commands import data, run
@@ -211,10 +210,3 @@ def test_when_a_job_is_ready_again_is_a_time(qless, until) -> None:
     assert times, history
     began, ready = map(datetime.fromisoformat, times.groups())
     assert (ready - began).seconds == 60
-
-
-def test_output_without_a_common_part_is_new() -> None:
-    assert output_after("one", "one two") == " two"
-    assert output_after("one two", "two three") == " three"
-    assert output_after("abc", "xyz") == "xyz"
-    assert output_after("", "xyz") == "xyz"

@@ -62,7 +62,7 @@ def test_the_list(declare, work, settings) -> None:
     assert echo[2].endswith(f"{int(offset) % 3600 // 60:02}:{int(offset) % 60:02}")
     assert cells(text, WHO)[:2] == [
         WHO,
-        "at 06:00 on Monday to Friday, Europe/Berlin",
+        "at 06:00, Monday through Friday, Europe/Berlin",
     ]
     assert cells(text, ADD)[-2:] == ["hand", "paused"]
 
@@ -75,7 +75,7 @@ def test_the_list_as_json(declare) -> None:
         "name": WHO,
         "job": WHO,
         "queue": "default",
-        "when": "at 06:00 every day, Europe/Berlin",
+        "when": "at 06:00, Europe/Berlin",
         "every": None,
         "cron": "0 6 * * *",
         "timezone": "Europe/Berlin",
@@ -209,11 +209,11 @@ def test_updates(qless) -> None:
     assert (now.every, now.queue, now.priority, now.retries) == (60, "q", 2, 9)
     assert (now.tags, now.missed, now.edited) == (["a"], "all", False)
     handle.update(cron="0 6 * * *", timezone="Europe/Berlin")
-    assert handle.refresh().words == "at 06:00 every day, Europe/Berlin"
+    assert handle.refresh().words == "at 06:00, Europe/Berlin"
     handle.update(timezone="Asia/Tokyo")
-    assert handle.refresh().words == "at 06:00 every day, Asia/Tokyo"
+    assert handle.refresh().words == "at 06:00, Asia/Tokyo"
     handle.update(cron="0 7 * * *")
-    assert handle.refresh().words == "at 07:00 every day, Asia/Tokyo"
+    assert handle.refresh().words == "at 07:00, Asia/Tokyo"
     handle.update(missed="none")
     assert (handle.refresh().missed, handle.refresh().cron) == ("none", "0 7 * * *")
     handle.update(every=30)

@@ -88,7 +88,7 @@ def test_what_is_declared_is_applied_once(qless) -> None:
     assert (interval.queue, interval.priority, interval.tags) == ("q", 7, ["x"])
     assert (interval.name, interval.owner, interval.is_declared) == (ECHO, "code", True)
     assert (interval.state, interval.retries, interval.data) == ("active", 3, '{"v":1}')
-    assert cron.words == "at 06:00 every day, Europe/Berlin"
+    assert cron.words == "at 06:00, Europe/Berlin"
     assert (cron.every, cron.timezone) == (None, "Europe/Berlin")
 
 

@@ -71,7 +71,7 @@ def test_again_changes_it_and_keeps_the_rhythm(qless, work) -> None:
     assert after.next - before.last == 2 * (before.next - before.last)
     assert json.loads(after.data)["args"] == [5]
     cron = feed.check_now.recur(cron="0 6 * * *", timezone="Asia/Tokyo").refresh()
-    assert (cron.words, cron.count) == ("at 06:00 every day, Asia/Tokyo", 1)
+    assert (cron.words, cron.count) == ("at 06:00, Asia/Tokyo", 1)
     assert ids() == [first.id]
 
 

@@ -65,7 +65,7 @@ def test_an_interval() -> None:
 def test_a_cron_text() -> None:
     table = declared(cron=" 0 6  * * mon-fri ", timezone="Europe/Berlin", missed="none")
     assert table.cron == "0 6 * * mon-fri"
-    assert table.description == "at 06:00 on Monday to Friday, Europe/Berlin"
+    assert table.description == "at 06:00, Monday through Friday, Europe/Berlin"
     with_zone = declared(cron="@daily", timezone=zoneinfo.ZoneInfo("Asia/Tokyo"))
     assert with_zone.timezone == "Asia/Tokyo"
     assert declared(cron="@daily", timezone=datetime.timezone.utc).zone == "UTC"

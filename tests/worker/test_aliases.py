@@ -233,10 +233,8 @@ def test_bad_options_are_named(
 def test_names_files_and_a_good_end(
     group: Group, ledger: Ledger, gate: Gate, tmp_path: Path
 ) -> None:
-    pidfile, health = tmp_path / "pid", tmp_path / "health"
-    files = ("--pidfile", str(pidfile), "--health-file", str(health))
-    process = group.started(*TWO, *files)
-    assert pidfile.read_text() == f"{process.pid}\n"
+    health = tmp_path / "health"
+    process = group.started(*TWO, "--health-file", str(health))
     # In the admin each alias has its worker, which says whose it is.
     for alias in ("default", "mail"):
         poll(lambda at=alias: group.workers(at) == [f"w-{at}"], what="it is there")
@@ -261,7 +259,7 @@ def test_names_files_and_a_good_end(
     assert process.wait(30) == 0, group.output
     assert [group.state(alias, jid) for alias, jid in jids.items()] == ["complete"] * 2
     assert group.workers("default") == group.workers("mail") == []
-    assert not [path for path in (pidfile, health) if path.exists()]
+    assert not health.exists()
     assert not list(tmp_path.glob("health.*"))
 
 
@@ -414,14 +412,10 @@ def test_a_member_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert current_member() == member
     monkeypatch.setenv("DJANGO_QLESS_WORKER", "1 7 a")
     assert current_member() is None
-    options = WorkerOptions(name="w", health_file="h", pidfile="p")
+    options = WorkerOptions(name="w", health_file="h")
     there = member.options(options, {"a b/c": ("mail",)})
     assert there.queues == ("mail",)
-    assert (there.name, there.health_file, there.pidfile) == (
-        "w-a b/c",
-        "h.a%20b%2Fc",
-        None,
-    )
+    assert (there.name, there.health_file) == ("w-a b/c", "h.a%20b%2Fc")
 
 
 def holders(group: Group, alias: str) -> list[int]:

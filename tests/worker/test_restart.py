@@ -121,10 +121,8 @@ def test_the_running_job_ends_and_the_same_process_begins_anew(
     job_when: JobWhen,
     tmp_path: Path,
 ) -> None:
-    pidfile, health = tmp_path / "pid", tmp_path / "health"
-    worker = start_worker(
-        queues=["q"], name="w1", pidfile=str(pidfile), health_file=str(health)
-    )
+    health = tmp_path / "health"
+    worker = start_worker(queues=["q"], name="w1", health_file=str(health))
     running = put("stay", ledger.path, gate.path, "job")
     old_child = int(ledger.wait_until(1)[0].split()[2])
     worker.signal("HUP")
@@ -141,14 +139,12 @@ def test_the_running_job_ends_and_the_same_process_begins_anew(
     assert job_when(waiting, "complete")
     assert not is_alive(old_child)
     assert is_alive(worker.pid)
-    assert pidfile.read_text() == f"{worker.pid}\n"
     poll(
         lambda: json.loads(health.read_text())["state"] == "running",
         what="the health file says that it runs",
     )
     worker.signal("TERM")
     assert worker.wait() == 0
-    assert not pidfile.exists()
     assert not health.exists()
 
 

@@ -26,7 +26,6 @@ from django.utils.translation import gettext_lazy
 
 from django_qless.admin import formatting
 from django_qless.admin.components.audit_log import record, storable
-from django_qless.admin.error_texts import error_text
 from django_qless.admin.views import View
 from django_qless.core import ConnectionLost, QlessError
 
@@ -107,7 +106,7 @@ class Action(View):
         except ConnectionLost:
             raise  # The page that asks needs the server, too.
         except QlessError as error:
-            form.add_error(None, formatting.visible(error_text(error)))
+            form.add_error(None, formatting.visible(str(error)))
             return self.ask(form, status=409)
         self.log(done)
         messages.success(self.request, done)

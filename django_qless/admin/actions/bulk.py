@@ -27,7 +27,6 @@ from django_qless.admin import formatting, listing, permissions
 from django_qless.admin.actions.base import Action
 from django_qless.admin.actions.bulk_texts import TEXTS, Texts
 from django_qless.admin.components.audit_log import record, storable, with_alias
-from django_qless.admin.error_texts import detail_text, error_text
 from django_qless.admin.formatting import number
 from django_qless.admin.views import Crumb
 from django_qless.conf import routing
@@ -246,7 +245,7 @@ class BulkAction(Action):
             **self.content(run),
             "done_text": self.done_text(run),
             "problem": problem,
-            "reasons": [(jid, detail_text(why)) for jid, why in run.reasons],
+            "reasons": [(jid, why) for jid, why in run.reasons],
             "links": self.links,
         }
         if not self._wants_json:
@@ -264,9 +263,9 @@ class BulkAction(Action):
             run = run.step(self.client, self.now)
             wait = max(0.0, run.pause - (time.monotonic() - started))
         except ServerError as error:
-            problem, wait = error_text(error), RETRY_SECONDS
+            problem, wait = str(error), RETRY_SECONDS
         except QlessError as error:
-            problem, run = error_text(error), replace(run, stopped=True)
+            problem, run = str(error), replace(run, stopped=True)
         self.update_log(run, problem)
         return run, problem, wait
 

@@ -13,8 +13,6 @@ from django.utils.translation import gettext_lazy
 from django_qless.admin.actions.jobs import NAME_BYTES, JobAction, view_of
 from django_qless.admin.components.fields import LinesField, PriorityField
 from django_qless.admin.components.payload import job_type_of
-from django_qless.admin.error_texts import error_text
-from django_qless.admin.formatting import head
 from django_qless.admin.views import Missing
 from django_qless.conf import routing
 from django_qless.conf.sealing import codec_of
@@ -28,7 +26,7 @@ from django_qless.serialization.envelope import Envelope
 from django_qless.serialization.sealing import is_encrypted, is_sealed
 
 EDITED = 200 * 1024
-"""Bytes of HTML up to which data can be edited on a page."""
+"""Characters up to which data can be edited on a page."""
 ITSELF, NEW = "itself", "new"
 
 
@@ -96,7 +94,7 @@ class EditJob(JobAction):
     @cached_property
     def is_too_long(self) -> bool:
         """True if its data is too long to be edited on a page."""
-        return head(self.text, EDITED).is_cut
+        return len(self.text) > EDITED
 
     def check(self) -> None:
         """Raise PermissionDenied for a user who may not see data; see JobAction."""
@@ -222,4 +220,4 @@ def check_signature(klass: str, data: str) -> None:
             klass, tuple(envelope.args), envelope.kwargs
         )
     except TypeError as error:
-        raise BadArgument(error_text(error)) from None
+        raise BadArgument(str(error)) from None

@@ -16,7 +16,6 @@ from django_qless.admin.actions.base import Action
 from django_qless.admin.components.fields import value_field
 from django_qless.admin.components.options import Limit, limits
 from django_qless.admin.components.queue_table import is_empty, pause_reason
-from django_qless.admin.error_texts import detail_text
 from django_qless.admin.views import Missing, View
 from django_qless.conf import config_sync
 from django_qless.core import WrongState, arguments
@@ -225,5 +224,5 @@ class Forget(QueueAction):
         except WrongState as error:
             raise WrongState(
                 gettext("%s. Empty it first, or it would be back immediately.")
-                % detail_text(error.detail)
+                % error.detail
             ) from error

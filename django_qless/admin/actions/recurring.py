@@ -20,7 +20,6 @@ from django_qless.admin.components.fields import (
     duration_text,
 )
 from django_qless.admin.components.schedule_table import MISSED, declared_in_code
-from django_qless.admin.error_texts import detail_text
 from django_qless.admin.views import Missing
 from django_qless.core import Schedule, arguments
 from django_qless.exceptions import InvalidOption
@@ -211,7 +210,7 @@ class EditForm(forms.Form):
         try:
             Timetable.of(gettext("This"), when)
         except InvalidOption as error:
-            self.add_error("cron" if cron else "every", detail_text(error.detail))
+            self.add_error("cron" if cron else "every", error.detail)
         return fields
 
     def changes(self) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_qless.admin.components.options import split_queue_option, type_option
-from django_qless.admin.error_texts import error_text
 from django_qless.core import BadArgument, arguments
 from django_qless.core.options import RATES, TEXTS_OF_A_QUEUE
 from django_qless.core.rates import is_rate
@@ -66,7 +65,7 @@ def as_core_takes(check: Callable[[Any], T], value: Any) -> T:
     try:
         return check(value)
     except BadArgument as error:
-        raise ValidationError(error_text(error)) from None
+        raise ValidationError(str(error)) from None
 
 
 class DurationField(forms.CharField):

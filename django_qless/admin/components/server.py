@@ -10,7 +10,6 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
 from django_qless.admin import formatting
-from django_qless.admin.error_texts import error_text
 from django_qless.admin.formatting import number
 from django_qless.core import QlessError
 from django_qless.worker.server_checks import Risk, risks_of
@@ -47,7 +46,7 @@ def server_facts(client: Client, now: float) -> ServerFacts:
         info: Mapping[str, str | int] = client.server_info()
         problem = ""
     except QlessError as error:
-        info, problem = {}, error_text(error)
+        info, problem = {}, str(error)
     used, limit = _whole(info, "used_memory"), _whole(info, "maxmemory")
     return ServerFacts(
         product=_product(info),

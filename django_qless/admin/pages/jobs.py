@@ -15,7 +15,6 @@ from django_qless.admin.actions.bulk_texts import BulkLink, bulk_links
 from django_qless.admin.actions.job_dependencies import CancelJob, UndependJob
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components.job_table import selected_jobs
-from django_qless.admin.error_texts import detail_text
 from django_qless.admin.pages.job import JobPage, JobText
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
@@ -80,7 +79,7 @@ class Search(forms.Form):
                 self.selection = JobQuery(**chosen)
             except BadArgument as error:
                 # The detail alone: the full message is about calls that write.
-                self.add_error(None, capfirst(detail_text(error.detail)))
+                self.add_error(None, capfirst(error.detail))
         return cleaned
 
     @property

@@ -25,7 +25,6 @@ from django_qless.admin.components.row_jobs import (
     aliases_of,
     methods_of,
 )
-from django_qless.admin.error_texts import error_text
 from django_qless.admin.links import Links
 from django_qless.admin.listing import scanned
 from django_qless.admin.views import Crumb, Missing, Page, View
@@ -232,7 +231,7 @@ class EnqueueForm(forms.Form):
                 method.attribute, tuple(fields["arguments"]), fields["keywords"]
             )
         except TypeError as error:
-            raise forms.ValidationError(error_text(error)) from None
+            raise forms.ValidationError(str(error)) from None
         return fields
 
     def _read(

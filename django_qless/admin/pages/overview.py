@@ -14,7 +14,6 @@ from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.components.queue_table import queue_rows
 from django_qless.admin.components.server import server_facts
 from django_qless.admin.components.worker_table import worker_row
-from django_qless.admin.error_texts import error_text
 from django_qless.admin.listing import Listing, listing
 from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
@@ -50,7 +49,7 @@ class Overview(Page):
         except (QlessError, ImproperlyConfigured) as error:
             content = {
                 "now": time.time(),
-                "problem": error_text(error),
+                "problem": str(error),
                 "outboxes": outbox_rows(self.alias),
             }
         return self.show(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from django.utils.translation import gettext as _
@@ -11,7 +10,6 @@ from django_qless.admin import formatting
 from django_qless.admin.actions.empty_queue import EmptyQueue
 from django_qless.admin.actions.queues import Forget, Limits, Pause, Resume
 from django_qless.admin.components.queue_table import SORTS, queue_rows
-from django_qless.admin.links import quote
 from django_qless.admin.listing import listing
 from django_qless.admin.pages.queue import QueuePage
 from django_qless.admin.site import EntryAdmin, Route
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from django_qless.core.commands.queues import QueueCounts
 
 ROWS = 100
-NAME_BYTES = 24 * 1024
-"""Bytes of all names on a page as parts of URLs: a row names its queue up to ten times,
-and a name of 255 bytes can be three times as long when quoted."""
 
 
 class Queues(Page):
@@ -51,7 +46,7 @@ class Queues(Page):
         ]
         lags = {each.name: each.lag for each in client.survey()}
         ordered = sort_queues(found, self.sort, lags)
-        shown = fitting(ordered[self.offset : self.offset + ROWS])
+        shown = ordered[self.offset : self.offset + ROWS]
         names = [counts.name for counts in shown]
         if not lags.keys() >= set(names):
             # A survey of all has the first thousand queues.
@@ -78,14 +73,6 @@ def sort_queues(
     if by == "lag":
         return sorted(by_name, key=lambda each: -lags.get(each.name, 0))
     return sorted(by_name, key=lambda each: -int(getattr(each, by)))
-
-
-def fitting(queues: Sequence[QueueCounts]) -> list[QueueCounts]:
-    """Return the first queues, as many as their names leave the page small."""
-    sizes = accumulate(len(quote(counts.name)) for counts in queues)
-    return [
-        each for each, size in zip(queues, sizes, strict=True) if size <= NAME_BYTES
-    ]
 
 
 class QueueAdmin(EntryAdmin):

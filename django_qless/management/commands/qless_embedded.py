@@ -33,5 +33,12 @@ class Command(UncheckedCommand):
             text = embedded.report(action, directory)
         except embedded.EmbeddedError as error:
             raise CommandError(str(error)) from error
+        sharing = [
+            name
+            for name in conf.alias_names()
+            if conf.alias(name).embedded == directory
+        ]
+        if len(sharing) > 1:
+            text += f" (one server for the aliases {', '.join(sharing)})"
         if options["verbosity"] or action == "status":
             self.stdout.write(text)

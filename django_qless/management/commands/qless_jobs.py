@@ -1,8 +1,7 @@
-"""`manage.py qless_jobs`: lists, shows, follows, retries, cancels and moves jobs."""
+"""`manage.py qless_jobs`: lists, shows, retries, cancels and moves jobs."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +33,6 @@ from django_qless.operations.objects import jobs
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
 
-# Seconds between two questions for more output.
-FOLLOWING = 1.0
-
 OUTPUT_HIDDEN = f"{HIDDEN} The job has, or may have, sensitive values.\n"
 
 FILTERS = ("queue", "state", "tag", "group", "klass", "worker")
@@ -45,7 +41,7 @@ JID = "the id of a job"
 
 
 class Command(SubcommandsCommand):
-    help = "Lists, shows, follows, retries, cancels and moves jobs."
+    help = "Lists, shows, retries, cancels and moves jobs."
     names_queue = True
 
     def add_subcommands(self) -> None:
@@ -61,9 +57,6 @@ class Command(SubcommandsCommand):
         show.add_argument("jid", help=JID)
         tail = self.add("tail", self.tail, "the end of a detached job's output")
         tail.add_argument("jid", help=JID)
-        tail.add_argument(
-            "-f", "--follow", action="store_true", help="go on until the run has ended"
-        )
         for name, run, text in (
             ("retry", self.retry, "enqueue failed jobs again, each in its own queue"),
             ("cancel", self.cancel, "remove jobs, also running ones"),
@@ -117,8 +110,8 @@ class Command(SubcommandsCommand):
         else:
             self.print(job_text(handle, result))
 
-    def tail(self, *, jid: str, follow: bool, **options: Any) -> None:
-        """Print the end of a detached job's output, and what follows."""
+    def tail(self, *, jid: str, **options: Any) -> None:
+        """Print the end of a detached job's output."""
         run = self.client.detached_run(jid)
         if run is None:
             raise CommandError(
@@ -131,15 +124,6 @@ class Command(SubcommandsCommand):
             self.print_json(run._asdict() | hidden)
             return
         self.stdout.write(run.output if shown else OUTPUT_HIDDEN, ending="")
-        while follow and run.ended is None:
-            time.sleep(FOLLOWING)
-            known, run = run, self.client.detached_run(jid) or run._replace(ended=0.0)
-            again = run.started != known.started
-            new = run.output if again else output_after(known.output, run.output)
-            self.stdout.write(new if shown else "", ending="")
-            self.stdout.flush()
-            if run.ended is None and not self.is_held(jid):
-                return
         if run.end:
             self.stderr.write(f"{run.end}")
 
@@ -147,11 +131,6 @@ class Command(SubcommandsCommand):
         """Return whether people may see the job's output; not if it is unknown."""
         job = self.client.get(jid)
         return job is not None and may_show_output(job.klass, job.data)
-
-    def is_held(self, jid: str) -> bool:
-        """Return whether a worker holds the job: its process may have been killed."""
-        job = self.client.get(jid)
-        return job is not None and job.state == "running"
 
     def retry(self, **options: Any) -> None:
         """Restart failed jobs."""
@@ -197,17 +176,11 @@ class Command(SubcommandsCommand):
         return jids
 
 
-def output_after(known: str, output: str) -> str:
-    """Return what an output has more than a known one; both may begin late."""
-    for size in range(min(len(known), len(output)), 0, -1):
-        if known.endswith(output[:size]):
-            return output[size:]
-    return output
-
-
 def add_filters(parser: CommandParser, states: Sequence[str] = ALL_STATES) -> None:
     """Add the options that filter jobs."""
-    parser.add_argument("--queue", help="the queue that the job is in")
+    parser.add_argument(
+        "--queue", help="the queue that the job is in (a completed job is in none)"
+    )
     parser.add_argument("--state", choices=states, help="the state of the job")
     parser.add_argument("--tag", help="a tag of the job")
     parser.add_argument("--group", help="the failure group of the job")

@@ -208,7 +208,7 @@ class Command(BaseCommand):
             for name in (
                 *("reserver", "batch", "pool", "concurrency", "block_limit"),
                 *("sandbox", "max_jobs", "max_memory", "max_age", "resume", "burst"),
-                *("max_idle", "shutdown_timeout", "health_file", "pidfile"),
+                *("max_idle", "shutdown_timeout", "health_file"),
                 *("detached_limit", "keep_detached"),
             )
         }
