@@ -126,7 +126,7 @@ def _named(masses: Masses) -> dict[str, list[str]]:
         "failure": [masses.large_group, masses.some_group],
         "worker": [masses.busy_worker],
         "recurring": [masses.schedule(0), masses.schedule(1)],
-        "tracked": [masses.named("last-0")],
+        "tracked": ["last-0"],
         "tag": [masses.large_tag],
         "option": ["heartbeat", f"{masses.large_queue}-heartbeat"],
     }

@@ -29,8 +29,6 @@ LARGEST_DATA = 512 * 1024
 LARGEST_MESSAGE = 64 * 1024
 LARGEST_RESULT = 64 * 1024
 
-LONGEST = 255
-LONGEST_SCHEDULE = 200
 """Bytes of names."""
 
 
@@ -133,7 +131,8 @@ class Masses:
     def put(self, jids: Iterable[str], queue: str, klass: str, **options: Any) -> None:
         """Put jobs, a thousand at a time."""
         data = options.pop("data", DATA)
-        while some := list(islice(jids, 1_000)):
+        rest = iter(jids)
+        while some := list(islice(rest, 1_000)):
             puts = [Put(jid, queue, klass, data, **options) for jid in some]
             self.client.put_many("", puts)
 
