@@ -5,7 +5,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E050 to E055
+    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E052 to E055
                         see `conf/schema.py`, `conf/combinations.py` and `jobs.py`
     django_qless.E060 to E063
                         see `outbox.py`, and `conf/schema.py` for E061 and E062
@@ -15,7 +15,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.W010   django_qless.urls is included, but there is no token
     django_qless.E015   two aliases with one namespace
     django_qless.E017   a release of redis-py that does not work
-    django_qless.E016, E018 to E021, E026 to E029, E056, W004, W005, W008     see `jobs.py`
+    django_qless.E016, E019 to E021, E026 to E029, E056, W004, W005, W008     see `jobs.py`
     django_qless.E030 to E032                                  see `schedules.py`
     django_qless.W001   the queue shares its database with a cache
     django_qless.W002   no server is named, and DEBUG is off (--deploy)
@@ -32,17 +32,15 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Tags, register
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse
+from django.utils.module_loading import import_string
 
 from django_qless import conf
 from django_qless.checks.jobs import (
     check_jobs,
-    check_middleware,
     check_modules,
     check_options,
     check_queues_of_detached,
     check_queues_of_entities,
-    no_middleware,
-    no_should_run,
 )
 from django_qless.checks.messages import caution, error
 from django_qless.checks.outbox import check_outbox
@@ -160,7 +158,7 @@ def register_checks() -> None:
     """Make Django run these checks."""
     for check in (
         *(check_settings, check_redis_py, check_monitoring, check_modules),
-        *(check_middleware, check_jobs, check_options, check_queues_of_detached),
+        *(check_jobs, check_options, check_queues_of_detached),
         *(check_queues_of_entities, check_context, check_schedules, check_outbox),
     ):
         register(check, TAG)
@@ -202,12 +200,20 @@ def _problems() -> Iterator[Problem]:
 
 def _middleware_messages(alias: conf.Alias) -> Iterator[CheckMessage]:
     for name in alias.middleware:
-        if trouble := no_middleware(name):
+        if trouble := _no_middleware(name):
             text = f"QLESS[{alias.name!r}]: MIDDLEWARE: {trouble}"
             yield error("E013", text, "Check the spelling.")
-    if trouble := no_should_run(alias.should_run):
-        text = f"QLESS[{alias.name!r}]: SHOULD_RUN: {trouble}"
-        yield error("E050", text, "Check the spelling.")
+
+
+def _no_middleware(name: str) -> str:
+    """Return why this dotted name is no middleware, "" if it may be one."""
+    try:
+        found = import_string(name)
+    except Exception as error:  # noqa: BLE001  what importing it raises
+        return f"{name}: {type(error).__name__}: {error}"
+    if callable(found):
+        return ""
+    return f"{name} cannot be called: a middleware takes what runs a job."
 
 
 def _same_namespace(

@@ -1,7 +1,6 @@
 """System checks of jobs, for what shows only when all of them are loaded.
 
 django_qless.E016   a module of jobs that cannot be imported
-django_qless.E018   a middleware that cannot be imported
 django_qless.E019   after= with a name that stands for no job, or in a cycle
 django_qless.E020   a decorator above @job, which hides the job
 django_qless.E021   a job of a model that something else has taken the place of
@@ -9,7 +8,6 @@ django_qless.E026   retry_on or fail_on: an exception that cannot be imported
 django_qless.E027   on_commit: a database that does not exist
 django_qless.E028   alias: not in QLESS
 django_qless.E029   unique: a function that cannot take the job's arguments
-django_qless.E051   a should_run that cannot be imported
 django_qless.E055   encrypt=True in an alias without keys
 django_qless.E056   two job types with entities in one queue
 django_qless.W004   a job in a class that is neither a model nor part of one
@@ -30,7 +28,6 @@ from django.conf import settings
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models.base import ModelBase
-from django.utils.module_loading import import_string
 
 from django_qless import conf
 from django_qless.checks.messages import caution, error
@@ -44,7 +41,7 @@ from django_qless.job_types import discovery
 from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
-from django_qless.job_types.source_location import at, location_of
+from django_qless.job_types.source_location import location_of
 from django_qless.job_types.validation import why_unbound
 
 
@@ -57,20 +54,6 @@ def check_modules(**kwargs: Any) -> list[CheckMessage]:
             "A worker would not start either.",
         )
         for failure in discovery.import_failures()
-    ]
-
-
-def check_middleware(**kwargs: Any) -> list[CheckMessage]:
-    """Import the middleware of jobs that name their own."""
-    return [
-        error(
-            "E018",
-            f"{job_type.name}{at(job_type.function)}: middleware: {trouble}",
-            "Check the spelling.",
-        )
-        for job_type in registry
-        for name in job_type.options.middleware
-        if isinstance(name, str) and (trouble := no_middleware(name))
     ]
 
 
@@ -220,8 +203,6 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
                 yield error(
                     "E026", f"{whose}: {option}: {trouble}", "Check the spelling."
                 )
-    if trouble := no_should_run(options.should_run):
-        yield error("E051", f"{whose}: should_run: {trouble}", "Check the spelling.")
     database = options.on_commit
     if isinstance(database, str) and database != dispatch.OUTBOX:
         [database] = dispatch.commit_databases(database)
@@ -299,25 +280,3 @@ def _mismatch(job_type: JobType, unique: Any) -> str:
         except TypeError as error:
             return str(error)
     return ""
-
-
-def no_should_run(hook: Any) -> str:
-    """Return why this is no should_run, "" if it may be one, or there is none."""
-    try:
-        found = import_string(hook) if isinstance(hook, str) else hook
-    except Exception as error:  # noqa: BLE001  what importing it raises
-        return f"{hook}: {type(error).__name__}: {error}"
-    if found is None or callable(found):
-        return ""
-    return f"{hook} cannot be called: a should_run takes the job."
-
-
-def no_middleware(name: str) -> str:
-    """Return why this dotted name is no middleware, "" if it may be one."""
-    try:
-        found = import_string(name)
-    except Exception as error:  # noqa: BLE001  what importing it raises
-        return f"{name}: {type(error).__name__}: {error}"
-    if callable(found):
-        return ""
-    return f"{name} cannot be called: a middleware takes what runs a job."

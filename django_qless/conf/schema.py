@@ -292,15 +292,6 @@ class Alias:
     )
     """The length in bytes from which data and results are compressed, if that makes them
     shorter. Default: 1024"""
-    should_run: str | None = key(
-        "SHOULD_RUN",
-        None,
-        checks.dotted_name,
-        "E050",
-        'The dotted name of a function of the job: "shop.jobs.may_run".',
-    )
-    """The dotted name of a function that is asked before each run of any job, before the option
-    `should_run` of the job itself, and like that."""
     propagators: tuple[str, ...] = key(
         "CONTEXT",
         (),

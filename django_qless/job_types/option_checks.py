@@ -74,7 +74,6 @@ def callable_or_name(what: str) -> Callable[[Any], Any]:
 
 
 hook = callable_or_name("a function, or its dotted name")
-should_run = callable_or_name("a function that takes the job, or its dotted name")
 
 
 def name(value: Any) -> str:
@@ -249,19 +248,6 @@ def key(value: Any) -> Any:
     if isinstance(value, str) and value.isidentifier():
         return value
     raise Refused("the name of a parameter, or a function of the job's arguments")
-
-
-def middleware(value: Any) -> tuple[Any, ...]:
-    """Callables and dotted names."""
-    refused = Refused("a list of callables and dotted names")
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise refused
-    factories = tuple(value)
-    for each in factories:
-        dotted = isinstance(each, str) and "." in each
-        if not dotted and not callable(each):
-            raise refused
-    return factories
 
 
 def encrypt(value: Any) -> bool | None:

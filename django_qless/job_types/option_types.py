@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -20,12 +20,6 @@ Backoff = (
     | Callable[[int, BaseException], float | timedelta]
     | None
 )
-
-#: A middleware factory: takes the call that runs a job, and returns a replacement.
-MiddlewareFactory = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
-
-#: Says of a job, as `current_job()` returns it, whether to run it; a text is why not.
-ShouldRun = Callable[[Any], bool | str | Awaitable[bool | str]]
 
 #: Classes of exceptions, or their dotted names.
 Exceptions = type[BaseException] | str | Sequence[type[BaseException] | str]
@@ -69,8 +63,6 @@ class DeclaredOptions(CommonOptions, total=False):
     entity: bool
     batch_size: int
     retries_exhausted: Callable[[dict[Any, list[Any]]], object] | str | None
-    middleware: Sequence[str | MiddlewareFactory]
-    should_run: str | ShouldRun | None
     target_time: float | timedelta | None
     expires: float | timedelta | None
     retry_on: Exceptions

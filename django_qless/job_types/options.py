@@ -117,13 +117,6 @@ class Options:
     )
     """Seconds until the job's process is killed. None: the `hard_timeout` of its queue in QUEUES;
     without that, no limit."""
-    middleware: tuple[Any, ...] = option((), checks.middleware, CODE)
-    """Middleware factories, or their dotted names, for this job, inside of the alias's
-    MIDDLEWARE; the first is the outermost. A factory takes the call that runs a job, and
-    returns one that is made instead."""
-    should_run: Any = option(None, checks.should_run, CODE)
-    """A function, or its dotted name, that gets the job (as `current_job()`) before each run:
-    True lets it run; False, or the reason as text, fails it in the group `refused`."""
     target_time: float | None = option(
         None, checks.timeout, CODE, aka="target_runtime", hint="(seconds)"
     )

@@ -80,7 +80,7 @@ class DjangoEnvironment(Announcements):
     def __init__(self, alias: str = conf.DEFAULT_ALIAS) -> None:
         self.alias = alias
         self._startup = Startup(alias)
-        # Middleware by job type, None for all that have none of their own; sync or async.
+        # The chains by job type, None for all without a target time; sync or async.
         self._chains: dict[tuple[JobType | None, bool], Any] = {}
         self._threads = JobThreads()
 
@@ -220,18 +220,17 @@ class DjangoEnvironment(Announcements):
     def _chain(self, job_type: JobType, *, is_async: bool = False) -> Any:
         """Return `_call`, or `_acall`, with middleware and hooks around it.
 
-        Made once for all job types that have none of their own.
+        Made once for all job types without a target time.
         """
         chain = self._chains.get((job_type, is_async))
         if chain is None:
-            has_own = job_type.options.middleware or hooks.has_own(job_type)
-            key = (job_type if has_own else None, is_async)
+            key = (job_type if hooks.has_own(job_type) else None, is_async)
             chain = self._chains.get(key)
             if chain is None:
-                factories = factories_for(self.alias, job_type)
+                factories = factories_for(self.alias)
                 run = self._acall if is_async else self._call
                 chain = chained(factories, run, is_async=is_async)
-                chain = hooks.with_hooks(self.alias, job_type, chain, is_async=is_async)
+                chain = hooks.with_hooks(job_type, chain, is_async=is_async)
             self._chains[key] = self._chains[job_type, is_async] = chain
         return chain
 

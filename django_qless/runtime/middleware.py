@@ -13,7 +13,7 @@ asynchronous `run`. Where it does not, threads are put in between, as in Django.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -22,17 +22,17 @@ from django.utils.module_loading import import_string
 
 from django_qless import conf
 from django_qless.job_types.current import CurrentJob
-from django_qless.job_types.option_types import MiddlewareFactory
-from django_qless.job_types.registry import JobType
 
 Run = Callable[[CurrentJob], Any]
-AsyncRun = Callable[[CurrentJob], Awaitable[Any]]
 
 
-def factories_for(alias: str, job_type: JobType) -> list[MiddlewareFactory]:
-    """Return the middleware of an alias, then that of the job type itself."""
-    names = (*conf.alias(alias).middleware, *job_type.options.middleware)
-    return [import_string(each) if isinstance(each, str) else each for each in names]
+#: Takes the call that runs a job, and returns a replacement.
+MiddlewareFactory = Callable[[Run], Run]
+
+
+def factories_for(alias: str) -> list[MiddlewareFactory]:
+    """Return the middleware factories of an alias."""
+    return [import_string(name) for name in conf.alias(alias).middleware]
 
 
 def chained(factories: Iterable[MiddlewareFactory], run: Run, *, is_async: bool) -> Run:

@@ -73,17 +73,6 @@ GROUPS = (
         ),
     ),
     FailureGroup(
-        "refused",
-        (
-            "`SHOULD_RUN` of the alias, or `should_run` of the job, did not let it run. "
-            "No retries are used."
-        ),
-        (
-            "The message is the reason that the function gave, or its name. A retry "
-            "asks it again."
-        ),
-    ),
-    FailureGroup(
         "cannot-decrypt",
         (
             "No key in `ENCRYPTION_KEYS` opens the data of the job, or they are "

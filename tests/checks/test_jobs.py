@@ -88,27 +88,6 @@ def test_settings_that_cannot_be_read_are_told_elsewhere(monkeypatch, aliases) -
 
 
 @pytest.mark.parametrize(
-    ("hook", "words"),
-    [
-        ("no.such.hook", "no.such.hook: ModuleNotFoundError: No module named 'no'"),
-        (
-            "tests.jobs_app.context.__doc__",
-            "tests.jobs_app.context.__doc__ cannot be called: a should_run takes the job",
-        ),
-    ],
-)
-def test_a_should_run_that_is_none(monkeypatch, hook, words) -> None:
-    [message] = found(monkeypatch, should_run=hook)
-    assert message.startswith("django_qless.E051 ")
-    assert f"shop.some: should_run: {words}" in message
-    alias = {"LOCATION": "redis://localhost:1/0", "SHOULD_RUN": hook}
-    with override_settings(QLESS={"default": alias}):
-        [problem] = check_settings()
-    assert problem.id == "django_qless.E050"
-    assert f"QLESS['default']: SHOULD_RUN: {words}" in problem.msg
-
-
-@pytest.mark.parametrize(
     ("names", "words"),
     [
         (["tests.jobs_app.context.gone"], 'does not define a "gone"'),

@@ -191,7 +191,6 @@ def found(**options: object) -> list[tuple[str, str]]:
             "Did you mean 'results-count'?",
         ),
         ({"default": {**GOOD, "MIDDLEWARE": "a.b"}}, "E013", "must be a list"),
-        ({"default": {**GOOD, "SHOULD_RUN": "may_run"}}, "E050", "no dotted name"),
         ({"default": {**GOOD, "ENCRYPTION_KEYS": "a" * 44}}, "E052", "a list of keys"),
         (
             {"default": {**GOOD, "ENCRYPTION_KEYS": ["A" * 43 + "=", "short"]}},

@@ -56,7 +56,7 @@ SENTINELS = {"SENTINELS": [("h", 1)], "SERVICE_NAME": "main"}
         {"REPLICAS": 1, "REPLICAS_TIMEOUT": 0.001},
         {"REPLICAS": 100, "REPLICAS_TIMEOUT": 60},
         {**SENTINELS, "SENTINELS": [("h", 1), ("h", 65535)], "DB": None},
-        {"DETACHED_DIRECTORY": None, "ON_COMMIT": None, "SHOULD_RUN": None},
+        {"DETACHED_DIRECTORY": None, "ON_COMMIT": None},
         {"DETACHED_DIRECTORY": Path("/srv/qless"), "ON_COMMIT": "outbox"},
         {"COMPRESSION": None, "COMPRESSION_MIN_BYTES": 0},
         {"OPTIONS": {"socket_timeout": 0.001, "max_connections": 3, "db": 4}},

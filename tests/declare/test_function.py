@@ -343,11 +343,11 @@ def test_an_unknown_option_lists_those_allowed_there() -> None:
         jobs.add.using(prioritty=3)
     allowed = str(raised.value).partition("The options here are ")[2]
     assert {"priority", "run_at", "jid"} <= set(allowed.rstrip(".").split(", "))
-    assert "middleware" not in allowed
+    assert "sensitive" not in allowed
     with pytest.raises(UnknownOption) as raised:
         job(prioritty=3)(lambda: None)
     allowed = str(raised.value).partition("The options here are ")[2]
-    assert {"priority", "middleware", "cron"} <= set(allowed.split(".")[0].split(", "))
+    assert {"priority", "sensitive", "cron"} <= set(allowed.split(".")[0].split(", "))
     assert "run_at" not in allowed
 
 

@@ -115,7 +115,6 @@ def test_the_later_word_of_a_call() -> None:
     [
         {"retry_on": [ValueError]},
         {"fail_on": [ValueError]},
-        {"middleware": ["a.b"]},
         {"name": "x"},
         {"aliases": ["x"]},
         {"every": 5},

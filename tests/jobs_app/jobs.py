@@ -292,16 +292,6 @@ class Digger:
         (job.sandbox / "hole").touch()
 
 
-@job(middleware=["tests.jobs_app.middleware.own"])
-def with_own_middleware() -> str:
-    return "done"
-
-
-@job(middleware=["tests.jobs_app.middleware.own"])
-async def awith_own_middleware() -> str:
-    return "done"
-
-
 @job
 def step(queue: str) -> str:
     running = current_job()

@@ -44,16 +44,6 @@ def inner(run: Run) -> Run:
     return around
 
 
-def own(run: Run) -> Run:
-    """A middleware of single jobs."""
-
-    def around(job: CurrentJob) -> Any:
-        seen.append("own")
-        return f"own: {run(job)}"
-
-    return around
-
-
 @sync_and_async_middleware
 def both(run: Run) -> Run:
     """Goes along with whatever there is."""

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from django_qless.exceptions import InvalidOption
-from django_qless.job_types.options import Options
-from django_qless.job_types.registry import JobType, registry
 from django_qless.runtime.middleware import chained
 from tests.jobs_app import jobs, middleware
 
@@ -121,53 +116,6 @@ class TestKinds:
             work()
             assert handle.result() == 3
             assert seen == ["both sync main", "only sync main", "only async loop"]
-
-
-class TestOfJobs:
-    def test_it_is_inside_of_the_others(self, qless, each_work, uses) -> None:
-        with uses("inner") as seen:
-            for job in (jobs.with_own_middleware, jobs.awith_own_middleware):
-                handle = job.delay()
-                each_work()
-                assert handle.result() == ["wrapped", "own: done"]
-                assert seen == ["inner", "own"]
-                seen.clear()
-
-    def test_others_do_not_have_it(self, qless, each_work, uses) -> None:
-        with uses() as seen:
-            handle = jobs.with_own_middleware.delay()
-            other = jobs.add.delay(1)
-            each_work()
-            assert (handle.result(), other.result()) == ("own: done", 1)
-            assert seen == ["own"]
-
-    def test_a_call_cannot_choose_it(self) -> None:
-        with pytest.raises(
-            InvalidOption, match=r"middleware belongs to the job's code"
-        ):
-            jobs.add.using(middleware=["shop.middleware.trace"])
-        # Other options of such a job can be chosen.
-        jobs.with_own_middleware.using(priority=3)
-
-    @pytest.mark.parametrize(
-        ("name", "words"),
-        [
-            ("tests.jobs_app.middleware.gone", 'does not define a "gone"'),
-            ("tests.jobs_app.middleware.not_callable", "cannot be called"),
-        ],
-    )
-    def test_checks_find_one_that_cannot_be(self, name: str, words: str) -> None:
-        options = Options(middleware=(name, middleware.own))
-        wrong = JobType("shop.jobs.wrong", jobs.add.job_type.function, options)
-        registry.register(wrong)
-        try:
-            [message] = run_checks(tags=["qless"])
-        finally:
-            registry._types.pop(wrong.name)
-        assert message.id == "django_qless.E018"
-        assert message.msg.startswith("shop.jobs.wrong (")
-        assert re.search(r"jobs_app/jobs\.py:\d+\): middleware: ", message.msg)
-        assert words in message.msg
 
 
 class TestFactories:
