@@ -59,23 +59,6 @@ def flag(value: Any) -> bool:
     return value
 
 
-def callable_or_name(what: str) -> Callable[[Any], Any]:
-    """Return the check of a function of one thing, or its dotted name; None for none."""
-
-    def check(value: Any) -> Any:
-        if callable(value) and not takes(value, 1):
-            raise Refused(f"{what}; this one cannot be called with one argument")
-        is_dotted = isinstance(value, str) and "." in value
-        if value is None or callable(value) or is_dotted:
-            return value
-        raise Refused(what)
-
-    return check
-
-
-hook = callable_or_name("a function, or its dotted name")
-
-
 def name(value: Any) -> str:
     """A text that can be a key or a part of one."""
     if not isinstance(value, str) or not value:

@@ -21,8 +21,8 @@ def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
 
 def _entities(options: Options) -> Iterator[str]:
     if not options.entity:
-        if options.batch_size != 1 or options.retries_exhausted is not None:
-            yield "batch_size and retries_exhausted need entity=True"
+        if options.batch_size != 1:
+            yield "batch_size needs entity=True"
         return
     for name, value, remedy in (
         # (Which is unique as well.)

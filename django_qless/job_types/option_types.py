@@ -62,7 +62,6 @@ class DeclaredOptions(CommonOptions, total=False):
     aliases: Sequence[str]
     entity: bool
     batch_size: int
-    retries_exhausted: Callable[[dict[Any, list[Any]]], object] | str | None
     target_time: float | timedelta | None
     expires: float | timedelta | None
     retry_on: Exceptions

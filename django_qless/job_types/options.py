@@ -207,9 +207,6 @@ class Options:
     `.push(entity, payload)`, not once for each call."""
     batch_size: int = option(1, checks.whole(1, 100), In.JOB)
     """How many entities one run may get at most, with `entity=True`: 1 to 100."""
-    retries_exhausted: Any = option(None, checks.hook, In.JOB)
-    """With `entity=True`: a function, or its dotted name, that is called with the entities of a
-    run whose retries are used up, {entity: payloads}, the dead payload first."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
     """The database alias whose commit the enqueueing waits for, if a transaction is open there.
     None or True: the default database. False: enqueue at once. "outbox": write the job into

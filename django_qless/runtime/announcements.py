@@ -8,16 +8,13 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.db import connections as databases
-from django.utils.module_loading import import_string
 
 from django_qless import signals
 from django_qless.job_types.current import CurrentJob
 from django_qless.job_types.registry import JobType, registry
 from django_qless.runtime import connection_cleanup
 from django_qless.runtime.job_threads import JobThreads
-from django_qless.runtime.returned import awaited, is_awaitable
 from django_qless.tasks import attempt as tasks
 from django_qless.tasks import known_tasks
 
@@ -105,24 +102,14 @@ class Announcements:
     def announce_exhausted(
         self, klass: str, batch: Mapping[Any, Any], errors: Mapping[Any, str]
     ) -> None:
-        """Call the hook `retries_exhausted` and send the signal; log what they raise."""
+        """Send the signal `retries_exhausted`; log what its receivers raise."""
+        signal = signals.retries_exhausted
         job_type = self.resolve(klass)
-        if job_type is None:
+        if job_type is None or not signal.receivers:
             return
-
-        def send() -> None:
-            signals.retries_exhausted.send_robust(
-                job_type, batch=dict(batch), errors=dict(errors)
-            )
-            hook = job_type.options.retries_exhausted
-            if isinstance(hook, str):
-                hook = import_string(hook)
-            if hook is not None:
-                answer = hook(dict(batch))
-                if is_awaitable(answer):
-                    async_to_sync(awaited)(answer)
-
-        self._apart(send, "retries_exhausted of %s failed", klass)
+        details = {"batch": dict(batch), "errors": dict(errors)}
+        send = partial(signal.send_robust, job_type, **details)
+        self._apart(send, "a receiver of retries_exhausted failed for %s", klass)
 
     def announce_worker(self, what: str, worker: str) -> None:
         """Send `worker_started` or `worker_stopped`, and leave no connection open."""

@@ -26,7 +26,6 @@ from django_qless.job_types.registry import registry
 from django_qless.testing import captured_jobs, clock, inline_jobs, run_jobs
 
 seen: list[Any] = []
-exhausted: list[Any] = []
 
 
 @job(
@@ -35,7 +34,6 @@ exhausted: list[Any] = []
     batch_size=3,
     retries=1,
     backoff=0,
-    retries_exhausted=exhausted.append,
 )
 def sync(batch: dict[Any, list[Any]]) -> None:
     seen.append({entity: list(payloads) for entity, payloads in batch.items()})
@@ -53,16 +51,11 @@ async def async_sync(batch: dict[Any, list[Any]]) -> None:
         raise Fail("bad", "for good")
 
 
-async def note_exhausted(batch: dict[Any, list[Any]]) -> None:
-    exhausted.append(batch)
-
-
 @job(
     "entities-blamed",
     entity=True,
     batch_size=2,
     retries=0,
-    retries_exhausted=f"{__name__}.note_exhausted",
 )
 def blames(batch: dict[Any, list[Any]]) -> None:
     raise BatchFailure({"d": "not here", "c": "nor this", "a": "this one"})
@@ -76,7 +69,6 @@ def leaves(batch: dict[Any, list[Any]]) -> None:
 @pytest.fixture(autouse=True)
 def _clean() -> None:
     seen.clear()
-    exhausted.clear()
 
 
 pytestmark = pytest.mark.django_db
@@ -158,11 +150,11 @@ def test_single_entities_fail_and_all_others_are_done() -> None:
         assert (handle.state, handle.retry_count) == ("waiting", 0)
         assert "it is bad" in handle.last_error
         assert entities["entities-orders"]["b"].state == "complete"
-        assert exhausted == []
+        assert heard == []
         run_jobs(raise_failures=False)
     finally:
         signals.retries_exhausted.disconnect(hear)
-    assert exhausted == [{"a": ["bad", "good"]}]
+    assert len(heard) == 1
     assert heard[0][:2] == (sync.job_type, {"a": ["bad", "good"]})
     assert "it is bad" in heard[0][2]["a"]
     assert seen[-1] == {"a": ["good"]}
@@ -189,13 +181,22 @@ def test_a_coroutine_function_and_a_final_failure() -> None:
 
 
 def test_a_failure_of_others_is_one_of_all() -> None:
+    heard: list[Any] = []
+
+    async def hear(batch: dict[Any, list[Any]], **details: Any) -> None:
+        heard.append(batch)
+
     blames.push_many([("a", 1), ("b", 2)])
-    run_jobs(raise_failures=False)
+    signals.retries_exhausted.connect(hear)
+    try:
+        run_jobs(raise_failures=False)
+    finally:
+        signals.retries_exhausted.disconnect(hear)
     for entity in "ab":
         dead = entities["entities-blamed"][entity]
         assert dead.state == "dead"
         assert "BatchFailure names c, d, not in the batch" in dead.last_error
-    assert exhausted == [{"a": [1], "b": [2]}]
+    assert heard == [{"a": [1], "b": [2]}]
 
 
 def test_an_entity_stays_in_its_queue() -> None:
@@ -348,11 +349,9 @@ def test_what_is_refused_is_refused_where_it_is_written(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 3}, "need entity=True"),
-        ({"retries_exhausted": print}, "need entity=True"),
+        ({"batch_size": 3}, "needs entity=True"),
         ({"entity": 1}, "entity must be True or False"),
         ({"entity": True, "batch_size": 0}, "batch_size"),
-        ({"entity": True, "retries_exhausted": 5}, "retries_exhausted must be"),
         ({"entity": True, "every": 60}, "cannot go with a schedule"),
         ({"entity": True, "unique": True}, "queued once anyway"),
         ({"entity": True, "delay": 5}, "run_at"),

@@ -66,7 +66,6 @@ def test_the_defaults() -> None:
         "detached": False,
         "entity": False,
         "batch_size": 1,
-        "retries_exhausted": None,
     }
 
 

@@ -81,7 +81,6 @@ def test_a_run_within_its_target_time(
 @pytest.mark.parametrize(
     "given",
     [
-        {"retries_exhausted": lambda: None, "entity": True},
         {"target_time": 0},
         {"target_time": "long"},
     ],

@@ -26,7 +26,7 @@ from tests.tasks.installed import InvalidTask, Status, task, task_backends
 # the data of an app are not the caller's to choose.
 NOT_OURS = {
     *("queue", "alias", "priority", "delay", "run_at", "on_commit", "jid"),
-    *("missing", "app_data", "entity", "batch_size", "retries_exhausted"),
+    *("missing", "app_data", "entity", "batch_size"),
 }
 
 
