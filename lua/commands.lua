@@ -87,8 +87,6 @@ schedules.in QueueSchedules.list
 schedules.count QueueSchedules.numbers
 tracked.jids JobSummary.tracked
 meta Clock.show
-permissions Permissions.show
-audit Audit.audit
 workflow.get WorkflowVerbs.get
 entity.show EntityView.show
 entities.list EntityView.list

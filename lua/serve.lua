@@ -114,6 +114,19 @@ local function answered(keys, args, class, library)
   return reply
 end
 
+-- How servers say that the ACL refuses a command of a script: from 7.2 on, and before.
+local DENIALS = { 'ACL failure in script', 'The user executing the script can\'t' }
+
+-- An error of the server, whose code says so if its ACL has refused a command.
+local function server_error(text)
+  for _, phrase in ipairs(DENIALS) do
+    if string.find(text, phrase, 1, true) then
+      return redis.error_reply('DENIED ' .. string.gsub(text, '^ERR ', ''))
+    end
+  end
+  return redis.error_reply(text)
+end
+
 -- A refusal becomes a reply whose first word is its code.
 function Serve.serve(keys, args, class, library)
   local fine, reply = pcall(answered, keys, args, class, library)
@@ -122,5 +135,5 @@ function Serve.serve(keys, args, class, library)
   elseif Errors.is_refusal(reply) then
     return redis.error_reply(reply.code .. ' ' .. reply.text)
   end
-  return redis.error_reply(Permissions.explained(reply))
+  return server_error(reply)
 end

@@ -1100,78 +1100,6 @@ function Places.register(queue)
   end
 end
 end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {
-remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
-}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
--- The first members of a set, as many as one call may name; or with their scores.
-function SortedSet.head(name, ...)
-  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
-end
-
--- The member with the lowest score, and the score; nil if there is none.
-function SortedSet.first(name)
-  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
--- The member with the highest score, and the score; nil if there is none.
-function SortedSet.last(name)
-  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
-end
-end
 elseif module_name == 'Config' then
 return function()
 local Config = {
@@ -1729,329 +1657,6 @@ function Dependencies.carry_on()
   end)
 end
 end
-elseif module_name == 'History' then
-return function()
-local History = {
-time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
-0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
-some = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
-}
-modules.History = History
--- history.lua
--- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
--- ended:
---   done       it was completed
---   failed     it failed for good
---   retried    it failed and will run again
---   returned   it was handed back, which uses no retry up
---   crashed    its process died
---   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
---   lost       the grace after such a notice is over: the worker holds the job no more
---
--- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
--- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
--- Until then the record's field `put` has their times.
-
-local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
-
--- A time as an entry has it; defaults to now.
-function History.time(when)
-  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
-end
-
--- An entry; `more` is the text of a JSON object.
-function History.entry(what, more, when)
-  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
-end
-
--- Keeps the first entry and the newest.
-local function shorten(name, length)
-  local limit = modules.Config.whole('max-job-history')
-  if limit > 0 and limit ~= 2 and length > limit then
-    local first = call('LPOP', name)
-    call('LTRIM', name, -math.max(limit - 1, 1), -1)
-    call('LPUSH', name, first)
-  end
-end
-
-local function append(jid, text, putting)
-  local name = key.history(jid)
-  local length = call('RPUSH', name, text)
-  if length == 1 and not putting then
-    History.begin_late(jid)
-  elseif length >= 3 then
-    shorten(name, length)
-  end
-end
-
-function History.add(jid, what, more, when)
-  append(jid, History.entry(what, more, when))
-end
-
-local function put_entry(time, queue)
-  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
-end
-
-function History.put(jid, queue, when)
-  append(jid, put_entry(History.time(when), queue), true)
-end
-
--- The same of a job that there was not. -> what its record says in place of the entry
-function History.begin()
-  return modules.NumberFormat.milliseconds()
-end
-
-local function popped_entry(time, worker)
-  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
-end
-
--- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
--- fraction is dear.)
-local function put_time(milliseconds)
-  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
-  if second then
-    return rest == '000' and second or second .. '.' .. rest
-  end
-  local number = tonumber(milliseconds)
-  return number and modules.NumberFormat.thousandths(number / 1000)
-end
-
--- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
--- put, that it was handed out. -> the first or nil, the second or nil
-function History.unwritten(put, queue, worker)
-  local space = put and find(put, ' ', 1, true)
-  local time = put and put_time(space and sub(put, 1, space - 1) or put)
-  if time then
-    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
-  end
-end
-
--- A worker has a job, with this field `put`. -> what its record says in place of entries
-function History.popped(jid, worker, put)
-  if put and put ~= '' and not find(put, ' ', 1, true) then
-    return put .. ' ' .. History.time()
-  end
-  History.add_popped(jid, worker, put)
-  return ''
-end
-
--- The same, written at once.
-function History.add_popped(jid, worker, put)
-  if put and put ~= '' then
-    History.write_late(jid)
-  end
-  append(jid, popped_entry(History.time(), worker))
-end
-
-local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
-
-local function done_entry(held)
-  if held and held >= SHORTEST then
-    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
-  end
-  return '[' .. History.time() .. ',"done"]'
-end
-
--- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
-function History.done(jid, held)
-  append(jid, done_entry(held))
-end
-
--- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
--- entries any longer, which the caller has to write
-function History.done_with(jid, held, put, queue, worker)
-  local first, second = History.unwritten(put, queue, worker)
-  if not second then
-    History.done(jid, held)
-    return false
-  end
-  local name = key.history(jid)
-  local length = call('RPUSH', name, first, second, done_entry(held))
-  if length > 3 then
-    -- Another library has begun the list.
-    call('LREM', name, 1, first)
-    call('LPUSH', name, first)
-  end
-  shorten(name, length)
-  return true
-end
-
--- An object of those of these members that there are. (Lists of jobs look for the group before what
--- anybody may have written into the message.) `telling`: `held` is told however short it was.
-local function members(worker, group, held, ready, message, telling)
-  local texts = {}
-  if worker then
-    texts[#texts + 1] = '"worker":' .. quote(worker)
-  end
-  if group then
-    texts[#texts + 1] = '"group":' .. quote(group)
-  end
-  if held and (telling or held >= SHORTEST) then
-    texts[#texts + 1] = '"held":' .. format('%.3f', held)
-  end
-  if ready then
-    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
-  end
-  if message and message ~= '' then
-    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
-  end
-  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
-end
-
--- What is not run at all may fail as well: then there is no worker.
-function History.failed(jid, group, worker, message)
-  History.add(jid, 'failed', members(worker, group, nil, nil, message))
-end
-
--- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
--- given.
-function History.ended(jid, what, job, group, message, delay)
-  if what == 'done' then
-    History.done(jid, job.held)
-    return
-  end
-  local ready = delay and delay > 0 and scope.now + delay
-  -- What was handed back has run if it says for how long it was held before.
-  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
-end
-
--- The last attempt failed that the job had.
-function History.exhausted(job, group, message)
-  History.ended(job.jid, 'failed', job, group, message)
-end
-
-function History.when(time)
-  return time
-end
-
--- Triples as objects with when, what and the members of their third part.
-function History.shown(triples)
-  local entries = {}
-  for n, triple in ipairs(triples) do
-    local entry_shown = triple[3] or {}
-    entry_shown.when = History.when(triple[1])
-    entry_shown.what = triple[2]
-    entries[n] = entry_shown
-  end
-  return entries
-end
-
-local function shown(texts)
-  local triples = {}
-  for n, text in ipairs(texts) do
-    triples[n] = modules.Record.entry_of(text)
-  end
-  return History.shown(triples)
-end
-
--- Those of the job with this record.
-function History.read(jid, record)
-  local texts = call('LRANGE', key.history(jid), 0, -1)
-  local first, second = History.unwritten(record.put, record.queue, record.worker)
-  if first then
-    table.insert(texts, 1, first)
-    texts[#texts + 1] = second
-  end
-  return shown(texts)
-end
-
-local PIECE = 20 -- entries read at a time where they may be long
-
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
-function History.texts(jid, most, bytes)
-  local name = key.history(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  local total, newest = call('LLEN', name), { second }
-  local last, oldest = total - 1, first and 0 or 1
-  bytes = bytes - #(second or '')
-  while last >= oldest and #newest < most - 1 and bytes > 0 do
-    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
-    local part = call('LRANGE', name, from, last)
-    for n = #part, 1, -1 do
-      bytes = bytes - #part[n]
-      if bytes > 0 then
-        newest[#newest + 1] = part[n]
-      end
-    end
-    last = from - 1
-  end
-  local texts = first and { first } or call('LRANGE', name, 0, 0)
-  for n = #newest, 1, -1 do
-    texts[#texts + 1] = newest[n]
-  end
-  return texts, total + (first and 1 or 0) + (second and 1 or 0)
-end
-
--- The same as objects.
-function History.some(jid, most, bytes)
-  local texts, total = History.texts(jid, most, bytes)
-  return shown(texts), total
-end
-
--- Records of the earliest versions carry their history in a field of the hash.
-function History.modernise(jid, text)
-  local entries = modules.Record.read('history', text)
-  for _, old in ipairs(entries or {}) do
-    if old.put then
-      History.put(jid, old.q, tonumber(old.put))
-    end
-    if old.popped then
-      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
-    end
-    if old.failed then
-      History.add(jid, 'failed', nil, tonumber(old.failed))
-    end
-    if old.done then
-      History.add(jid, 'done', nil, tonumber(old.done))
-    end
-  end
-  if entries then
-    call('HDEL', key.job(jid), 'history')
-  end
-end
-
--- Writes what stands in the record in place of the first entries, before all others.
-function History.write_late(jid)
-  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
-  if second then
-    call('LPUSH', key.history(jid), second, first)
-  elseif first then
-    call('LPUSH', key.history(jid), first)
-  end
-  if first then
-    call('HSET', key.job(jid), 'put', '')
-  end
-  return first ~= nil
-end
-
--- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
--- in the form of the earliest versions.
-function History.begin_late(jid)
-  if History.write_late(jid) then
-    return
-  end
-  local text = call('HGET', key.job(jid), 'history')
-  if text then
-    local newest = call('LPOP', key.history(jid))
-    History.modernise(jid, text)
-    call('RPUSH', key.history(jid), newest)
-  end
-end
-
--- log jid message [data]
-function History.log(args, i)
-  local jid = modules.Arguments.name('log', 'jid', args[i])
-  local message = modules.Arguments.message('log', args[i + 1])
-  local data = args[i + 2]
-  if data then
-    modules.Arguments.object('log', 'data', data)
-  end
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('log', jid)
-  end
-  History.add(jid, message, data)
-end
-end
 elseif module_name == 'Job' then
 return function()
 local Job = {
@@ -2395,6 +2000,401 @@ end
 -- result jid
 function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
+end
+end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {
+remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
+}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+-- The first members of a set, as many as one call may name; or with their scores.
+function SortedSet.head(name, ...)
+  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
+end
+
+-- The member with the lowest score, and the score; nil if there is none.
+function SortedSet.first(name)
+  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+-- The member with the highest score, and the score; nil if there is none.
+function SortedSet.last(name)
+  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
+end
+end
+elseif module_name == 'History' then
+return function()
+local History = {
+time = 0, entry = 0, add = 0, put = 0, begin = 0, unwritten = 0, popped = 0, add_popped = 0, done =
+0, done_with = 0, failed = 0, ended = 0, exhausted = 0, when = 0, shown = 0, read = 0, texts = 0,
+some = 0, modernise = 0, write_late = 0, begin_late = 0, log = 0
+}
+modules.History = History
+-- history.lua
+-- What happened to a job: a list of [when, what, more], the first and the newest kept, and how each attempt
+-- ended:
+--   done       it was completed
+--   failed     it failed for good
+--   retried    it failed and will run again
+--   returned   it was handed back, which uses no retry up
+--   crashed    its process died
+--   timed-out  its lock was taken from it, or has run out and the worker has got notice of that
+--   lost       the grace after such a notice is over: the worker holds the job no more
+--
+-- The first entries of a job, that it was put and then handed out, are not written before there is another one: a list
+-- would take a third of what a waiting job takes, and most jobs are run once, so that one command writes all of theirs.
+-- Until then the record's field `put` has their times.
+
+local quote, format, find, match, sub = cjson.encode, string.format, string.find, string.match, string.sub
+
+-- A time as an entry has it; defaults to now.
+function History.time(when)
+  return when and modules.NumberFormat.thousandths(when) or modules.NumberFormat.thousandth()
+end
+
+-- An entry; `more` is the text of a JSON object.
+function History.entry(what, more, when)
+  return '[' .. History.time(when) .. ',' .. quote(what) .. (more and ',' .. more or '') .. ']'
+end
+
+-- Keeps the first entry and the newest.
+local function shorten(name, length)
+  local limit = modules.Config.whole('max-job-history')
+  if limit > 0 and limit ~= 2 and length > limit then
+    local first = call('LPOP', name)
+    call('LTRIM', name, -math.max(limit - 1, 1), -1)
+    call('LPUSH', name, first)
+  end
+end
+
+local function append(jid, text, putting)
+  local name = key.history(jid)
+  local length = call('RPUSH', name, text)
+  if length == 1 and not putting then
+    History.begin_late(jid)
+  elseif length >= 3 then
+    shorten(name, length)
+  end
+end
+
+function History.add(jid, what, more, when)
+  append(jid, History.entry(what, more, when))
+end
+
+local function put_entry(time, queue)
+  return '[' .. time .. ',"put",{"q":' .. quote(queue) .. '}]'
+end
+
+function History.put(jid, queue, when)
+  append(jid, put_entry(History.time(when), queue), true)
+end
+
+-- The same of a job that there was not. -> what its record says in place of the entry
+function History.begin()
+  return modules.NumberFormat.milliseconds()
+end
+
+local function popped_entry(time, worker)
+  return '[' .. time .. ',"popped",{"worker":' .. quote(worker) .. '}]'
+end
+
+-- When a job was put, as an entry has it, by the milliseconds that its record has. (Without arithmetic: printing a
+-- fraction is dear.)
+local function put_time(milliseconds)
+  local second, rest = match(milliseconds, '^(%d+)(%d%d%d)$')
+  if second then
+    return rest == '000' and second or second .. '.' .. rest
+  end
+  local number = tonumber(milliseconds)
+  return number and modules.NumberFormat.thousandths(number / 1000)
+end
+
+-- The entries in place of which the record of a job in this queue, with this worker, has this field `put`: that it was
+-- put, that it was handed out. -> the first or nil, the second or nil
+function History.unwritten(put, queue, worker)
+  local space = put and find(put, ' ', 1, true)
+  local time = put and put_time(space and sub(put, 1, space - 1) or put)
+  if time then
+    return put_entry(time, queue or ''), space and popped_entry(sub(put, space + 1), worker or '') or nil
+  end
+end
+
+-- A worker has a job, with this field `put`. -> what its record says in place of entries
+function History.popped(jid, worker, put)
+  if put and put ~= '' and not find(put, ' ', 1, true) then
+    return put .. ' ' .. History.time()
+  end
+  History.add_popped(jid, worker, put)
+  return ''
+end
+
+-- The same, written at once.
+function History.add_popped(jid, worker, put)
+  if put and put ~= '' then
+    History.write_late(jid)
+  end
+  append(jid, popped_entry(History.time(), worker))
+end
+
+local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
+
+local function done_entry(held)
+  if held and held >= SHORTEST then
+    return '[' .. History.time() .. ',"done",{"held":' .. format('%.3f', held) .. '}]'
+  end
+  return '[' .. History.time() .. ',"done"]'
+end
+
+-- `held`: for how long the job lay in its worker's hands before it was started, if that is known.
+function History.done(jid, held)
+  append(jid, done_entry(held))
+end
+
+-- The same of a job with this field `put`, in this queue, and with this worker. -> whether nothing stands in place of
+-- entries any longer, which the caller has to write
+function History.done_with(jid, held, put, queue, worker)
+  local first, second = History.unwritten(put, queue, worker)
+  if not second then
+    History.done(jid, held)
+    return false
+  end
+  local name = key.history(jid)
+  local length = call('RPUSH', name, first, second, done_entry(held))
+  if length > 3 then
+    -- Another library has begun the list.
+    call('LREM', name, 1, first)
+    call('LPUSH', name, first)
+  end
+  shorten(name, length)
+  return true
+end
+
+-- An object of those of these members that there are. (Lists of jobs look for the group before what
+-- anybody may have written into the message.) `telling`: `held` is told however short it was.
+local function members(worker, group, held, ready, message, telling)
+  local texts = {}
+  if worker then
+    texts[#texts + 1] = '"worker":' .. quote(worker)
+  end
+  if group then
+    texts[#texts + 1] = '"group":' .. quote(group)
+  end
+  if held and (telling or held >= SHORTEST) then
+    texts[#texts + 1] = '"held":' .. format('%.3f', held)
+  end
+  if ready then
+    texts[#texts + 1] = '"until":' .. modules.NumberFormat.thousandths(ready)
+  end
+  if message and message ~= '' then
+    texts[#texts + 1] = '"message":' .. quote(modules.Headline.of(message))
+  end
+  return #texts > 0 and '{' .. table.concat(texts, ',') .. '}' or nil
+end
+
+-- What is not run at all may fail as well: then there is no worker.
+function History.failed(jid, group, worker, message)
+  History.add(jid, 'failed', members(worker, group, nil, nil, message))
+end
+
+-- An attempt at `job` (worker, held) ended so. It will be ready again after `delay` seconds, if that is
+-- given.
+function History.ended(jid, what, job, group, message, delay)
+  if what == 'done' then
+    History.done(jid, job.held)
+    return
+  end
+  local ready = delay and delay > 0 and scope.now + delay
+  -- What was handed back has run if it says for how long it was held before.
+  History.add(jid, what, members(job.worker, group, job.held, ready, message, what == 'returned'))
+end
+
+-- The last attempt failed that the job had.
+function History.exhausted(job, group, message)
+  History.ended(job.jid, 'failed', job, group, message)
+end
+
+function History.when(time)
+  return time
+end
+
+-- Triples as objects with when, what and the members of their third part.
+function History.shown(triples)
+  local entries = {}
+  for n, triple in ipairs(triples) do
+    local entry_shown = triple[3] or {}
+    entry_shown.when = History.when(triple[1])
+    entry_shown.what = triple[2]
+    entries[n] = entry_shown
+  end
+  return entries
+end
+
+local function shown(texts)
+  local triples = {}
+  for n, text in ipairs(texts) do
+    triples[n] = modules.Record.entry_of(text)
+  end
+  return History.shown(triples)
+end
+
+-- Those of the job with this record.
+function History.read(jid, record)
+  local texts = call('LRANGE', key.history(jid), 0, -1)
+  local first, second = History.unwritten(record.put, record.queue, record.worker)
+  if first then
+    table.insert(texts, 1, first)
+    texts[#texts + 1] = second
+  end
+  return shown(texts)
+end
+
+local PIECE = 20 -- entries read at a time where they may be long
+
+-- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+function History.texts(jid, most, bytes)
+  local name = key.history(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  local total, newest = call('LLEN', name), { second }
+  local last, oldest = total - 1, first and 0 or 1
+  bytes = bytes - #(second or '')
+  while last >= oldest and #newest < most - 1 and bytes > 0 do
+    local from = math.max(oldest, last - PIECE + 1, last - (most - 1 - #newest) + 1)
+    local part = call('LRANGE', name, from, last)
+    for n = #part, 1, -1 do
+      bytes = bytes - #part[n]
+      if bytes > 0 then
+        newest[#newest + 1] = part[n]
+      end
+    end
+    last = from - 1
+  end
+  local texts = first and { first } or call('LRANGE', name, 0, 0)
+  for n = #newest, 1, -1 do
+    texts[#texts + 1] = newest[n]
+  end
+  return texts, total + (first and 1 or 0) + (second and 1 or 0)
+end
+
+-- The same as objects.
+function History.some(jid, most, bytes)
+  local texts, total = History.texts(jid, most, bytes)
+  return shown(texts), total
+end
+
+-- Records of the earliest versions carry their history in a field of the hash.
+function History.modernise(jid, text)
+  local entries = modules.Record.read('history', text)
+  for _, old in ipairs(entries or {}) do
+    if old.put then
+      History.put(jid, old.q, tonumber(old.put))
+    end
+    if old.popped then
+      History.add(jid, 'popped', '{"worker":' .. quote(old.worker or '') .. '}', tonumber(old.popped))
+    end
+    if old.failed then
+      History.add(jid, 'failed', nil, tonumber(old.failed))
+    end
+    if old.done then
+      History.add(jid, 'done', nil, tonumber(old.done))
+    end
+  end
+  if entries then
+    call('HDEL', key.job(jid), 'history')
+  end
+end
+
+-- Writes what stands in the record in place of the first entries, before all others.
+function History.write_late(jid)
+  local first, second = History.unwritten(modules.Hash.values(key.job(jid), 'put', 'queue', 'worker'))
+  if second then
+    call('LPUSH', key.history(jid), second, first)
+  elseif first then
+    call('LPUSH', key.history(jid), first)
+  end
+  if first then
+    call('HSET', key.job(jid), 'put', '')
+  end
+  return first ~= nil
+end
+
+-- A list has just begun with an entry that is not the first: what comes before it stands in the record, there perhaps
+-- in the form of the earliest versions.
+function History.begin_late(jid)
+  if History.write_late(jid) then
+    return
+  end
+  local text = call('HGET', key.job(jid), 'history')
+  if text then
+    local newest = call('LPOP', key.history(jid))
+    History.modernise(jid, text)
+    call('RPUSH', key.history(jid), newest)
+  end
+end
+
+-- log jid message [data]
+function History.log(args, i)
+  local jid = modules.Arguments.name('log', 'jid', args[i])
+  local message = modules.Arguments.message('log', args[i + 1])
+  local data = args[i + 2]
+  if data then
+    modules.Arguments.object('log', 'data', data)
+  end
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('log', jid)
+  end
+  History.add(jid, message, data)
 end
 end
 elseif module_name == 'Events' then
@@ -3061,135 +3061,6 @@ function Unique.push_back(job, first)
   end
 end
 end
-elseif module_name == 'Entity' then
-return function()
-local Entity = {
-jid = 0, is_jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed
-= 0, set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
-}
-modules.Entity = Entity
--- entities/entity.lua
--- Entities: the job that carries one, and the places where it is listed.
-
--- The id of the job that carries an entity of a queue.
-function Entity.jid(queue, entity)
-  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
-end
-
--- Does a job of this id carry an entity? (As far as its id tells.)
-function Entity.is_jid(jid)
-  return #jid == 47 and string.find(jid, '^entity%-%x+$') ~= nil
-end
-
--- An argument that names an entity.
-function Entity.id(command, value)
-  modules.Arguments.name(command, 'entity', value)
-  if #value > 255 then
-    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
-  end
-  return value
-end
-
--- Is there a job of this id that carries no entity? It was put by other means.
-function Entity.is_in_the_way(jid)
-  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
-  return state and not entity
-end
-
--- The job of an entity belongs to its queue.
-function Entity.no_move(command, jid)
-  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
-end
-
-function Entity.refuse_move(command, job)
-  if job.entity then
-    modules.Errors.raise(Entity.no_move(command, job.jid))
-  end
-end
-
-function Entity.refuse_put(jid)
-  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
-end
-
--- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
-function Entity.listed(jid, queue, due, remaining, retries)
-  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
-  call('ZADD', list, string.format('%.17g', due), jid)
-end
-
--- The entity waits where it is listed, and is due at another time.
-function Entity.set_due(jid, queue, due)
-  call('ZADD', key.fresh(queue), 'XX', due, jid)
-  call('ZADD', key.retrying(queue), 'XX', due, jid)
-end
-
--- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
-function Entity.unlisted(jid, queue)
-  if call('ZREM', key.fresh(queue), jid) == 0 then
-    call('ZREM', key.retrying(queue), jid)
-  end
-end
-
--- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
-function Entity.returned(jid, queue)
-  modules.Payloads.give_back(jid)
-  local remaining, retries, time = modules.Hash.values(key.job(jid), 'remaining', 'retries', 'time')
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or modules.Record.read('time', time, scope.now)
-  retries = modules.Record.read('retries', retries, 0)
-  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
-end
-
--- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
-function Entity.again(jid, queue)
-  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
-  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
-  call('ZREM', key.completed(), jid)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'queue',
-    queue,
-    'remaining',
-    retries,
-    'time',
-    modules.NumberFormat.time()
-  )
-  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
-  modules.History.put(jid, queue)
-  modules.Places.work(jid, queue, priority)
-  call('ZADD', key.fresh(queue), modules.NumberFormat.now(), jid)
-end
-
--- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
-function Entity.completed(jids)
-  local taken, payloads = {}, {}
-  for n, jid in ipairs(jids) do
-    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
-  end
-  call('DEL', unpack(taken))
-  if call('EXISTS', unpack(payloads)) == 0 then
-    return
-  end
-  for n, jid in ipairs(jids) do
-    if call('EXISTS', payloads[n]) == 1 then
-      Entity.again(jid, call('HGET', key.job(jid), 'home'))
-    end
-  end
-end
-
--- The job was canceled, or is erased: so are its payloads.
-function Entity.gone(jid, queue)
-  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
-  call('DEL', key.taken(jid))
-  Entity.unlisted(jid, queue)
-end
-end
 elseif module_name == 'Json' then
 return function()
 local Json = {
@@ -3507,6 +3378,135 @@ function Canceled.row(jid)
   return row[3] and row
 end
 end
+elseif module_name == 'Entity' then
+return function()
+local Entity = {
+jid = 0, is_jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed
+= 0, set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
+}
+modules.Entity = Entity
+-- entities/entity.lua
+-- Entities: the job that carries one, and the places where it is listed.
+
+-- The id of the job that carries an entity of a queue.
+function Entity.jid(queue, entity)
+  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- Does a job of this id carry an entity? (As far as its id tells.)
+function Entity.is_jid(jid)
+  return #jid == 47 and string.find(jid, '^entity%-%x+$') ~= nil
+end
+
+-- An argument that names an entity.
+function Entity.id(command, value)
+  modules.Arguments.name(command, 'entity', value)
+  if #value > 255 then
+    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
+  end
+  return value
+end
+
+-- Is there a job of this id that carries no entity? It was put by other means.
+function Entity.is_in_the_way(jid)
+  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
+end
+
+-- The job of an entity belongs to its queue.
+function Entity.no_move(command, jid)
+  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
+end
+
+function Entity.refuse_move(command, job)
+  if job.entity then
+    modules.Errors.raise(Entity.no_move(command, job.jid))
+  end
+end
+
+function Entity.refuse_put(jid)
+  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
+end
+
+-- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+function Entity.listed(jid, queue, due, remaining, retries)
+  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
+  call('ZADD', list, string.format('%.17g', due), jid)
+end
+
+-- The entity waits where it is listed, and is due at another time.
+function Entity.set_due(jid, queue, due)
+  call('ZADD', key.fresh(queue), 'XX', due, jid)
+  call('ZADD', key.retrying(queue), 'XX', due, jid)
+end
+
+-- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
+function Entity.unlisted(jid, queue)
+  if call('ZREM', key.fresh(queue), jid) == 0 then
+    call('ZREM', key.retrying(queue), jid)
+  end
+end
+
+-- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
+function Entity.returned(jid, queue)
+  modules.Payloads.give_back(jid)
+  local remaining, retries, time = modules.Hash.values(key.job(jid), 'remaining', 'retries', 'time')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or modules.Record.read('time', time, scope.now)
+  retries = modules.Record.read('retries', retries, 0)
+  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
+end
+
+-- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
+function Entity.again(jid, queue)
+  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
+  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
+  call('ZREM', key.completed(), jid)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'queue',
+    queue,
+    'remaining',
+    retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
+  modules.History.put(jid, queue)
+  modules.Places.work(jid, queue, priority)
+  call('ZADD', key.fresh(queue), modules.NumberFormat.now(), jid)
+end
+
+-- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jids)
+  local taken, payloads = {}, {}
+  for n, jid in ipairs(jids) do
+    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
+  end
+  call('DEL', unpack(taken))
+  if call('EXISTS', unpack(payloads)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', payloads[n]) == 1 then
+      Entity.again(jid, call('HGET', key.job(jid), 'home'))
+    end
+  end
+end
+
+-- The job was canceled, or is erased: so are its payloads.
+function Entity.gone(jid, queue)
+  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
+  call('DEL', key.taken(jid))
+  Entity.unlisted(jid, queue)
+end
+end
 elseif module_name == 'Minutes' then
 return function()
 local Minutes = {
@@ -3608,178 +3608,6 @@ function Minutes.show(args, i)
   end
   count_buffered(shown, queue, from, to)
   return cjson.encode(shown)
-end
-end
-elseif module_name == 'LimitSettings' then
-return function()
-local LimitSettings = {
-rate = 0, exist = 0, mark = 0, is_mark = 0, is_rate = 0, is_number = 0, check_rate = 0, changed = 0,
-of = 0, of_queue = 0, left = 0, of_type = 0, of_key = 0, of_order = 0, of_tenant = 0, named = 0
-}
-modules.LimitSettings = LimitSettings
--- limits/limit_settings.lua
--- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
-
-local match, find, sub = string.match, string.find, string.sub
-
--- Jobs set aside by one call at most.
-local ASIDE = 100
-
--- Stands among the options from the first limit on, so that namespaces without any need not look for them.
-local MARK = 'limits'
-
--- What stands behind the name of a job type, or of a queue, and a hyphen.
-local OF_TYPES = {
-  most = '-max-concurrency-of-type',
-  rate = '-rate-of-type',
-  key_most = '-max-concurrency-per-key',
-  key_rate = '-rate-per-key',
-}
-local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
-local NUMBERS = { '-max-concurrency', '-max-concurrency-of-type', '-max-concurrency-per-key' }
-
-local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
-
--- Starts and seconds that a rate may name.
-local MOST, LONGEST = 10 ^ 9, 366 * 86400
-
--- A rate: '100/m', '5/10s'. -> { count = starts, per = seconds }; nil for none ('0') and for what cannot be read
-function LimitSettings.rate(text)
-  local count, number, unit = match(text or '', '^(%d+)/(%d*%.?%d*)([smhd])$')
-  local per = unit and (number == '' and 1 or tonumber(number) or 0) * UNITS[unit]
-  count = tonumber(count)
-  if count and count >= 1 and count <= MOST and per > 0 and per <= LONGEST then
-    return { count = count, per = per }
-  end
-end
-
--- Have there ever been limits?
-function LimitSettings.exist()
-  return modules.Config.is_set() and modules.Config.get(MARK) ~= nil
-end
-
-function LimitSettings.mark()
-  if not LimitSettings.exist() then
-    call('HSET', key.config(), MARK, '1')
-    modules.Config.changed()
-  end
-end
-
-function LimitSettings.is_mark(option)
-  return option == MARK
-end
-
-local function ends_with(option, endings)
-  for _, ending in ipairs(endings) do
-    if #option > #ending and sub(option, -#ending) == ending then
-      return ending
-    end
-  end
-end
-
--- Is an option of this name a rate?
-function LimitSettings.is_rate(option)
-  return ends_with(option, RATES) ~= nil
-end
-
--- Is it a number of jobs?
-function LimitSettings.is_number(option)
-  return ends_with(option, NUMBERS) ~= nil
-end
-
--- A value for such an option is checked.
-function LimitSettings.check_rate(command, option, value)
-  if value ~= '0' and not LimitSettings.rate(value) then
-    modules.Errors.argument(
-      command,
-      '%s must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
-      modules.Errors.name(option),
-      modules.Errors.value(value)
-    )
-  end
-end
-
--- An option was changed that may be a limit: what it holds back is looked at again.
-function LimitSettings.changed(option)
-  local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
-  local of_queue = ends_with(option, { '-rate', '-max-concurrency' })
-  if of_type then
-    LimitSettings.mark()
-    modules.Limits.look_again(sub(option, 1, -#of_type - 1))
-  elseif of_queue then
-    local queue = sub(option, 1, -#of_queue - 1)
-    if of_queue == '-rate' then
-      LimitSettings.mark()
-    end
-    modules.Wake.due(queue, scope.now)
-  end
-end
-
-local function whole(text)
-  local number = modules.Record.number(text or nil)
-  return number and number > 0 and math.ceil(number) or nil
-end
-
--- The name under which the limits of a job type are kept: jobs that were put before it got another name count with the
--- others.
-local function current(klass)
-  return modules.Config.get(klass .. '-renamed-to') or klass
-end
-
--- The limits of a job type and of each of its keys; false if there are none.
-function LimitSettings.of(klass)
-  klass = current(klass)
-  local known = scope.limits or {}
-  scope.limits = known
-  if known[klass] == nil then
-    local found = {
-      most = whole(modules.Config.get(klass .. OF_TYPES.most)),
-      rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.rate)),
-      key_most = whole(modules.Config.get(klass .. OF_TYPES.key_most)),
-      key_rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.key_rate)),
-    }
-    known[klass] = next(found) ~= nil and found
-  end
-  return known[klass]
-end
-
--- The rate of a queue, or nil.
-function LimitSettings.of_queue(queue)
-  return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
-end
-
--- How many jobs this call may still set aside.
-function LimitSettings.left()
-  return ASIDE - (scope.set_aside or 0)
-end
-
--- The names of limits. What is behind the first colon is only compared, never taken apart.
-function LimitSettings.of_type(klass)
-  return 'type:' .. current(klass)
-end
-
-function LimitSettings.of_key(klass, text)
-  return 'key:' .. current(klass) .. ':' .. text
-end
-
-function LimitSettings.of_order(klass, text)
-  return 'order:' .. current(klass) .. ':' .. text
-end
-
-function LimitSettings.of_tenant(queue, text)
-  return 'fair:' .. queue .. ':' .. text
-end
-
--- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
-function LimitSettings.named(name, klass)
-  local of = LimitSettings.of(klass)
-  if not of then
-    return nil
-  elseif find(name, '^type:') then
-    return { name = name, most = of.most, rate = of.rate }
-  elseif find(name, '^key:') then
-    return { name = name, most = of.key_most, rate = of.key_rate }
-  end
 end
 end
 elseif module_name == 'Samples' then
@@ -4434,6 +4262,178 @@ function ExistenceCache.is_bare(queue)
   local work, locks, scheduled =
     key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
   return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
+end
+end
+elseif module_name == 'LimitSettings' then
+return function()
+local LimitSettings = {
+rate = 0, exist = 0, mark = 0, is_mark = 0, is_rate = 0, is_number = 0, check_rate = 0, changed = 0,
+of = 0, of_queue = 0, left = 0, of_type = 0, of_key = 0, of_order = 0, of_tenant = 0, named = 0
+}
+modules.LimitSettings = LimitSettings
+-- limits/limit_settings.lua
+-- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
+
+local match, find, sub = string.match, string.find, string.sub
+
+-- Jobs set aside by one call at most.
+local ASIDE = 100
+
+-- Stands among the options from the first limit on, so that namespaces without any need not look for them.
+local MARK = 'limits'
+
+-- What stands behind the name of a job type, or of a queue, and a hyphen.
+local OF_TYPES = {
+  most = '-max-concurrency-of-type',
+  rate = '-rate-of-type',
+  key_most = '-max-concurrency-per-key',
+  key_rate = '-rate-per-key',
+}
+local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
+local NUMBERS = { '-max-concurrency', '-max-concurrency-of-type', '-max-concurrency-per-key' }
+
+local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
+
+-- Starts and seconds that a rate may name.
+local MOST, LONGEST = 10 ^ 9, 366 * 86400
+
+-- A rate: '100/m', '5/10s'. -> { count = starts, per = seconds }; nil for none ('0') and for what cannot be read
+function LimitSettings.rate(text)
+  local count, number, unit = match(text or '', '^(%d+)/(%d*%.?%d*)([smhd])$')
+  local per = unit and (number == '' and 1 or tonumber(number) or 0) * UNITS[unit]
+  count = tonumber(count)
+  if count and count >= 1 and count <= MOST and per > 0 and per <= LONGEST then
+    return { count = count, per = per }
+  end
+end
+
+-- Have there ever been limits?
+function LimitSettings.exist()
+  return modules.Config.is_set() and modules.Config.get(MARK) ~= nil
+end
+
+function LimitSettings.mark()
+  if not LimitSettings.exist() then
+    call('HSET', key.config(), MARK, '1')
+    modules.Config.changed()
+  end
+end
+
+function LimitSettings.is_mark(option)
+  return option == MARK
+end
+
+local function ends_with(option, endings)
+  for _, ending in ipairs(endings) do
+    if #option > #ending and sub(option, -#ending) == ending then
+      return ending
+    end
+  end
+end
+
+-- Is an option of this name a rate?
+function LimitSettings.is_rate(option)
+  return ends_with(option, RATES) ~= nil
+end
+
+-- Is it a number of jobs?
+function LimitSettings.is_number(option)
+  return ends_with(option, NUMBERS) ~= nil
+end
+
+-- A value for such an option is checked.
+function LimitSettings.check_rate(command, option, value)
+  if value ~= '0' and not LimitSettings.rate(value) then
+    modules.Errors.argument(
+      command,
+      '%s must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
+      modules.Errors.name(option),
+      modules.Errors.value(value)
+    )
+  end
+end
+
+-- An option was changed that may be a limit: what it holds back is looked at again.
+function LimitSettings.changed(option)
+  local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
+  local of_queue = ends_with(option, { '-rate', '-max-concurrency' })
+  if of_type then
+    LimitSettings.mark()
+    modules.Limits.look_again(sub(option, 1, -#of_type - 1))
+  elseif of_queue then
+    local queue = sub(option, 1, -#of_queue - 1)
+    if of_queue == '-rate' then
+      LimitSettings.mark()
+    end
+    modules.Wake.due(queue, scope.now)
+  end
+end
+
+local function whole(text)
+  local number = modules.Record.number(text or nil)
+  return number and number > 0 and math.ceil(number) or nil
+end
+
+-- The name under which the limits of a job type are kept: jobs that were put before it got another name count with the
+-- others.
+local function current(klass)
+  return modules.Config.get(klass .. '-renamed-to') or klass
+end
+
+-- The limits of a job type and of each of its keys; false if there are none.
+function LimitSettings.of(klass)
+  klass = current(klass)
+  local known = scope.limits or {}
+  scope.limits = known
+  if known[klass] == nil then
+    local found = {
+      most = whole(modules.Config.get(klass .. OF_TYPES.most)),
+      rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.rate)),
+      key_most = whole(modules.Config.get(klass .. OF_TYPES.key_most)),
+      key_rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.key_rate)),
+    }
+    known[klass] = next(found) ~= nil and found
+  end
+  return known[klass]
+end
+
+-- The rate of a queue, or nil.
+function LimitSettings.of_queue(queue)
+  return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
+end
+
+-- How many jobs this call may still set aside.
+function LimitSettings.left()
+  return ASIDE - (scope.set_aside or 0)
+end
+
+-- The names of limits. What is behind the first colon is only compared, never taken apart.
+function LimitSettings.of_type(klass)
+  return 'type:' .. current(klass)
+end
+
+function LimitSettings.of_key(klass, text)
+  return 'key:' .. current(klass) .. ':' .. text
+end
+
+function LimitSettings.of_order(klass, text)
+  return 'order:' .. current(klass) .. ':' .. text
+end
+
+function LimitSettings.of_tenant(queue, text)
+  return 'fair:' .. queue .. ':' .. text
+end
+
+-- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
+function LimitSettings.named(name, klass)
+  local of = LimitSettings.of(klass)
+  if not of then
+    return nil
+  elseif find(name, '^type:') then
+    return { name = name, most = of.most, rate = of.rate }
+  elseif find(name, '^key:') then
+    return { name = name, most = of.key_most, rate = of.key_rate }
+  end
 end
 end
 elseif module_name == 'Limits' then
@@ -5382,163 +5382,6 @@ function Tags.command(args, i)
   return command(args, i + 1)
 end
 end
-elseif module_name == 'Workflow' then
-return function()
-local Workflow = {
-count = 0, moved = 0, joined = 0, must_go_on = 0, check = 0, will_take = 0, judged = 0, read = 0,
-finish = 0
-}
-modules.Workflow = Workflow
--- workflows/workflow.lua
--- Workflows: jobs that were put together, how many of them have ended, and how.
-
--- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
--- The workflows that are known to take jobs are in scope.open_workflows.
-local function change(id)
-  local changes = scope.workflows or {}
-  scope.workflows = changes
-  local mine = changes[id]
-  if not mine then
-    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
-    changes[id] = mine
-  end
-  return mine
-end
-
--- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
-function Workflow.count(id, what, by)
-  if id and id ~= '' then
-    local mine = change(id)
-    mine[what] = mine[what] + by
-  end
-end
-
-local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
-
--- A job of the workflow went from a state into another; false: its record is gone. (What is
--- forgotten after its completion stays counted: no call for that.)
-function Workflow.moved(id, was, is)
-  local from, to = COUNTER[was], COUNTER[is] or not is and 'canceled'
-  if from then
-    Workflow.count(id, from, -1)
-  end
-  if to then
-    Workflow.count(id, to, 1)
-  end
-end
-
--- A new job of the workflow, in the state in which it was put.
-function Workflow.joined(id, jid, state)
-  local mine = change(id)
-  mine.jids[#mine.jids + 1] = jid
-  mine.total = mine.total + 1
-  if state == 'depends' then
-    mine.held = mine.held + 1
-  end
-end
-
--- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
--- -> its state, nil if there is none
-function Workflow.must_go_on(command, id)
-  local state = call('HGET', key.workflow(id), 'state')
-  if state == 'canceling' then
-    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
-  end
-  return state
-end
-
--- Refuses what names a workflow that takes no jobs.
-function Workflow.check(command, id)
-  if scope.open_workflows and scope.open_workflows[id] then
-    return
-  elseif not Workflow.must_go_on(command, id) then
-    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
-  end
-  Workflow.will_take(id)
-end
-
--- The call is about to make this workflow.
-function Workflow.will_take(id)
-  scope.open_workflows = scope.open_workflows or {}
-  scope.open_workflows[id] = true
-end
-
--- What the counters say of the whole.
-function Workflow.judged(record)
-  if record.chore then
-    return record.chore
-  end
-  local left = record.total - record.complete - record.failed - record.canceled
-  if left == 0 then
-    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
-  elseif record.failed > 0 and left == record.held then
-    return 'failed' -- What is left waits for what has failed.
-  end
-  return 'running'
-end
-
--- A workflow of which nothing is left but its record is forgotten as completed jobs are.
-local function forget_later(id)
-  local seconds = math.floor(modules.Config.number('jobs-history'))
-  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
-    call('EXPIRE', name, math.max(seconds, 0))
-  end
-end
-
-local function keep(id)
-  call('PERSIST', key.workflow(id))
-  call('PERSIST', key.workflow_jobs(id))
-end
-
-local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
-
--- Its counters, its state, and what is being done with it.
-function Workflow.read(id)
-  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
-  local record = { state = values[1], chore = values[2] or nil }
-  for n, field in ipairs(NUMBERS) do
-    record[field] = modules.Record.read('count', values[n + 2], 0)
-    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
-  end
-  return record
-end
-
--- Writes down the state that follows from the counters, and tells who waits for the end.
-local function judge(id)
-  local name, record = key.workflow(id), Workflow.read(id)
-  local was, is = record.state, Workflow.judged(record)
-  if is == was then
-    return
-  end
-  call('HSET', name, 'state', is)
-  if is == 'complete' or is == 'failed' or is == 'canceled' then
-    call('HSET', name, 'finished', modules.NumberFormat.now())
-    modules.ResultWaiters.ended_workflow(id)
-  else
-    call('HDEL', name, 'finished')
-  end
-  if is == 'complete' or is == 'canceled' then
-    forget_later(id)
-  elseif was == 'complete' or was == 'canceled' then
-    keep(id)
-  end
-end
-
-function Workflow.finish()
-  for id, mine in pairs(scope.workflows) do
-    local name = key.workflow(id)
-    if call('EXISTS', name) == 1 then
-      for _, field in ipairs(NUMBERS) do
-        if mine[field] ~= 0 then
-          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
-        end
-      end
-      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
-      judge(id)
-    end
-  end
-end
-end
 elseif module_name == 'CycleDetection' then
 return function()
 local CycleDetection = {
@@ -6138,266 +5981,161 @@ function Queue.peek(args, i)
   return modules.Job.show_all(jids)
 end
 end
-elseif module_name == 'Retention' then
+elseif module_name == 'Workflow' then
 return function()
-local Retention = {
-note = 0, bytes_of = 0, outlives = 0, bytes = 0, total_bytes = 0, forget = 0, finish = 0, tidy = 0,
-show = 0, left = 0, cut = 0
+local Workflow = {
+count = 0, moved = 0, joined = 0, must_go_on = 0, check = 0, will_take = 0, judged = 0, read = 0,
+finish = 0
 }
-modules.Retention = Retention
--- retention.lua
--- Data kept for a while after its job is gone: their results, and the lists of what they have spawned. How much is
--- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
+modules.Workflow = Workflow
+-- workflows/workflow.lua
+-- Workflows: jobs that were put together, how many of them have ended, and how.
 
-local floor, format, min, max = math.floor, string.format, math.min, math.max
-
--- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
--- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
--- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
--- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
-local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
-
--- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
-local LONGER = 86400
-
--- Seconds for which all is kept, however much it is: a caller may be waiting for it.
-local FOR_SURE = 300
-
--- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
-local DROPPED, MARGIN = 500, 100
-
--- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
--- at the end of the call.
--- -> when that is
-function Retention.note(entry, bytes, ttl)
-  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
-  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
-  scope.kept = fresh
-  return time
-end
-
--- What an entry takes, by its score; 0 if there is none.
-local function bytes_of(score)
-  return score and tonumber(score) % SIZES or 0
-end
-Retention.bytes_of = bytes_of
-
--- Is an entry with this score kept beyond a time?
-function Retention.outlives(score, time)
-  return floor(tonumber(score) / SIZES) > time
-end
-
-function Retention.bytes(entry)
-  return bytes_of(call('ZSCORE', key.results_until(), entry))
-end
-
-local function count_bytes(number)
-  return -tonumber(call('ZINCRBY', key.results_until(), modules.NumberFormat.whole(-number), TOTAL))
-end
-
-function Retention.total_bytes()
-  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
-end
-
--- Takes entries out of the books; `scores` are those in `results_until`.
-local function strike(entries, scores)
-  local bytes = 0
-  for n = 1, #entries do
-    bytes = bytes + bytes_of(scores[n])
+-- What changed in this call is in scope.workflows: id -> by how much each counter, and the jids that joined.
+-- The workflows that are known to take jobs are in scope.open_workflows.
+local function change(id)
+  local changes = scope.workflows or {}
+  scope.workflows = changes
+  local mine = changes[id]
+  if not mine then
+    mine = { complete = 0, failed = 0, canceled = 0, held = 0, total = 0, jids = {} }
+    changes[id] = mine
   end
-  modules.SortedSet.remove(key.results(), entries)
-  modules.SortedSet.remove(key.results_until(), entries)
-  local total = count_bytes(-bytes)
-  if total == 0 and call('EXISTS', key.results()) == 0 then
-    call('DEL', key.results_until())
-  end
-  return total
+  return mine
 end
 
--- The key of an entry is gone.
-function Retention.forget(entry)
-  local score = scope.live and call('ZSCORE', key.results_until(), entry)
-  if score then
-    strike({ entry }, { score })
+-- complete, failed, canceled: jobs that ended so; held: jobs that depend on others.
+function Workflow.count(id, what, by)
+  if id and id ~= '' then
+    local mine = change(id)
+    mine[what] = mine[what] + by
   end
 end
 
-local function drop(entries, scores)
-  local names = {}
-  for n = 1, #entries do
-    names[n] = scope.prefix .. entries[n]
-  end
-  for first = 1, #names, 1000 do
-    call('DEL', unpack(names, first, min(first + 999, #names)))
-  end
-  return strike(entries, scores)
-end
+local COUNTER = { complete = 'complete', failed = 'failed', depends = 'held' }
 
--- Entries and their scores, from a flat list.
-local function parted(flat)
-  local entries, scores = {}, {}
-  for n = 1, #flat, 2 do
-    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
+-- A job of the workflow went from a state into another; false: its record is gone. (What is
+-- forgotten after its completion stays counted: no call for that.)
+function Workflow.moved(id, was, is)
+  local from, to = COUNTER[was], COUNTER[is] or not is and 'canceled'
+  if from then
+    Workflow.count(id, from, -1)
   end
-  return entries, scores
-end
-
--- -> the bytes that are left, if any went
-local function drop_expired(most)
-  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
-  local flat = call(
-    'ZRANGEBYSCORE',
-    key.results_until(),
-    '(0',
-    beyond,
-    'WITHSCORES',
-    'LIMIT',
-    '0',
-    modules.NumberFormat.whole(most)
-  )
-  if #flat > 0 then
-    return drop(parted(flat))
+  if to then
+    Workflow.count(id, to, 1)
   end
 end
 
--- The list of what a job has spawned is wanted until that, and the job itself, has ended.
-local function is_wanted(entry)
-  local spawner = string.match(entry, '^offspring:(.*)$')
-  if not spawner then
-    return false
+-- A new job of the workflow, in the state in which it was put.
+function Workflow.joined(id, jid, state)
+  local mine = change(id)
+  mine.jids[#mine.jids + 1] = jid
+  mine.total = mine.total + 1
+  if state == 'depends' then
+    mine.held = mine.held + 1
   end
-  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
-  if state and state ~= 'complete' and state ~= 'failed' then
-    return true
-  elseif modules.Spawned.has_unfinished(spawner) then
-    return true
-  elseif state then
-    call('HSET', key.job(spawner), 'cut', token or '')
-  end
-  return false
 end
 
--- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
-local function cut(count, bytes, most)
-  local before = modules.NumberFormat.whole(floor(scope.now) - FOR_SURE)
-  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.NumberFormat.whole(most))
-  if #oldest == 0 then
+-- Refuses a workflow that is being cancelled: what joins it now would be overlooked.
+-- -> its state, nil if there is none
+function Workflow.must_go_on(command, id)
+  local state = call('HGET', key.workflow(id), 'state')
+  if state == 'canceling' then
+    modules.Errors.raise('STATE', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' is being canceled')
+  end
+  return state
+end
+
+-- Refuses what names a workflow that takes no jobs.
+function Workflow.check(command, id)
+  if scope.open_workflows and scope.open_workflows[id] then
+    return
+  elseif not Workflow.must_go_on(command, id) then
+    modules.Errors.raise('NOJOB', command .. '(): Workflow ' .. modules.Errors.name(id) .. ' does not exist')
+  end
+  Workflow.will_take(id)
+end
+
+-- The call is about to make this workflow.
+function Workflow.will_take(id)
+  scope.open_workflows = scope.open_workflows or {}
+  scope.open_workflows[id] = true
+end
+
+-- What the counters say of the whole.
+function Workflow.judged(record)
+  if record.chore then
+    return record.chore
+  end
+  local left = record.total - record.complete - record.failed - record.canceled
+  if left == 0 then
+    return record.failed > 0 and 'failed' or record.canceled > 0 and 'canceled' or 'complete'
+  elseif record.failed > 0 and left == record.held then
+    return 'failed' -- What is left waits for what has failed.
+  end
+  return 'running'
+end
+
+-- A workflow of which nothing is left but its record is forgotten as completed jobs are.
+local function forget_later(id)
+  local seconds = math.floor(modules.Config.number('jobs-history'))
+  for _, name in ipairs({ key.workflow(id), key.workflow_jobs(id) }) do
+    call('EXPIRE', name, math.max(seconds, 0))
+  end
+end
+
+local function keep(id)
+  call('PERSIST', key.workflow(id))
+  call('PERSIST', key.workflow_jobs(id))
+end
+
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+
+-- Its counters, its state, and what is being done with it.
+function Workflow.read(id)
+  local values = call('HMGET', key.workflow(id), 'state', 'chore', unpack(NUMBERS))
+  local record = { state = values[1], chore = values[2] or nil }
+  for n, field in ipairs(NUMBERS) do
+    record[field] = modules.Record.read('count', values[n + 2], 0)
+    record.bad = record.bad or (modules.Record.is_bad('count', values[n + 2]) and field) or nil
+  end
+  return record
+end
+
+-- Writes down the state that follows from the counters, and tells who waits for the end.
+local function judge(id)
+  local name, record = key.workflow(id), Workflow.read(id)
+  local was, is = record.state, Workflow.judged(record)
+  if is == was then
     return
   end
-  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
-  for n = 1, #oldest do
-    if count <= 0 and bytes <= 0 then
-      break
-    elseif is_wanted(oldest[n]) then
-      wanted[#wanted + 1] = oldest[n]
-    else
-      count, bytes = count - 1, bytes - bytes_of(scores[n])
-      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
+  call('HSET', name, 'state', is)
+  if is == 'complete' or is == 'failed' or is == 'canceled' then
+    call('HSET', name, 'finished', modules.NumberFormat.now())
+    modules.ResultWaiters.ended_workflow(id)
+  else
+    call('HDEL', name, 'finished')
+  end
+  if is == 'complete' or is == 'canceled' then
+    forget_later(id)
+  elseif was == 'complete' or was == 'canceled' then
+    keep(id)
+  end
+end
+
+function Workflow.finish()
+  for id, mine in pairs(scope.workflows) do
+    local name = key.workflow(id)
+    if call('EXISTS', name) == 1 then
+      for _, field in ipairs(NUMBERS) do
+        if mine[field] ~= 0 then
+          redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
+        end
+      end
+      modules.SortedSet.append(key.workflow_jobs(id), mine.jids)
+      judge(id)
     end
   end
-  modules.SortedSet.add(key.results(), modules.NumberFormat.second(), wanted) -- looked at again later
-  if #dropped > 0 then
-    drop(dropped, theirs)
-    call('HSET', key.meta(), 'results_cut', modules.NumberFormat.now())
-  end
-end
-
--- How much there is above a limit, and a little more, so that not each call has to cut.
-local function surplus(number, option)
-  local most = max(0, modules.Config.whole(option))
-  return number > most and number - most + floor(most / MARGIN) or 0
-end
-
-local function outlive_all()
-  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
-  if last then
-    local rest = modules.NumberFormat.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
-    call('EXPIRE', key.results(), rest)
-    call('EXPIRE', key.results_until(), rest)
-  end
-end
-
--- Drops what has expired and what is too much, a bounded number.
-local function tidy(total, most)
-  outlive_all()
-  total = drop_expired(most) or total
-  local count = surplus(call('ZCARD', key.results()), 'results-count')
-  local bytes = surplus(total, 'results-bytes')
-  if count > 0 or bytes > 0 then
-    cut(count, bytes, min(most, modules.Arguments.most))
-  end
-end
-
--- Writes down what the call has kept.
-function Retention.finish()
-  local now, number, bytes = modules.NumberFormat.second(), #scope.kept, 0
-  local names, kept, expiring = {}, {}, {}
-  for n, fresh in ipairs(scope.kept) do
-    names[n] = fresh.entry
-    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
-    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
-    bytes = bytes + fresh.bytes
-  end
-  if call('ZADD', key.results(), unpack(kept)) < number then
-    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
-      bytes = bytes - bytes_of(score)
-    end
-  end
-  call('ZADD', key.results_until(), unpack(expiring))
-  local total = count_bytes(bytes)
-  if number > 1 or total == bytes or modules.Clock.is_round() then
-    tidy(total, DROPPED + 2 * number)
-  end
-end
-
--- The same for calls that keep nothing. (Not each of them looks.)
-function Retention.tidy()
-  if not scope.kept and call('EXISTS', key.results()) == 1 then
-    tidy(Retention.total_bytes(), DROPPED)
-  end
-end
-
--- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
--- the oldest is kept (null: never, none)
-function Retention.show()
-  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
-  return cjson.encode({
-    number = call('ZCARD', key.results()),
-    bytes = Retention.total_bytes(),
-    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
-    oldest = tonumber(oldest) or cjson.null,
-  })
-end
-
--- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
--- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
-function Retention.left(returned, token)
-  local time, run = string.match(returned or '', '^(%d+) (.*)$')
-  if time and run == (token or '') then
-    return tonumber(time) - scope.now
-  end
-end
-
-local function is_gone(jid)
-  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
-  if was_cut and was_cut == (token or '') then
-    return true
-  end
-  return state == 'complete' and Retention.left(returned, token) and call('EXISTS', key.result(jid)) == 0
-end
-
--- results.cut jid... -> those of which a result, or the list of what they have spawned, is gone: its time is over, or
--- it was dropped before
-function Retention.cut(args, i)
-  modules.Arguments.given('results.cut', 'jid', args[i])
-  modules.Arguments.bounded('results.cut', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    if is_gone(args[n]) then
-      jids[#jids + 1] = args[n]
-    end
-  end
-  return jids
 end
 end
 elseif module_name == 'Cascade' then
@@ -7079,6 +6817,268 @@ function Nonempty.look_at(queues)
   return #found > 0
 end
 end
+elseif module_name == 'Retention' then
+return function()
+local Retention = {
+note = 0, bytes_of = 0, outlives = 0, bytes = 0, total_bytes = 0, forget = 0, finish = 0, tidy = 0,
+show = 0, left = 0, cut = 0
+}
+modules.Retention = Retention
+-- retention.lua
+-- Data kept for a while after its job is gone: their results, and the lists of what they have spawned. How much is
+-- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
+
+local floor, format, min, max = math.floor, string.format, math.min, math.max
+
+-- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
+-- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
+-- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
+-- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
+local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
+
+-- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
+local LONGER = 86400
+
+-- Seconds for which all is kept, however much it is: a caller may be waiting for it.
+local FOR_SURE = 300
+
+-- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
+local DROPPED, MARGIN = 500, 100
+
+-- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
+-- at the end of the call.
+-- -> when that is
+function Retention.note(entry, bytes, ttl)
+  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
+  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
+  scope.kept = fresh
+  return time
+end
+
+-- What an entry takes, by its score; 0 if there is none.
+local function bytes_of(score)
+  return score and tonumber(score) % SIZES or 0
+end
+Retention.bytes_of = bytes_of
+
+-- Is an entry with this score kept beyond a time?
+function Retention.outlives(score, time)
+  return floor(tonumber(score) / SIZES) > time
+end
+
+function Retention.bytes(entry)
+  return bytes_of(call('ZSCORE', key.results_until(), entry))
+end
+
+local function count_bytes(number)
+  return -tonumber(call('ZINCRBY', key.results_until(), modules.NumberFormat.whole(-number), TOTAL))
+end
+
+function Retention.total_bytes()
+  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
+end
+
+-- Takes entries out of the books; `scores` are those in `results_until`.
+local function strike(entries, scores)
+  local bytes = 0
+  for n = 1, #entries do
+    bytes = bytes + bytes_of(scores[n])
+  end
+  modules.SortedSet.remove(key.results(), entries)
+  modules.SortedSet.remove(key.results_until(), entries)
+  local total = count_bytes(-bytes)
+  if total == 0 and call('EXISTS', key.results()) == 0 then
+    call('DEL', key.results_until())
+  end
+  return total
+end
+
+-- The key of an entry is gone.
+function Retention.forget(entry)
+  local score = scope.live and call('ZSCORE', key.results_until(), entry)
+  if score then
+    strike({ entry }, { score })
+  end
+end
+
+local function drop(entries, scores)
+  local names = {}
+  for n = 1, #entries do
+    names[n] = scope.prefix .. entries[n]
+  end
+  for first = 1, #names, 1000 do
+    call('DEL', unpack(names, first, min(first + 999, #names)))
+  end
+  return strike(entries, scores)
+end
+
+-- Entries and their scores, from a flat list.
+local function parted(flat)
+  local entries, scores = {}, {}
+  for n = 1, #flat, 2 do
+    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
+  end
+  return entries, scores
+end
+
+-- -> the bytes that are left, if any went
+local function drop_expired(most)
+  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
+  local flat = call(
+    'ZRANGEBYSCORE',
+    key.results_until(),
+    '(0',
+    beyond,
+    'WITHSCORES',
+    'LIMIT',
+    '0',
+    modules.NumberFormat.whole(most)
+  )
+  if #flat > 0 then
+    return drop(parted(flat))
+  end
+end
+
+-- The list of what a job has spawned is wanted until that, and the job itself, has ended.
+local function is_wanted(entry)
+  local spawner = string.match(entry, '^offspring:(.*)$')
+  if not spawner then
+    return false
+  end
+  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
+  if state and state ~= 'complete' and state ~= 'failed' then
+    return true
+  elseif modules.Spawned.has_unfinished(spawner) then
+    return true
+  elseif state then
+    call('HSET', key.job(spawner), 'cut', token or '')
+  end
+  return false
+end
+
+-- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
+local function cut(count, bytes, most)
+  local before = modules.NumberFormat.whole(floor(scope.now) - FOR_SURE)
+  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.NumberFormat.whole(most))
+  if #oldest == 0 then
+    return
+  end
+  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
+  for n = 1, #oldest do
+    if count <= 0 and bytes <= 0 then
+      break
+    elseif is_wanted(oldest[n]) then
+      wanted[#wanted + 1] = oldest[n]
+    else
+      count, bytes = count - 1, bytes - bytes_of(scores[n])
+      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
+    end
+  end
+  modules.SortedSet.add(key.results(), modules.NumberFormat.second(), wanted) -- looked at again later
+  if #dropped > 0 then
+    drop(dropped, theirs)
+    call('HSET', key.meta(), 'results_cut', modules.NumberFormat.now())
+  end
+end
+
+-- How much there is above a limit, and a little more, so that not each call has to cut.
+local function surplus(number, option)
+  local most = max(0, modules.Config.whole(option))
+  return number > most and number - most + floor(most / MARGIN) or 0
+end
+
+local function outlive_all()
+  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
+  if last then
+    local rest = modules.NumberFormat.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
+    call('EXPIRE', key.results(), rest)
+    call('EXPIRE', key.results_until(), rest)
+  end
+end
+
+-- Drops what has expired and what is too much, a bounded number.
+local function tidy(total, most)
+  outlive_all()
+  total = drop_expired(most) or total
+  local count = surplus(call('ZCARD', key.results()), 'results-count')
+  local bytes = surplus(total, 'results-bytes')
+  if count > 0 or bytes > 0 then
+    cut(count, bytes, min(most, modules.Arguments.most))
+  end
+end
+
+-- Writes down what the call has kept.
+function Retention.finish()
+  local now, number, bytes = modules.NumberFormat.second(), #scope.kept, 0
+  local names, kept, expiring = {}, {}, {}
+  for n, fresh in ipairs(scope.kept) do
+    names[n] = fresh.entry
+    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
+    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
+    bytes = bytes + fresh.bytes
+  end
+  if call('ZADD', key.results(), unpack(kept)) < number then
+    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
+      bytes = bytes - bytes_of(score)
+    end
+  end
+  call('ZADD', key.results_until(), unpack(expiring))
+  local total = count_bytes(bytes)
+  if number > 1 or total == bytes or modules.Clock.is_round() then
+    tidy(total, DROPPED + 2 * number)
+  end
+end
+
+-- The same for calls that keep nothing. (Not each of them looks.)
+function Retention.tidy()
+  if not scope.kept and call('EXISTS', key.results()) == 1 then
+    tidy(Retention.total_bytes(), DROPPED)
+  end
+end
+
+-- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
+-- the oldest is kept (null: never, none)
+function Retention.show()
+  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
+  return cjson.encode({
+    number = call('ZCARD', key.results()),
+    bytes = Retention.total_bytes(),
+    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
+    oldest = tonumber(oldest) or cjson.null,
+  })
+end
+
+-- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
+-- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
+function Retention.left(returned, token)
+  local time, run = string.match(returned or '', '^(%d+) (.*)$')
+  if time and run == (token or '') then
+    return tonumber(time) - scope.now
+  end
+end
+
+local function is_gone(jid)
+  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
+  if was_cut and was_cut == (token or '') then
+    return true
+  end
+  return state == 'complete' and Retention.left(returned, token) and call('EXISTS', key.result(jid)) == 0
+end
+
+-- results.cut jid... -> those of which a result, or the list of what they have spawned, is gone: its time is over, or
+-- it was dropped before
+function Retention.cut(args, i)
+  modules.Arguments.given('results.cut', 'jid', args[i])
+  modules.Arguments.bounded('results.cut', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    if is_gone(args[n]) then
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+end
 elseif module_name == 'Spawned' then
 return function()
 local Spawned = {
@@ -7550,276 +7550,6 @@ function Payloads.give_back(jid)
   if taken[1] then
     Payloads.join(key.payloads(jid), turn({}, taken))
     call('DEL', key.taken(jid))
-  end
-end
-end
-elseif module_name == 'AuditJobs' then
-return function()
-local AuditJobs = {
-complain = 0, place = 0, is_told_later = 0, check = 0
-}
-modules.AuditJobs = AuditJobs
--- views/audit_jobs.lua
--- The invariants of a job's record: what an audit asks of each.
-
--- Violations told in one step: the first of them say what is wrong.
-local TOLD = 100
-
-function AuditJobs.complain(report, ...)
-  if #report.violations < TOLD then
-    report.violations[#report.violations + 1] = modules.Errors.name(modules.Errors.worded(...))
-  end
-end
-
--- Where a job must be, by its state.
-AuditJobs.place = {
-  waiting = 'work',
-  stalled = 'work',
-  running = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-}
-
--- Are there dependents of the job that its end has not reached yet?
-function AuditJobs.is_told_later(jid)
-  return call('ZSCORE', key.releasing(), jid) or call('ZSCORE', key.cascading(), jid)
-end
-
--- Some of a job's set of others; none of what is no set, which is told where its key is met.
-local function some(name)
-  local members = redis.pcall('SRANDMEMBER', name, modules.Arguments.most)
-  return members.err and {} or members
-end
-
-local function is_member(name, jid)
-  return redis.pcall('SISMEMBER', name, jid) == 1
-end
-
-local RARE = {
-  'unique',
-  'workflow',
-  'on_failure',
-  'deadline',
-  'fixed',
-  'first',
-  'behind',
-  'beyond',
-  'spawners',
-  'spawns',
-  'followed',
-  'limit_key',
-  'fair_by',
-  'turn',
-  'aside',
-  'called',
-  'holds',
-  'entity',
-}
-
-local function check_rare(report, jid, record)
-  if record.entity then
-    modules.AuditEntities.check_job(report, jid)
-  end
-  if record.rare == '1' then
-    modules.AuditLimits.check_job(report, jid)
-    return
-  end
-  for n, value in ipairs(call('HMGET', key.job(jid), unpack(RARE))) do
-    if value then
-      AuditJobs.complain(report, 'job %s has an unexpected field %s', jid, RARE[n])
-    end
-  end
-end
-
-local function check_running(report, jid, record)
-  local expires, score =
-    modules.Record.read('expires', record.expires, 0), call('ZSCORE', key.place(record.queue, 'locks'), jid)
-  local held = call('ZSCORE', key.held(record.worker), jid)
-  if record.grace == '1' then
-    if held then
-      AuditJobs.complain(
-        report,
-        'job %s has lost its lock and is on the list of worker %s',
-        jid,
-        record.worker
-      )
-    end
-    return
-  end
-  if expires == 0 then
-    AuditJobs.complain(report, 'job %s is running and never expires', jid)
-  end
-  if score and math.abs(tonumber(score) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job %s expires at %s, its lock at %s', jid, expires, score)
-  end
-  if held and math.abs(tonumber(held) - expires) > 1e-4 then
-    AuditJobs.complain(report, 'job %s expires at %s, on the list of its worker at %s', jid, expires, held)
-  end
-  -- A worker that was silent for too long has been forgotten, and its list with it.
-  if not held and expires > scope.now and call('ZSCORE', key.workers(), record.worker) then
-    AuditJobs.complain(report, 'job %s is running but not on the list of worker %s', jid, record.worker)
-  end
-end
-
-local function check_depends(report, jid, record)
-  if record.open == '1' then
-    return
-  end
-  local others = some(key.dependencies(jid))
-  if #others == 0 then
-    AuditJobs.complain(report, 'job %s depends on nothing', jid)
-  end
-  for _, other in ipairs(others) do
-    local state = call('HGET', key.job(other), 'state')
-    if
-      (state or 'complete') == 'complete'
-      and not AuditJobs.is_told_later(other)
-      and not modules.AuditWorkflows.is_gate(other)
-    then
-      AuditJobs.complain(report, 'job %s waits for %s, which is %s', jid, other, state or 'gone')
-    elseif not is_member(key.dependents(other), jid) then
-      AuditJobs.complain(report, 'job %s does not know its dependent %s', other, jid)
-    end
-  end
-end
-
-local function check_dependents(report, jid)
-  for _, other in ipairs(some(key.dependents(jid))) do
-    if not is_member(key.dependencies(other), jid) then
-      AuditJobs.complain(report, 'job %s does not know that it waits for %s', other, jid)
-    end
-  end
-end
-
--- Finding a job in a failure group is linear: done in short ones only.
-local SEARCHED = 200
-
-local function check_failed(report, jid, record)
-  local group = modules.Record.read('failure', record.failure, {}).group
-  if not group then
-    AuditJobs.complain(report, 'job %s failed without a group', jid)
-  elseif
-    call('SISMEMBER', key.failures(), group) == 0 and call('SISMEMBER', key.failures(), 'other') == 0
-  then
-    AuditJobs.complain(report, 'failure group %s of job %s is not listed', group, jid)
-  elseif call('LLEN', key.group(group)) <= SEARCHED then
-    local times = #call('LPOS', key.group(group), jid, 'COUNT', 0)
-    if times ~= 1 and call('SISMEMBER', key.failures(), 'other') == 0 then
-      AuditJobs.complain(report, 'job %s is %s times in its failure group %s', jid, times, group)
-    end
-  end
-end
-
-local function check_places(report, jid, record)
-  local wanted = AuditJobs.place[record.state]
-  if wanted == 'work' and record.aside then
-    wanted = 'aside'
-  end
-  for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends', 'aside' }) do
-    local there = call('ZSCORE', key.place(record.queue, place), jid)
-    if there and place ~= wanted then
-      AuditJobs.complain(report, 'job %s is %s and in %s of %s', jid, record.state, place, record.queue)
-    elseif not there and place == wanted then
-      AuditJobs.complain(report, 'job %s is %s but not in %s of %s', jid, record.state, place, record.queue)
-    end
-  end
-  local completed = call('ZSCORE', key.completed(), jid)
-  if record.state == 'complete' and not completed then
-    AuditJobs.complain(report, 'job %s is complete but not among the completed', jid)
-  elseif completed and record.state ~= 'complete' then
-    AuditJobs.complain(report, 'job %s is %s and among the completed', jid, record.state)
-  elseif not wanted and record.state ~= 'complete' and record.state ~= 'failed' then
-    AuditJobs.complain(report, 'job %s has no such state: %s', jid, tostring(record.state))
-  end
-end
-
-local FIELDS = {
-  'jid',
-  'state',
-  'queue',
-  'worker',
-  'expires',
-  'grace',
-  'failure',
-  'tags',
-  'open',
-  'token',
-  'remaining',
-  'retries',
-  'rare',
-  'aside',
-  'entity',
-}
-
-local function check_numbers(report, jid, record)
-  local last = modules.Record.number(call('HGET', key.meta(), 'token')) or 0
-  if modules.Record.read('token', record.token, 0) > last then
-    AuditJobs.complain(report, 'token %s of job %s is above the last one drawn', record.token, jid)
-  end
-  local remaining, retries =
-    modules.Record.read('remaining', record.remaining), modules.Record.read('retries', record.retries)
-  if
-    not (record.remaining and record.retries)
-    or (remaining and (remaining < -1 or remaining > (retries or remaining)))
-  then
-    AuditJobs.complain(
-      report,
-      'job %s has %s of %s retries left',
-      jid,
-      tostring(record.remaining),
-      tostring(record.retries)
-    )
-  end
-end
-
--- Everything in the record that is more than a text, and every line of its history.
-local function check_readable(report, jid)
-  local fields = modules.Record.fields()
-  for n, text in ipairs(call('HMGET', key.job(jid), unpack(fields))) do
-    if modules.Record.is_bad(fields[n], text) then
-      AuditJobs.complain(report, 'job %s: %s', jid, modules.Record.words(fields[n], text))
-    end
-  end
-  local entries = redis.pcall('LRANGE', key.history(jid), 0, modules.Arguments.most - 1)
-  if entries.err then
-    return -- It is no list, which is told where its key is met.
-  end
-  if #entries == 0 and not modules.History.unwritten(call('HGET', key.job(jid), 'put')) then
-    AuditJobs.complain(report, 'job %s has no history', jid)
-  end
-  for n, text in ipairs(entries) do
-    local entry, is_bad = modules.Record.entry_of(text)
-    if is_bad then
-      AuditJobs.complain(report, 'job %s: line %s of its history cannot be read: %s', jid, n, entry[3].text)
-    end
-  end
-end
-
-function AuditJobs.check(report, jid)
-  local values, record = call('HMGET', key.job(jid), unpack(FIELDS)), {}
-  for n, field in ipairs(FIELDS) do
-    record[field] = values[n] or nil
-  end
-  check_readable(report, jid)
-  if record.jid ~= jid or not record.state or not record.queue or not record.worker then
-    AuditJobs.complain(report, 'record of job %s is damaged', jid)
-    return
-  end
-  check_places(report, jid, record)
-  check_numbers(report, jid, record)
-  check_rare(report, jid, record)
-  check_dependents(report, jid)
-  for _, tag in ipairs(modules.Record.read('tags', record.tags, {})) do
-    if not call('ZSCORE', key.tag(tag), jid) then
-      AuditJobs.complain(report, 'tag %s does not know job %s', tag, jid)
-    end
-  end
-  if record.state == 'running' then
-    check_running(report, jid, record)
-  elseif record.state == 'depends' then
-    check_depends(report, jid, record)
-  elseif record.state == 'failed' then
-    check_failed(report, jid, record)
   end
 end
 end
@@ -8770,178 +8500,6 @@ function PutStore.store(job, asking, tracked, batch)
   end
 end
 end
-elseif module_name == 'Rates' then
-return function()
-local Rates = {
-room = 0, count = 0, opens = 0, used = 0, last = 0, last_of_buckets = 0
-}
-modules.Rates = Rates
--- limits/rates.lua
--- Rates: how many starts the window behind us leaves room for.
--- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
--- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
--- at: never too many, and at most two hundredths too few. What a rate kept in the other way before it was changed
--- counts as well.
--- The clock may be set back. Who asks next finds starts that are yet to come: they count as started now. So there are
--- never too many, and no job waits longer than a window from then on.
-
-local format, floor = string.format, math.floor
-
-local EXACT, BUCKETS = 10000, 100
-
--- Beside the window itself: what is kept goes by itself when no job has started for so long.
-local KEPT = 60
-
--- Starts are as exact as this.
-local TICK = 1e-6
-
--- Stands among the buckets: the rate under which the last start was counted.
-local RATE = 'rate'
-
-local function text(number)
-  return format('%.17g', number)
-end
-
-local function keep(name, rate)
-  call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
-end
-
--- A rate as what is counted under it remembers it.
-local function words(rate)
-  return format('%d/%s', rate.count, text(rate.per))
-end
-
--- Forgets starts that are out of the window, and sets back those that are yet to come, a bounded number at a time.
-local function tidy_starts(starts, rate)
-  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
-  local now = modules.NumberFormat.now()
-  modules.SortedSet.add(starts, now, call('ZRANGEBYSCORE', starts, '(' .. now, '+inf', 'LIMIT', 0, modules.Arguments.most))
-end
-
-local function count_starts(starts, rate, n)
-  local before, now, of, members = call('ZCARD', starts), modules.NumberFormat.now(), words(rate), {}
-  for i = 1, n do
-    members[i] = format('%s:%05d:%s', now, before + i, of)
-  end
-  modules.SortedSet.add(starts, now, members)
-  keep(starts, rate)
-end
-
--- A bucket is known by the time when it ends. This is the one of the present.
-local function present(rate)
-  local width = rate.per / BUCKETS
-  return (floor(scope.now / width) + 1) * width
-end
-
--- -> starts in the buckets that a window ends in, when the oldest of these ends, the buckets to be forgotten (out of
--- the window, or yet to come), and how many have started in those that are yet to come
-local function read_buckets(buckets, rate)
-  local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
-  for bucket, count in pairs(modules.Hash.all(buckets)) do
-    local ends = tonumber(bucket)
-    local is_early, is_out = ends and ends > last, ends and ends <= scope.now - rate.per
-    if ends and not is_out then
-      sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
-    end
-    if is_early then
-      early = early + tonumber(count)
-    end
-    if is_early or is_out then
-      gone[#gone + 1] = bucket
-    end
-  end
-  return sum, oldest, gone, early
-end
-
-local function tidy_buckets(buckets, rate)
-  local sum, oldest, gone, early = read_buckets(buckets, rate)
-  if #gone > 0 then
-    call('HDEL', buckets, unpack(gone))
-  end
-  if early > 0 then
-    call('HINCRBY', buckets, text(present(rate)), early)
-  end
-  return sum, oldest
-end
-
-local function count_bucket(buckets, rate, n)
-  call('HINCRBY', buckets, text(present(rate)), n)
-  call('HSET', buckets, RATE, words(rate))
-  keep(buckets, rate)
-end
-
--- How many more may start under this rate; if none, when the next may.
-function Rates.room(name, rate)
-  local starts, buckets = key.limit_starts(name), key.limit_buckets(name)
-  local in_buckets, ends = 0, nil
-  if call('EXISTS', buckets) == 1 then
-    in_buckets, ends = tidy_buckets(buckets, rate)
-  end
-  tidy_starts(starts, rate)
-  local count = in_buckets + call('ZCARD', starts)
-  if count < rate.count then
-    return rate.count - count
-  end
-  if ends then
-    return 0, Rates.opens(name, rate)
-  end
-  local nth = count - rate.count
-  return 0, tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2]) + rate.per + TICK
-end
-
--- So many start now.
-function Rates.count(name, rate, n)
-  if rate.count > EXACT then
-    count_bucket(key.limit_buckets(name), rate, n)
-  else
-    count_starts(key.limit_starts(name), rate, n)
-  end
-end
-
--- When there is more room than now; nil if nothing has started lately.
-function Rates.opens(name, rate)
-  local _, ends = read_buckets(key.limit_buckets(name), rate)
-  local _, start = modules.SortedSet.first(key.limit_starts(name))
-  return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
-end
-
--- How many have started in the window that ends now. (Writes nothing.)
-function Rates.used(name, rate)
-  local in_buckets = read_buckets(key.limit_buckets(name), rate)
-  return in_buckets + call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
-end
-
--- The rate that these words stand for.
-local function rate_of(of)
-  local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
-  return tonumber(per) and { count = tonumber(count), per = tonumber(per) }
-end
-
--- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
--- the clock was set back since.
-function Rates.last(name)
-  local last, start = modules.SortedSet.last(key.limit_starts(name))
-  local rate = rate_of(string.match(last, '^.*:(.*)$'))
-  if rate and start <= scope.now then
-    return rate, call('ZCOUNT', key.limit_starts(name), text(start - rate.per), text(start))
-  end
-end
-
--- The same of buckets: all that are kept were in the window of the last start.
-function Rates.last_of_buckets(name)
-  local sum, newest, rate = 0, -math.huge, nil
-  for bucket, count in pairs(modules.Hash.all(key.limit_buckets(name))) do
-    if bucket == RATE then
-      rate = rate_of(count)
-    else
-      sum, newest = sum + tonumber(count), math.max(newest, tonumber(bucket))
-    end
-  end
-  if rate and newest <= present(rate) then
-    return rate, sum
-  end
-end
-end
 elseif module_name == 'StatsBuffer' then
 return function()
 local StatsBuffer = {
@@ -9004,162 +8562,6 @@ function StatsBuffer.take(visit)
   if #texts > 0 then
     call('DEL', key.journal())
     show(texts, visit)
-  end
-end
-end
-elseif module_name == 'Turns' then
-return function()
-local Turns = {
-is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
-set_aside = 0, look = 0
-}
-modules.Turns = Turns
--- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
---
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
--- the other tenants that stand there.
-
-local find = string.find
-
--- How many jobs of a tenant are tried, if another core has taken those that stand first.
-local TRIED = 10
-
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
-function Turns.is_tenant(name)
-  return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local _, last = modules.SortedSet.last(order)
-  call('ZADD', order, 'NX', (last or 0) + 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
--- The first of a key that has not missed its deadline; those before it end with the call. -> its jid, when it will
--- have missed it, if it has not started
-local function head_of(name)
-  repeat
-    local jid = modules.SortedSet.first(key.limit_order(name))
-    local state, deadline
-    if jid then
-      state, deadline = modules.Hash.values(key.job(jid), 'state', 'deadline')
-    end
-    if not modules.Deadline.is_missed(state, deadline) then
-      return jid, modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline or nil)
-    end
-    modules.Deadline.note(jid)
-    call('ZREM', key.limit_order(name), jid)
-  until false
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
-end
-
--- The tenant's next job comes to stand in the work.
-function Turns.next_of_tenant(name)
-  if call('EXISTS', key.limit_called(name)) == 1 then
-    return
-  end
-  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
-  for n = 1, #list, 2 do
-    if modules.Limits.bring(list[n], name, list[n + 1], true) then
-      return
-    end
-  end
-end
-
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil; when to look again, if that is known. (Who was
--- called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order then
-    local head, misses = head_of(order)
-    if head ~= jid then
-      return order, misses or nil
-    end
-  end
-  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
-  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
-    return tenant
-  end
-end
-
--- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name, look = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
-  if name then
-    modules.Limits.set_aside(jid, queue, name, score, look, {})
-    return true
-  elseif job.fair_by then
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
-  end
-  return false
-end
-
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
-local function heal_tenant(name)
-  local jid = modules.SortedSet.first(key.limit_called(name))
-  local queue = jid and call('HGET', key.job(jid), 'queue')
-  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
-    call('ZREM', key.limit_called(name), jid)
-  end
-end
-
--- A job waits long for its turn: does it come?
-function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
   end
 end
 end
@@ -9259,8 +8661,6 @@ schedules.in QueueSchedules.list
 schedules.count QueueSchedules.numbers
 tracked.jids JobSummary.tracked
 meta Clock.show
-permissions Permissions.show
-audit Audit.audit
 workflow.get WorkflowVerbs.get
 entity.show EntityView.show
 entities.list EntityView.list
@@ -10328,6 +9728,178 @@ function PutOptions.parse(command, args, i, from, to)
   return job
 end
 end
+elseif module_name == 'Rates' then
+return function()
+local Rates = {
+room = 0, count = 0, opens = 0, used = 0, last = 0, last_of_buckets = 0
+}
+modules.Rates = Rates
+-- limits/rates.lua
+-- Rates: how many starts the window behind us leaves room for.
+-- Up to EXACT starts a window each is kept with its time, so that no window of that length ever holds more. Above
+-- that starts are counted in buckets of a hundredth of the window, and one bucket more than a window is looked
+-- at: never too many, and at most two hundredths too few. What a rate kept in the other way before it was changed
+-- counts as well.
+-- The clock may be set back. Who asks next finds starts that are yet to come: they count as started now. So there are
+-- never too many, and no job waits longer than a window from then on.
+
+local format, floor = string.format, math.floor
+
+local EXACT, BUCKETS = 10000, 100
+
+-- Beside the window itself: what is kept goes by itself when no job has started for so long.
+local KEPT = 60
+
+-- Starts are as exact as this.
+local TICK = 1e-6
+
+-- Stands among the buckets: the rate under which the last start was counted.
+local RATE = 'rate'
+
+local function text(number)
+  return format('%.17g', number)
+end
+
+local function keep(name, rate)
+  call('PEXPIRE', name, format('%.0f', (rate.per + KEPT) * 1000))
+end
+
+-- A rate as what is counted under it remembers it.
+local function words(rate)
+  return format('%d/%s', rate.count, text(rate.per))
+end
+
+-- Forgets starts that are out of the window, and sets back those that are yet to come, a bounded number at a time.
+local function tidy_starts(starts, rate)
+  call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
+  local now = modules.NumberFormat.now()
+  modules.SortedSet.add(starts, now, call('ZRANGEBYSCORE', starts, '(' .. now, '+inf', 'LIMIT', 0, modules.Arguments.most))
+end
+
+local function count_starts(starts, rate, n)
+  local before, now, of, members = call('ZCARD', starts), modules.NumberFormat.now(), words(rate), {}
+  for i = 1, n do
+    members[i] = format('%s:%05d:%s', now, before + i, of)
+  end
+  modules.SortedSet.add(starts, now, members)
+  keep(starts, rate)
+end
+
+-- A bucket is known by the time when it ends. This is the one of the present.
+local function present(rate)
+  local width = rate.per / BUCKETS
+  return (floor(scope.now / width) + 1) * width
+end
+
+-- -> starts in the buckets that a window ends in, when the oldest of these ends, the buckets to be forgotten (out of
+-- the window, or yet to come), and how many have started in those that are yet to come
+local function read_buckets(buckets, rate)
+  local last, sum, oldest, gone, early = present(rate), 0, nil, {}, 0
+  for bucket, count in pairs(modules.Hash.all(buckets)) do
+    local ends = tonumber(bucket)
+    local is_early, is_out = ends and ends > last, ends and ends <= scope.now - rate.per
+    if ends and not is_out then
+      sum, oldest = sum + tonumber(count), math.min(oldest or last, ends)
+    end
+    if is_early then
+      early = early + tonumber(count)
+    end
+    if is_early or is_out then
+      gone[#gone + 1] = bucket
+    end
+  end
+  return sum, oldest, gone, early
+end
+
+local function tidy_buckets(buckets, rate)
+  local sum, oldest, gone, early = read_buckets(buckets, rate)
+  if #gone > 0 then
+    call('HDEL', buckets, unpack(gone))
+  end
+  if early > 0 then
+    call('HINCRBY', buckets, text(present(rate)), early)
+  end
+  return sum, oldest
+end
+
+local function count_bucket(buckets, rate, n)
+  call('HINCRBY', buckets, text(present(rate)), n)
+  call('HSET', buckets, RATE, words(rate))
+  keep(buckets, rate)
+end
+
+-- How many more may start under this rate; if none, when the next may.
+function Rates.room(name, rate)
+  local starts, buckets = key.limit_starts(name), key.limit_buckets(name)
+  local in_buckets, ends = 0, nil
+  if call('EXISTS', buckets) == 1 then
+    in_buckets, ends = tidy_buckets(buckets, rate)
+  end
+  tidy_starts(starts, rate)
+  local count = in_buckets + call('ZCARD', starts)
+  if count < rate.count then
+    return rate.count - count
+  end
+  if ends then
+    return 0, Rates.opens(name, rate)
+  end
+  local nth = count - rate.count
+  return 0, tonumber(call('ZRANGE', starts, nth, nth, 'WITHSCORES')[2]) + rate.per + TICK
+end
+
+-- So many start now.
+function Rates.count(name, rate, n)
+  if rate.count > EXACT then
+    count_bucket(key.limit_buckets(name), rate, n)
+  else
+    count_starts(key.limit_starts(name), rate, n)
+  end
+end
+
+-- When there is more room than now; nil if nothing has started lately.
+function Rates.opens(name, rate)
+  local _, ends = read_buckets(key.limit_buckets(name), rate)
+  local _, start = modules.SortedSet.first(key.limit_starts(name))
+  return (ends or start) and math.min(ends or math.huge, start or math.huge) + rate.per + TICK
+end
+
+-- How many have started in the window that ends now. (Writes nothing.)
+function Rates.used(name, rate)
+  local in_buckets = read_buckets(key.limit_buckets(name), rate)
+  return in_buckets + call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
+end
+
+-- The rate that these words stand for.
+local function rate_of(of)
+  local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
+  return tonumber(per) and { count = tonumber(count), per = tonumber(per) }
+end
+
+-- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or
+-- the clock was set back since.
+function Rates.last(name)
+  local last, start = modules.SortedSet.last(key.limit_starts(name))
+  local rate = rate_of(string.match(last, '^.*:(.*)$'))
+  if rate and start <= scope.now then
+    return rate, call('ZCOUNT', key.limit_starts(name), text(start - rate.per), text(start))
+  end
+end
+
+-- The same of buckets: all that are kept were in the window of the last start.
+function Rates.last_of_buckets(name)
+  local sum, newest, rate = 0, -math.huge, nil
+  for bucket, count in pairs(modules.Hash.all(key.limit_buckets(name))) do
+    if bucket == RATE then
+      rate = rate_of(count)
+    else
+      sum, newest = sum + tonumber(count), math.max(newest, tonumber(bucket))
+    end
+  end
+  if rate and newest <= present(rate) then
+    return rate, sum
+  end
+end
+end
 elseif module_name == 'Recurring' then
 return function()
 local Recurring = {
@@ -11381,394 +10953,159 @@ function Schedules.forget(id)
   end
 end
 end
-elseif module_name == 'AuditEntities' then
+elseif module_name == 'Turns' then
 return function()
-local AuditEntities = {
-check_payloads = 0, check_taken = 0, check_job = 0, check_list = 0, lists = 0, check_dead_entity =
-0, check_dead_payloads = 0
+local Turns = {
+is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
+set_aside = 0, look = 0
 }
-modules.AuditEntities = AuditEntities
--- views/audit_entities.lua
--- The invariants of entities: their payloads, their lists, the dead.
+modules.Turns = Turns
+-- limits/turns.lua
+-- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+--
+-- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
+-- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- the other tenants that stand there.
 
-local complain = modules.AuditJobs.complain
+local find = string.find
 
-local FIELDS = { 'state', 'entity', 'home', 'queue', 'remaining', 'retries', 'time' }
+-- How many jobs of a tenant are tried, if another core has taken those that stand first.
+local TRIED = 10
 
-local function job_of(jid)
-  return modules.Hash.read(key.job(jid), FIELDS)
+local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
+
+local function exact(time)
+  return string.format('%.17g', time)
 end
 
-local WAITING = { waiting = true, scheduled = true, stalled = true }
-
--- Sets of payloads that are something else are told where their job is, or where the dead are listed.
-local function number_of(name)
-  local number = redis.pcall('ZCARD', name)
-  return type(number) == 'number' and number or 0
+function Turns.is_tenant(name)
+  return find(name, '^fair:') ~= nil
 end
 
-function AuditEntities.check_payloads(report, jid)
-  local job = job_of(jid)
-  if not job.entity then
-    complain(report, 'there are payloads of job %s, which carries no entity', jid)
-  elseif job.state == 'complete' or job.state == 'failed' then
-    complain(report, 'entity job %s is %s, and has payloads', jid, job.state)
+function Turns.is_order(name)
+  return find(name, '^order:') ~= nil
+end
+
+-- The job takes the last position. (Nothing changes if it has one.)
+function Turns.join(jid, name)
+  local order = key.limit_order(name)
+  local _, last = modules.SortedSet.last(order)
+  call('ZADD', order, 'NX', (last or 0) + 1, jid)
+  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
+end
+
+-- The first of a key that has not missed its deadline; those before it end with the call. -> its jid, when it will
+-- have missed it, if it has not started
+local function head_of(name)
+  repeat
+    local jid = modules.SortedSet.first(key.limit_order(name))
+    local state, deadline
+    if jid then
+      state, deadline = modules.Hash.values(key.job(jid), 'state', 'deadline')
+    end
+    if not modules.Deadline.is_missed(state, deadline) then
+      return jid, modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline or nil)
+    end
+    modules.Deadline.note(jid)
+    call('ZREM', key.limit_order(name), jid)
+  until false
+end
+
+-- The first of a key is back in the work, if it was set aside for its turn.
+function Turns.call_head(name)
+  local jid = head_of(name)
+  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
+  if score then
+    modules.Limits.bring(jid, name, score)
   end
 end
 
-function AuditEntities.check_taken(report, jid)
-  local job, number = job_of(jid), number_of(key.taken(jid))
-  if not job.entity or job.state ~= 'running' then
-    complain(report, 'job %s is %s, and a run has payloads of it', jid, job.state or 'gone')
-  elseif number > modules.Payloads.most then
-    complain(report, 'the run of entity job %s has %s payloads, at most %s', jid, number, modules.Payloads.most)
-  end
+-- The job has ended, or waits for others: those behind it go on.
+function Turns.leave(jid, name)
+  call('ZREM', key.limit_order(name), jid)
+  call('HDEL', key.job(jid), 'turn')
+  Turns.call_head(name)
 end
 
--- An entity that waits is in one list, from when it is due on; what lags is counted from then as well.
-local function check_waiting(report, jid, job)
-  local fresh = call('ZSCORE', key.fresh(job.home), jid)
-  local retrying = call('ZSCORE', key.retrying(job.home), jid)
-  local listed, other = fresh, retrying
-  if job.remaining ~= job.retries then
-    listed, other = retrying, fresh
-  end
-  local due = job.state == 'scheduled' and call('ZSCORE', key.place(job.home, 'scheduled'), jid)
-    or job.state ~= 'scheduled' and modules.Record.number(job.time)
-  if not listed or other then
-    complain(report, 'entity job %s is not in the right list of those that wait', jid)
-  elseif due and math.abs(tonumber(listed) - due) > 1e-4 then
-    complain(report, 'entity job %s is due at %s, listed at %s', jid, due, listed)
-  end
-  if number_of(key.payloads(jid)) == 0 then
-    complain(report, 'entity job %s waits without payloads', jid)
-  end
-end
-
--- A job that carries an entity: it belongs to its queue, and is listed where it waits, or has what it runs with.
-function AuditEntities.check_job(report, jid)
-  local job = job_of(jid)
-  if not job.entity then
+-- The tenant's next job comes to stand in the work.
+function Turns.next_of_tenant(name)
+  if call('EXISTS', key.limit_called(name)) == 1 then
     return
   end
-  local home = job.home or ''
-  if jid ~= modules.Entity.jid(home, job.entity) then
-    complain(report, 'job %s carries an entity that belongs to another job', jid)
-  elseif job.state ~= 'complete' and job.queue ~= home then
-    complain(report, 'entity job %s is in queue %s, and belongs to %s', jid, job.queue or 'none', home)
-  elseif WAITING[job.state] then
-    check_waiting(report, jid, job)
-  elseif call('ZSCORE', key.fresh(home), jid) or call('ZSCORE', key.retrying(home), jid) then
-    complain(report, 'entity job %s is listed as waiting, but %s', jid, job.state)
-  elseif job.state == 'running' and number_of(key.taken(jid)) == 0 then
-    complain(report, 'entity job %s runs without payloads', jid)
-  end
-end
-
--- The members of lists are checked queue by queue, of those that are known to have entities.
-function AuditEntities.check_list(report, queue)
-  if call('HEXISTS', key.entity_types(), queue) == 0 then
-    complain(report, 'entities of queue %s are listed, but not their job type', queue)
-  end
-end
-
-local function member_of(list)
-  return function(report, jid, queue)
-    local job = job_of(jid)
-    if not job.entity or job.home ~= queue or not WAITING[job.state] then
-      complain(report, 'job %s is listed among the %s entities of %s', jid, list, queue)
-    end
-  end
-end
-
--- Of each dead entity there is the error, since when it is dead, and payloads.
-local function member_of_dead(report, entity, queue)
-  local jid = modules.Entity.jid(queue, entity)
-  local when = modules.Record.number(call('HGET', key.dead_entity(jid), 'when'))
-  if not when or number_of(key.dead_payloads(jid)) == 0 then
-    complain(report, 'of dead entity %s of %s the error or the payloads are gone', entity, queue)
-  elseif math.abs(when - tonumber(call('ZSCORE', key.dead(queue), entity) or when)) > 1e-4 then
-    complain(report, 'dead entity %s of %s is listed at another time than it died', entity, queue)
-  elseif not call('ZSCORE', key.dead_ids(queue), entity) then
-    complain(report, 'dead entity %s of %s is listed by time, not by id', entity, queue)
-  end
-end
-
-local function member_of_dead_ids(report, entity, queue)
-  if not call('ZSCORE', key.dead(queue), entity) then
-    complain(report, 'dead entity %s of %s is listed by id, not by time', entity, queue)
-  end
-end
-
--- Hands `add` every list of entities, in an order that two steps see alike.
-function AuditEntities.lists(add)
-  local queues = {}
-  for queue in pairs(modules.Hash.all(key.entity_types())) do
-    queues[#queues + 1] = queue
-  end
-  table.sort(queues)
-  for _, queue in ipairs(queues) do
-    add(key.fresh(queue), member_of('fresh'), queue)
-    add(key.retrying(queue), member_of('retrying'), queue)
-    add(key.dead(queue), member_of_dead, queue)
-    add(key.dead_ids(queue), member_of_dead_ids, queue)
-  end
-end
-
-function AuditEntities.check_dead_entity(report, jid)
-  local queue, entity = modules.Hash.values(key.dead_entity(jid), 'queue', 'entity')
-  if not queue or not entity or jid ~= modules.Entity.jid(queue, entity) then
-    complain(report, 'the error of dead entity job %s is that of another', jid)
-  elseif not call('ZSCORE', key.dead(queue), entity) then
-    complain(report, 'dead entity of job %s is not listed', jid)
-  end
-end
-
-function AuditEntities.check_dead_payloads(report, jid)
-  if call('EXISTS', key.dead_entity(jid)) == 0 then
-    complain(report, 'there are dead payloads of job %s, but no error', jid)
-  end
-end
-end
-elseif module_name == 'AuditLimits' then
-return function()
-local AuditLimits = {
-check = 0, check_job = 0, member = 0
-}
-modules.AuditLimits = AuditLimits
--- views/audit_limits.lua
--- The invariants of limits: never more under one than allowed, and nothing held back while there is room for it.
-
-local match = string.match
-
-local complain = modules.AuditJobs.complain
-
--- Seconds by which a look may be later than it has to be.
-local CLOSE = 0.001
-
--- A job that a limit holds back: its record says so, it stands in the place of its queue, and a step is due.
-local function check_aside(report, name, jid, score)
-  local aside, queue, state = modules.Hash.values(key.job(jid), 'aside', 'queue', 'state')
-  if aside ~= name or (state ~= 'waiting' and state ~= 'stalled') then
-    complain(report, 'job %s is held back by %s, but %s by %s', jid, name, state or 'gone', aside or 'none')
-  elseif call('ZSCORE', key.place(queue, 'aside'), jid) ~= score then
-    complain(report, 'job %s is held back by %s, and not in aside of %s with this score', jid, name, queue)
-  elseif not call('ZSCORE', key.place(queue, 'openings'), name) then
-    complain(report, 'job %s is held back by %s, which queue %s does not look at', jid, name, queue)
-  end
-  return queue
-end
-
--- When those who serve the queue look at the limit.
-local function looked_at(name, queue)
-  return modules.Record.number(call('ZSCORE', key.place(queue or '', 'openings'), name) or nil) or math.huge
-end
-
--- Of turns: is the first of them held back by nothing else?
-local function check_turn(report, name, look)
-  local first
-  if modules.Turns.is_order(name) then
-    first = call('ZRANGE', key.limit_order(name), 0, 0)[1]
-    first = first and call('ZSCORE', key.limit_aside(name), first) and first
-  else
-    first = call('EXISTS', key.limit_called(name)) == 0 and call('ZREVRANGE', key.limit_aside(name), 0, 0)[1]
-  end
-  if first and look > scope.now + CLOSE then
-    complain(report, 'job %s is held back by %s although it is its turn', first, name)
-  end
-end
-
-local function check_room(report, name, look, klass)
-  local limit = modules.LimitSettings.named(name, klass) or { name = name }
-  local room, called =
-    math.huge, call('ZCOUNT', key.limit_called(name), string.format('%.17g', scope.now - 5), '+inf')
-  if limit.most then
-    room = limit.most - modules.Holders.count(name)
-  end
-  if limit.rate then
-    room = math.min(room, limit.rate.count - modules.Rates.used(name, limit.rate))
-  end
-  -- A rate has room again by itself; then its look is due as well.
-  if room > called and look > scope.now + CLOSE then
-    complain(
-      report,
-      'limit %s holds jobs back, has room for %s and is looked at only at %s',
-      name,
-      room,
-      look
-    )
-  end
-end
-
-local function check_list(report, name)
-  local list, klass, look = call('ZREVRANGE', key.limit_aside(name), 0, 99, 'WITHSCORES'), nil, math.huge
+  local list = call('ZREVRANGE', key.limit_aside(name), 0, TRIED - 1, 'WITHSCORES')
   for n = 1, #list, 2 do
-    look = math.min(look, looked_at(name, check_aside(report, name, list[n], list[n + 1])))
-    klass = klass or call('HGET', key.job(list[n]), 'klass')
+    if modules.Limits.bring(list[n], name, list[n + 1], true) then
+      return
+    end
   end
-  if modules.Turns.is_order(name) or modules.Turns.is_tenant(name) then
-    check_turn(report, name, look)
+end
+
+-- The name of the order that a job stands in; it joins if it does not yet.
+local function order_of(jid, klass, job)
+  if job.ordered and job.limit_key and not job.turn then
+    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
+    Turns.join(jid, job.turn)
+  end
+  return job.turn
+end
+
+-- What holds a job back because it is not its turn: the name, or nil; when to look again, if that is known. (Who was
+-- called was in line already.)
+function Turns.obstacle(jid, queue, klass, job, was_called)
+  local order = order_of(jid, klass, job)
+  if order then
+    local head, misses = head_of(order)
+    if head ~= jid then
+      return order, misses or nil
+    end
+  end
+  local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
+  if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
+    return tenant
+  end
+end
+
+-- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
+function Turns.set_aside(jid, queue, klass, job)
+  local name, look = Turns.obstacle(jid, queue, klass, job, false)
+  local score = exact(modules.Places.score(job.priority, scope.now))
+  if name then
+    modules.Limits.set_aside(jid, queue, name, score, look, {})
+    return true
+  elseif job.fair_by then
+    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
+  end
+  return false
+end
+
+-- Drops the first of a key if it has ended under another core.
+local function heal_order(name)
+  local jid = head_of(name)
+  if jid then
+    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
+    if turn ~= name or not ACTIVE[state] then
+      call('ZREM', key.limit_order(name), jid)
+    end
+  end
+end
+
+-- The same for the job that stands in the work for its tenant.
+local function heal_tenant(name)
+  local jid = modules.SortedSet.first(key.limit_called(name))
+  local queue = jid and call('HGET', key.job(jid), 'queue')
+  if jid and not call('ZSCORE', key.place(queue or '', 'work'), jid) then
+    call('ZREM', key.limit_called(name), jid)
+  end
+end
+
+-- A job waits long for its turn: does it come?
+function Turns.look(name)
+  if Turns.is_order(name) then
+    heal_order(name)
+    Turns.call_head(name)
   else
-    check_room(report, name, look, klass or '')
-  end
-end
-
--- Who holds the limit runs and says so; and they are no more than the last of them who took it was allowed. Which
--- was the last is not known: not more than the most that one was allowed. (Of more than a call may look at that is not
--- known either.)
-local function check_holders(report, name)
-  local count, allowed = modules.Holders.count(name), 0
-  for _, jid in ipairs(modules.SortedSet.head(key.limit_holders(name))) do
-    local state, text = modules.Hash.values(key.job(jid), 'state', 'holds')
-    local holds = modules.Record.read('holds', text, {})
-    if state ~= 'running' or not holds[name] then
-      complain(report, 'job %s counts under %s, and is %s', jid, name, state or 'gone')
-    end
-    allowed = math.max(allowed, holds[name] or 0)
-  end
-  if count > allowed and count <= modules.Arguments.most then
-    complain(report, '%s jobs count under %s, which allowed at most %s', count, name, allowed)
-  end
-end
-
--- No more have started in the window that the last of them ended than it was allowed.
-local function check_rate(last)
-  return function(report, name)
-    local rate, count = last(name)
-    if rate and count > rate.count then
-      complain(report, '%s started under %s within a window, which allowed %s', count, name, rate.count)
-    end
-  end
-end
-
-local function check_order(report, name)
-  for _, jid in ipairs(modules.SortedSet.head(key.limit_order(name))) do
-    if call('HGET', key.job(jid), 'turn') ~= name then
-      complain(report, 'job %s has a position in %s, and does not know it', jid, name)
-    end
-  end
-end
-
-local function check_called(report, name)
-  for _, jid in ipairs(modules.SortedSet.head(key.limit_called(name))) do
-    local called = call('HGET', key.job(jid), 'called')
-    if not string.find(called or '', cjson.encode(name), 1, true) then
-      complain(report, 'job %s was called by %s, and does not know it', jid, name)
-    end
-  end
-end
-
-local CHECKS = {
-  aside = check_list,
-  holders = check_holders,
-  order = check_order,
-  called = check_called,
-  starts = check_rate(modules.Rates.last),
-  buckets = check_rate(modules.Rates.last_of_buckets),
-}
-
--- What stands behind limit: in a key.
-function AuditLimits.check(report, text)
-  local name, part = match(text, '^(.*):(%l+)$')
-  if CHECKS[part] then
-    CHECKS[part](report, name)
-  else
-    complain(report, 'key %slimit:%s is none of ours', scope.prefix, text)
-  end
-end
-
--- What the record of a job says of its limits is so.
-function AuditLimits.check_job(report, jid)
-  local turn, holds, called, state = modules.Hash.values(key.job(jid), 'turn', 'holds', 'called', 'state')
-  if turn and not call('ZSCORE', key.limit_order(turn), jid) then
-    complain(report, 'job %s has a turn, but no position in %s', jid, turn)
-  end
-  if holds and state ~= 'running' then
-    complain(report, 'job %s counts under %s and is %s', jid, holds, state)
-  end
-  for name in pairs(modules.Record.read('holds', holds, {})) do
-    if not call('ZSCORE', key.limit_holders(name), jid) then
-      complain(report, 'job %s does not count under %s', jid, name)
-    end
-  end
-  if called and state ~= 'waiting' and state ~= 'stalled' then
-    complain(report, 'job %s was called by %s and is %s', jid, called, state)
-  end
-end
-
--- A member of the place of what limits hold back.
-function AuditLimits.member(report, jid, queue)
-  local aside = call('HGET', key.job(jid), 'aside')
-  if not aside or not call('ZSCORE', key.limit_aside(aside), jid) then
-    complain(report, 'job %s is in aside of %s, and no limit holds it back', jid, queue)
-  end
-end
-end
-elseif module_name == 'AuditWorkflows' then
-return function()
-local AuditWorkflows = {
-is_gate = 0, check = 0, check_staged = 0
-}
-modules.AuditWorkflows = AuditWorkflows
--- views/audit_workflows.lua
--- The invariants of workflows: what their counters say together, and what is kept beside them.
-
-local match = string.match
-
--- The gate of a workflow that is being unpacked is a dependency without a record.
-function AuditWorkflows.is_gate(jid)
-  local id = match(jid, '^gate:(.*)$')
-  return id and call('HGET', key.workflow(id), 'chore') == 'unpacking'
-end
-
-local function check_record(report, id)
-  local record = modules.Workflow.read(id)
-  if record.bad then
-    modules.AuditJobs.complain(report, 'workflow %s: its counter %s cannot be read', id, record.bad)
-    return
-  end
-  local counted = record.complete + record.failed + record.canceled + record.held
-  for _, field in ipairs({ 'complete', 'failed', 'canceled', 'held' }) do
-    if record[field] < 0 then
-      modules.AuditJobs.complain(report, 'workflow %s counts %s jobs %s', id, record[field], field)
-    end
-  end
-  if counted > record.total then
-    modules.AuditJobs.complain(report, 'workflow %s counts %s of %s jobs', id, counted, record.total)
-  end
-  if record.state ~= modules.Workflow.judged(record) then
-    modules.AuditJobs.complain(
-      report,
-      'workflow %s is %s and should be %s',
-      id,
-      tostring(record.state),
-      modules.Workflow.judged(record)
-    )
-  end
-  local listed = call('ZSCORE', key.workflows(), id)
-  if record.chore and not listed then
-    modules.AuditJobs.complain(report, 'workflow %s is %s and nothing carries it on', id, record.chore)
-  end
-  if not record.chore and call('LLEN', key.workflow_jobs(id)) > record.total then
-    modules.AuditJobs.complain(report, 'workflow %s lists more jobs than it counts', id)
-  end
-end
-
--- workflow:<id> and workflow:<id>:jobs
-function AuditWorkflows.check(report, name)
-  local id = match(name, '^(.*):jobs$')
-  if not id then
-    check_record(report, name)
-  elseif call('EXISTS', key.workflow(id)) == 0 then
-    modules.AuditJobs.complain(report, 'there is a list of jobs of workflow %s, but no record', id)
-  end
-end
-
--- staged:<id>, staged:<id>:jids and staged:<id>:instead
-function AuditWorkflows.check_staged(report, name)
-  local id = match(name, '^[^:]*')
-  if call('TTL', key.staged(name)) < 0 and call('HGET', key.workflow(id), 'chore') ~= 'unpacking' then
-    modules.AuditJobs.complain(report, 'what was staged for workflow %s stays for ever', id)
+    heal_tenant(name)
+    Turns.next_of_tenant(name)
   end
 end
 end
@@ -12532,95 +11869,6 @@ end
 -- What was raised at last, if the message is a traceback; else its first line.
 function Headline.of(message)
   return cut(raised(message) or string.match(message, '[^\r\n]+') or '')
-end
-end
-elseif module_name == 'Holders' then
-return function()
-local Holders = {
-count = 0, next_look = 0, take = 0, drop = 0, heal = 0
-}
-modules.Holders = Holders
--- limits/holders.lua
--- Who runs under limits, from the reservation until the worker has the job no longer.
--- The record of a job says which limits it holds, and of how many each when it took them. A limit is held by no more
--- than the last who took it found allowed: that stays true when less is allowed afterwards.
-
--- Holders looked at by one call; seconds after which one is looked at again.
-local LOOKED, EVERY = 100, 60
-
-local function exact(time)
-  return string.format('%.17g', time)
-end
-
--- Mostly when the lock is lost.
-local function next_look(expires)
-  return exact(math.min(tonumber(expires), scope.now + EVERY))
-end
-
-function Holders.count(name)
-  return call('ZCARD', key.limit_holders(name))
-end
-
--- When a holder is to be looked at next, or nil.
-function Holders.next_look(name)
-  local _, look = modules.SortedSet.first(key.limit_holders(name))
-  return look
-end
-
--- The job with a lock until `expires` takes what it needs of these limits. It held others `before`, under a lock
--- that was lost.
-function Holders.take(jid, limits, expires, before)
-  local holds = {}
-  for _, limit in ipairs(limits) do
-    if limit.most then
-      call('ZADD', key.limit_holders(limit.name), next_look(expires), jid)
-      holds[limit.name] = limit.most
-    end
-    if limit.rate then
-      modules.Rates.count(limit.name, limit.rate, 1)
-    end
-  end
-  if next(holds) then
-    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
-  elseif next(before) then
-    call('HDEL', key.job(jid), 'holds')
-  end
-  for name in pairs(before) do
-    if not holds[name] then
-      call('ZREM', key.limit_holders(name), jid)
-      modules.Limits.call_up(name)
-    end
-  end
-end
-
--- The job holds nothing any more. `holds` is the text in its record. -> what it held: name -> how many were allowed
-function Holders.drop(jid, holds)
-  local held = modules.Record.read('holds', holds, {})
-  call('HDEL', key.job(jid), 'holds')
-  for name in pairs(held) do
-    call('ZREM', key.limit_holders(name), jid)
-  end
-  return held
-end
-
-local function look(name, jids)
-  for _, jid in ipairs(jids) do
-    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
-    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
-    if lock then
-      call('ZADD', key.limit_holders(name), next_look(math.max(tonumber(lock), scope.now + 1)), jid)
-    else
-      call('ZREM', key.limit_holders(name), jid)
-    end
-  end
-end
-
--- Drops those that hold the limit for nothing: another core has ended them. (Who is to be looked at later than
--- anybody can be was given a time before the clock was set back.)
-function Holders.heal(name)
-  local holders = key.limit_holders(name)
-  look(name, call('ZRANGEBYSCORE', holders, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED))
-  look(name, call('ZRANGEBYSCORE', holders, '(' .. exact(scope.now + EVERY), '+inf', 'LIMIT', 0, LOOKED))
 end
 end
 elseif module_name == 'Pause' then
@@ -13740,60 +12988,6 @@ function WorkflowVerbs.retry(args, i)
   return { #jids == STEP and from + STEP or 0, revived }
 end
 end
-elseif module_name == 'AuditLinks' then
-return function()
-local AuditLinks = {
-check_unique = 0, check_needs = 0, check_spawned = 0, check_deliveries = 0
-}
-modules.AuditLinks = AuditLinks
--- views/audit_links.lua
--- The invariants of what hangs on jobs: unique keys, what was needed, what was spawned, what was delivered.
-
-local complain = modules.AuditJobs.complain
-
--- A key that does not expire names a job that counts as its holder.
-function AuditLinks.check_unique(report, text)
-  local name = key.unique(text)
-  if call('PTTL', name) == -1 and not modules.Unique.holder(text) then
-    complain(report, 'unique key %s names job %s, which does not hold it', text, call('GET', name))
-  end
-end
-
-function AuditLinks.check_needs(report, jid)
-  if call('EXISTS', key.job(jid)) == 0 then
-    complain(report, 'there is a list of what job %s needs, but no record', jid)
-  end
-end
-
--- What was spawned and is not complete knows its spawner, and is known to have failed or not.
-function AuditLinks.check_spawned(report, spawner)
-  local list = modules.SortedSet.head(key.spawned(spawner), 'WITHSCORES')
-  for n = 1, #list, 2 do
-    local jid, failed = list[n], list[n + 1] == '1'
-    local record, known = call('HMGET', key.job(jid), 'state', 'spawners', 'rare'), false
-    for _, one in ipairs(modules.Record.read('spawners', record[2], {})) do
-      known = known or one == spawner
-    end
-    known = known or modules.Record.is_bad('spawners', record[2]) -- Which is said where its record is checked.
-    if not known or not record[3] then
-      complain(report, 'job %s does not know that job %s has spawned it', jid, spawner)
-    elseif record[1] == 'complete' or (record[1] == 'failed') ~= failed then
-      complain(report, 'job %s, spawned by %s, is %s, but listed otherwise', jid, spawner, record[1])
-    end
-  end
-end
-
--- Marks of deliveries go by themselves, and are not too many.
-function AuditLinks.check_deliveries(report)
-  local id, many = modules.Deliveries.never_ending(), modules.Deliveries.too_many()
-  if id then
-    complain(report, 'delivery %s is remembered for more than a week', id)
-  end
-  if many > 0 then
-    complain(report, '%s deliveries more are remembered than is allowed', tostring(many))
-  end
-end
-end
 elseif module_name == 'Cron' then
 return function()
 local Cron = {
@@ -13995,134 +13189,6 @@ function Cron.mend(args, i)
   end
   call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
   return ''
-end
-end
-elseif module_name == 'Deliveries' then
-return function()
-local Deliveries = {
-deliver = 0, forget = 0, never_ending = 0, too_many = 0
-}
-modules.Deliveries = Deliveries
--- deliveries.lua
--- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
---
--- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
--- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
--- delivery leaves a mark, which stays until its source has said that the entry is gone.
-
-local DAY = 86400
-local LONGEST = 7 * DAY -- seconds that a mark stays if its source never says so
-local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
-local MOST = 100000 -- marks; beyond that those go that have the least time left
-local AT_ONCE = 20 -- marks that a call takes away because their time is over
-local MOST_FORGOTTEN = 100
-
--- The commands that an outbox may hand over.
-local CARRIED = {
-  put = true,
-  push = true,
-  depends = true,
-  seal = true,
-  ['put.many'] = true,
-  ['workflow.put'] = true,
-  ['workflow.stage'] = true,
-  ['workflow.release'] = true,
-  ['workflow.carry'] = true,
-  ['schedule.set'] = true,
-  ['schedule.remove'] = true,
-}
-
-local function mark_id(command, id)
-  modules.Arguments.name(command, 'delivery', id)
-  modules.Arguments.plain(command, 'delivery', id)
-  return id
-end
-
-local function ids(command, args, first, last)
-  local found = {}
-  for n = first, last do
-    found[#found + 1] = mark_id(command, args[n])
-  end
-  return found
-end
-
--- Those that are marked stay for the time of grace yet. -> how many these are
-local function forget(marks)
-  local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
-  local some = {}
-  for _, id in ipairs(marks) do
-    if call('ZSCORE', name, id) then
-      some[#some + 1] = id
-    end
-  end
-  modules.SortedSet.add(name, left, some)
-  return #some
-end
-
--- Takes away some of those whose time is over, and what is too much.
-local function tidy()
-  local name = key.deliveries()
-  local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
-  modules.SortedSet.remove(name, over)
-  local many = Deliveries.too_many()
-  if many > 0 then
-    call('ZREMRANGEBYRANK', name, 0, many - 1)
-  end
-end
-
--- The call itself, as if it had been made without an outbox.
-local function carry_out(args, at)
-  local command = args[at]
-  if not CARRIED[command] then
-    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.value(command))
-  end
-  local inner = { command, args[2], args[3] }
-  for n = at + 1, #args do
-    inner[#inner + 1] = args[n]
-  end
-  local known = modules.Commands.find(command)
-  return modules[known.module][known.what](inner, 4)
-end
-
--- deliver id count (id whose entry is gone)*count command args... -> 1 and its reply; 0 if it was delivered before
-function Deliveries.deliver(args, i)
-  local id = mark_id('deliver', args[i])
-  local count = modules.Arguments.whole('deliver', 'count', args[i + 1], 0)
-  if count > MOST_FORGOTTEN then
-    modules.Errors.argument('deliver', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. count)
-  end
-  local gone = ids('deliver', args, i + 2, i + 1 + count)
-  local answer = { 0 }
-  if not call('ZSCORE', key.deliveries(), id) then
-    answer = { 1, carry_out(args, i + 2 + count) }
-    call('ZADD', key.deliveries(), modules.NumberFormat.later(LONGEST), id)
-  end
-  forget(gone)
-  tidy()
-  return answer
-end
-
--- deliver.forget id... : their entries are gone -> how many of them were marked
-function Deliveries.forget(args, i)
-  local gone = ids('deliver.forget', args, i, #args)
-  if #gone > MOST_FORGOTTEN then
-    modules.Errors.argument('deliver.forget', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. #gone)
-  end
-  local marked = forget(gone)
-  tidy()
-  return marked
-end
-
--- The mark that stays for longest if that is for longer than any is made for. (A clock that was set back by
--- hours makes marks stay for that much longer. There is at least one.)
-function Deliveries.never_ending()
-  local last = call('ZRANGE', key.deliveries(), -1, -1, 'WITHSCORES')
-  return tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
-end
-
--- How many marks there are beyond those that are kept.
-function Deliveries.too_many()
-  return math.max(0, call('ZCARD', key.deliveries()) - MOST)
 end
 end
 elseif module_name == 'EntityActions' then
@@ -14442,6 +13508,95 @@ function FailedQueue.move(job, to, group, message, when, failing)
   modules.Outcome.back(job, to, 0, failure)
 end
 end
+elseif module_name == 'Holders' then
+return function()
+local Holders = {
+count = 0, next_look = 0, take = 0, drop = 0, heal = 0
+}
+modules.Holders = Holders
+-- limits/holders.lua
+-- Who runs under limits, from the reservation until the worker has the job no longer.
+-- The record of a job says which limits it holds, and of how many each when it took them. A limit is held by no more
+-- than the last who took it found allowed: that stays true when less is allowed afterwards.
+
+-- Holders looked at by one call; seconds after which one is looked at again.
+local LOOKED, EVERY = 100, 60
+
+local function exact(time)
+  return string.format('%.17g', time)
+end
+
+-- Mostly when the lock is lost.
+local function next_look(expires)
+  return exact(math.min(tonumber(expires), scope.now + EVERY))
+end
+
+function Holders.count(name)
+  return call('ZCARD', key.limit_holders(name))
+end
+
+-- When a holder is to be looked at next, or nil.
+function Holders.next_look(name)
+  local _, look = modules.SortedSet.first(key.limit_holders(name))
+  return look
+end
+
+-- The job with a lock until `expires` takes what it needs of these limits. It held others `before`, under a lock
+-- that was lost.
+function Holders.take(jid, limits, expires, before)
+  local holds = {}
+  for _, limit in ipairs(limits) do
+    if limit.most then
+      call('ZADD', key.limit_holders(limit.name), next_look(expires), jid)
+      holds[limit.name] = limit.most
+    end
+    if limit.rate then
+      modules.Rates.count(limit.name, limit.rate, 1)
+    end
+  end
+  if next(holds) then
+    call('HSET', key.job(jid), 'holds', cjson.encode(holds), 'rare', '1')
+  elseif next(before) then
+    call('HDEL', key.job(jid), 'holds')
+  end
+  for name in pairs(before) do
+    if not holds[name] then
+      call('ZREM', key.limit_holders(name), jid)
+      modules.Limits.call_up(name)
+    end
+  end
+end
+
+-- The job holds nothing any more. `holds` is the text in its record. -> what it held: name -> how many were allowed
+function Holders.drop(jid, holds)
+  local held = modules.Record.read('holds', holds, {})
+  call('HDEL', key.job(jid), 'holds')
+  for name in pairs(held) do
+    call('ZREM', key.limit_holders(name), jid)
+  end
+  return held
+end
+
+local function look(name, jids)
+  for _, jid in ipairs(jids) do
+    local state, holds, queue = modules.Hash.values(key.job(jid), 'state', 'holds', 'queue')
+    local lock = state == 'running' and holds and call('ZSCORE', key.place(queue or '', 'locks'), jid)
+    if lock then
+      call('ZADD', key.limit_holders(name), next_look(math.max(tonumber(lock), scope.now + 1)), jid)
+    else
+      call('ZREM', key.limit_holders(name), jid)
+    end
+  end
+end
+
+-- Drops those that hold the limit for nothing: another core has ended them. (Who is to be looked at later than
+-- anybody can be was given a time before the clock was set back.)
+function Holders.heal(name)
+  local holders = key.limit_holders(name)
+  look(name, call('ZRANGEBYSCORE', holders, '-inf', modules.NumberFormat.now(), 'LIMIT', 0, LOOKED))
+  look(name, call('ZRANGEBYSCORE', holders, '(' .. exact(scope.now + EVERY), '+inf', 'LIMIT', 0, LOOKED))
+end
+end
 elseif module_name == 'LimitView' then
 return function()
 local LimitView = {
@@ -14686,120 +13841,6 @@ for name, verb in pairs(RARE) do
       verb.act(job, args['given' .. a], tracked)
     end,
   }
-end
-end
-elseif module_name == 'Permissions' then
-return function()
-local Permissions = {
-show = 0, explained = 0
-}
-modules.Permissions = Permissions
--- views/permissions.lua
--- What the server's ACL permits its user: asked in advance, and named where something is missing.
-
--- What the core runs, in the order of the documented command lines. With too few arguments for a
--- command a server may abort while it looks for keys, so nothing else is asked about.
-local INSIDE = {
-  'info time del unlink renamenx exists expire pexpire persist pttl ttl get mget set',
-  'hdel hexists hget hgetall hincrby hlen hmget hrandfield hset',
-  'lindex llen lpop lpush lrange lrem ltrim rpush',
-  'sadd scard sismember smembers spop srandmember srem sscan',
-  'zadd zcard zcount zincrby zmscore zrange zrangebyscore zrem zpopmax zremrangebyrank zremrangebyscore',
-  'zrevrange zrevrangebyscore zscore',
-}
-local OF_AUDITS = { 'scan type lpos' }
--- What clients run themselves.
-local OF_CLIENTS = { 'blpop function|list function|delete' }
-local ON_CHANNELS = { 'publish', 'subscribe' }
-
--- How servers say that a command of a script is refused: from 7.2 on, and before.
-local REFUSALS = { 'ACL failure in script', 'The user executing the script can\'t' }
-
--- What the server does not know is not missed.
-local function permits(...)
-  local known, permitted = pcall(redis.acl_check_cmd, ...)
-  return permitted or not known
-end
-
--- Who has come here may run a function or script on meta: it is not the key that is missing.
-local function add_commands(missing, lines)
-  for _, line in ipairs(lines) do
-    for command in string.gmatch(line, '%S+') do
-      local word, subcommand = string.match(command, '^([^|]+)|?(.*)$')
-      if not permits(word, subcommand ~= '' and subcommand or scope.prefix .. 'meta') then
-        missing[#missing + 1] = '+' .. command
-      end
-    end
-  end
-end
-
-local function add_keys(missing)
-  local meta, others = scope.prefix .. 'meta', scope.prefix .. 'j:'
-  for _, command in ipairs({ 'get', 'set' }) do
-    if permits(command, meta) and not permits(command, others) then
-      missing[#missing + 1] = '~' .. scope.prefix .. '*'
-      return
-    end
-  end
-end
-
-local function add_channels(missing, commands)
-  local refused = false
-  for _, name in ipairs(commands) do
-    local command = scope.sharded and 's' .. name or name
-    if not permits(command) then
-      missing[#missing + 1] = '+' .. command
-    elseif not permits(command, scope.prefix .. 'log') then
-      refused = true
-    end
-  end
-  if refused then
-    missing[#missing + 1] = '&' .. scope.prefix .. '*'
-  end
-end
-
--- permissions -> as JSON, the rules that ACL SETUSER wants for what is missing; null where it cannot be asked
-function Permissions.show()
-  if not redis.acl_check_cmd then
-    return 'null'
-  end
-  local missing = {}
-  add_commands(missing, INSIDE)
-  add_commands(missing, OF_AUDITS)
-  add_commands(missing, OF_CLIENTS)
-  add_keys(missing)
-  add_channels(missing, ON_CHANNELS)
-  return #missing == 0 and '[]' or cjson.encode(missing)
-end
-
-local function is_refusal(text)
-  for _, phrase in ipairs(REFUSALS) do
-    if string.find(text, phrase, 1, true) then
-      return true
-    end
-  end
-  return false
-end
-
--- An error of the server as a reply, with what is missing if that is why a command was refused.
-function Permissions.explained(text)
-  if not is_refusal(text) then
-    return text
-  end
-  local missing = {}
-  if redis.acl_check_cmd then
-    add_commands(missing, INSIDE)
-    add_keys(missing)
-    add_channels(missing, { 'publish' })
-    if #missing == 0 then
-      add_commands(missing, OF_AUDITS)
-    end
-  end
-  if #missing == 0 then
-    return 'DENIED ' .. text
-  end
-  local user = string.match(text, 'User (%S+) has no permissions')
-  return 'DENIED ' .. (user and 'User ' .. user or 'The user') .. ' lacks ' .. table.concat(missing, ' ')
 end
 end
 elseif module_name == 'QueueSchedules' then
@@ -15169,6 +14210,19 @@ local function answered(keys, args, class, library)
   return reply
 end
 
+-- How servers say that the ACL refuses a command of a script: from 7.2 on, and before.
+local DENIALS = { 'ACL failure in script', 'The user executing the script can\'t' }
+
+-- An error of the server, whose code says so if its ACL has refused a command.
+local function server_error(text)
+  for _, phrase in ipairs(DENIALS) do
+    if string.find(text, phrase, 1, true) then
+      return redis.error_reply('DENIED ' .. string.gsub(text, '^ERR ', ''))
+    end
+  end
+  return redis.error_reply(text)
+end
+
 -- A refusal becomes a reply whose first word is its code.
 function Serve.serve(keys, args, class, library)
   local fine, reply = pcall(answered, keys, args, class, library)
@@ -15177,7 +14231,7 @@ function Serve.serve(keys, args, class, library)
   elseif modules.Errors.is_refusal(reply) then
     return redis.error_reply(reply.code .. ' ' .. reply.text)
   end
-  return redis.error_reply(modules.Permissions.explained(reply))
+  return server_error(reply)
 end
 end
 elseif module_name == 'Settle' then
@@ -15837,437 +14891,6 @@ function WorkflowPut.unpack(id)
   return left
 end
 end
-elseif module_name == 'Audit' then
-return function()
-local Audit = {
-audit = 0
-}
-modules.Audit = Audit
--- views/audit.lua
--- The invariants of a namespace, checked in steps; each step judges only what one call saw.
--- First every key is visited (SCAN), then every list of jids, so that links are seen from both ends.
-
-local match, sub = string.match, string.sub
-
-local complain = modules.AuditJobs.complain
-
--- What the lists of a job are, by the ends of their keys.
-local TYPES = { ['-history'] = 'list', ['-dependencies'] = 'set', ['-dependents'] = 'set' }
-
-local function check_job_key(report, name)
-  local ending = key.list_ending(name)
-  if not ending then
-    modules.AuditJobs.check(report, name)
-    return
-  end
-  local jid, part = sub(name, 1, -#ending - 1), sub(ending, 2)
-  local is = call('TYPE', scope.prefix .. 'j:' .. name).ok
-  if is ~= TYPES[ending] then
-    complain(report, 'key %sj:%s is a %s, not the %s of a job: delete it', scope.prefix, name, is, part)
-  elseif
-    call('EXISTS', key.job(jid)) == 0
-    and not (part == 'dependents' and (modules.AuditJobs.is_told_later(jid) or modules.AuditWorkflows.is_gate(jid)))
-  then
-    complain(report, 'there is a %s of job %s, but no record', part, jid)
-  elseif part == 'dependencies' and call('HGET', key.job(jid), 'state') ~= 'depends' then
-    complain(report, 'job %s has dependencies but does not wait for them', jid)
-  end
-end
-
--- A schedule of either kind goes on in its place, or it is paused and in no place.
-local function check_schedule(report, id, record, place)
-  local placed, paused = call('ZSCORE', place, id), call('ZSCORE', key.paused_schedules(), id)
-  if record.paused and (placed or not paused) then
-    complain(report, 'schedule %s is paused, but goes on', id)
-  elseif not record.paused and (paused or not placed) then
-    complain(report, 'recurring job %s is in no queue', id)
-  end
-  local declared = call('HGET', key.declared_schedules(), id) or nil
-  if declared ~= record.declared then
-    complain(report, 'schedule %s is declared otherwise than its record says', id)
-  end
-end
-
--- The record of a schedule, which must be one that can put jobs.
-local function read_schedule(report, id, name)
-  local record = modules.Hash.all(name)
-  local field, text = modules.Record.bad_schedule(record)
-  if field then
-    complain(report, 'schedule %s puts no jobs. %s', id, modules.Record.words(field, text))
-  end
-  return record
-end
-
-local function check_template(report, jid)
-  local record = read_schedule(report, jid, key.template(jid))
-  check_schedule(report, jid, record, key.place(record.queue or '', 'recur'))
-end
-
-local function check_cron(report, id)
-  local record = read_schedule(report, id, key.schedule(id))
-  if not record.cron or not record.queue then
-    complain(report, 'record of schedule %s is damaged', id)
-  end
-  check_schedule(report, id, record, key.schedules())
-end
-
-local function check_group(report, group)
-  if call('SISMEMBER', key.failures(), group) == 0 then
-    complain(report, 'failure group %s is not listed', group)
-  end
-end
-
-local function check_tag(report, tag)
-  local members, counted = call('ZCARD', key.tag(tag)), modules.Record.number(call('ZSCORE', key.tags(), tag) or '0')
-  if members ~= counted then
-    complain(report, 'tag %s is on %s jobs, counted %s', tag, members, counted)
-  end
-end
-
--- Both sets have the same entries, and the bytes are counted right, as far as one call sees all.
-local function check_results(report)
-  local number = call('ZCARD', key.results())
-  if number ~= call('ZCOUNT', key.results_until(), '(0', '+inf') then
-    complain(report, 'of what is kept it is not known until when')
-  end
-  if number < modules.Arguments.most then
-    local flat, bytes = call('ZRANGEBYSCORE', key.results_until(), '(0', '+inf', 'WITHSCORES'), 0
-    for n = 2, #flat, 2 do
-      bytes = bytes + modules.Retention.bytes_of(flat[n])
-    end
-    local counted = modules.Retention.total_bytes()
-    if bytes ~= counted then
-      complain(report, 'what is kept takes %s bytes, counted %s', bytes, counted)
-    end
-  end
-end
-
--- (Copies of the core without such books kept results as well: those at least expire.)
-local function check_kept(kind)
-  return function(report, jid)
-    local entry = kind .. jid
-    local name = scope.prefix .. entry
-    if call('PTTL', name) == -1 and not call('ZSCORE', key.results(), entry) then
-      complain(report, '%s does not expire, and is not among what is kept', entry)
-    end
-  end
-end
-
--- What is known of a canceled job is listed, and goes by itself. (Another core may have put the job again
--- without a word to the record.)
-local function check_canceled(report, jid)
-  local name = key.canceled_job(jid)
-  if call('HEXISTS', name, 'was') == 0 then
-    complain(report, 'record of canceled job %s is damaged', jid)
-  end
-  if not call('ZSCORE', key.canceled(), jid) then
-    complain(report, 'canceled job %s is not listed', jid)
-  end
-  if call('TTL', name) < 0 or call('TTL', key.canceled()) == -1 then
-    complain(report, 'the record of canceled job %s or the list of them is kept for ever', jid)
-  end
-end
-
--- Keys that need no look of their own, and those that do, by the text after the prefix.
-local ALONE = {}
-for _, name in ipairs({
-  'config',
-  'queues',
-  'paused_queues',
-  'workers',
-  'failures',
-  'tracked',
-  'tags',
-  'completed',
-  'meta',
-  'releasing',
-  'cascading',
-  'idle',
-  'wake',
-  'journal',
-  'workflows',
-  'results_until',
-  'canceled',
-  'nonempty',
-  'paused_reasons',
-  'schedules',
-  'paused_schedules',
-  'declared_schedules',
-  'schedule_marks',
-  'ticker',
-  'entity_types',
-}) do
-  ALONE[name] = true
-end
-ALONE.results = check_results
-ALONE.deliveries = modules.AuditLinks.check_deliveries
-local FAMILY = {
-  { start = 'j:', check = check_job_key },
-  { start = 'r:', check = check_template },
-  { start = 'schedule:', check = check_cron },
-  { start = 'unique:', check = modules.AuditLinks.check_unique },
-  { start = 'needs:', check = modules.AuditLinks.check_needs },
-  { start = 'result:', check = check_kept('result:') },
-  { start = 'offspring:', check = check_kept('offspring:') },
-  { start = 'spawned:', check = modules.AuditLinks.check_spawned },
-  { start = 'canceled:', check = check_canceled },
-  { start = 'limit:', check = modules.AuditLimits.check },
-  { start = 'workflow:', check = modules.AuditWorkflows.check },
-  { start = 'staged:', check = modules.AuditWorkflows.check_staged },
-  { start = 'payloads:', check = modules.AuditEntities.check_payloads },
-  { start = 'taken:', check = modules.AuditEntities.check_taken },
-  { start = 'fresh:', check = modules.AuditEntities.check_list },
-  { start = 'retrying:', check = modules.AuditEntities.check_list },
-  { start = 'dead:', check = modules.AuditEntities.check_list },
-  { start = 'dead_ids:', check = modules.AuditEntities.check_list },
-  { start = 'dead_entity:', check = modules.AuditEntities.check_dead_entity },
-  { start = 'dead_payloads:', check = modules.AuditEntities.check_dead_payloads },
-  { start = 'f:', check = check_group },
-  { start = 't:', check = check_tag },
-}
-for _, start in ipairs({
-  's:',
-  'm:',
-  'reply:',
-  'worker:',
-  'orders:',
-  'stacks:',
-  'detached:',
-  'idle:',
-  'wake:',
-  'timer:',
-  'awaiting:',
-  'ended:',
-}) do
-  FAMILY[#FAMILY + 1] = { start = start }
-end
-
-local function check_key(report, name)
-  local alone = ALONE[name]
-  if alone then
-    if alone ~= true then
-      alone(report)
-    end
-    return
-  end
-  for _, family in ipairs(FAMILY) do
-    if sub(name, 1, #family.start) == family.start then
-      if family.check then
-        family.check(report, sub(name, #family.start + 1))
-      end
-      return
-    end
-  end
-  complain(report, 'key %s%s is none of ours', scope.prefix, name)
-end
-
--- What a member of a queue's place, of a worker's list and so on must be.
-local function member_of_place(place)
-  return function(report, jid, queue)
-    local state, its_queue = modules.Hash.values(key.job(jid), 'state', 'queue')
-    if not state then
-      complain(report, 'job %s is in %s of %s, but has no record', jid, place, queue)
-    elseif modules.AuditJobs.place[state] ~= (place == 'aside' and 'work' or place) or its_queue ~= queue then
-      complain(report, 'job %s is in %s of %s, but %s in %s', jid, place, queue, state, its_queue or 'none')
-    end
-  end
-end
-
--- A limit that is looked at later.
-local function member_of_openings() end
-
-local function member_of_aside(report, jid, queue)
-  member_of_place('aside')(report, jid, queue)
-  modules.AuditLimits.member(report, jid, queue)
-end
-
-local function member_of_recur(report, jid, queue)
-  if call('HGET', key.template(jid), 'queue') ~= queue then
-    complain(report, 'recurring job %s in queue %s has no template there', jid, queue)
-  end
-end
-
-local function member_of_ticks(report, id, queue)
-  if call('HGET', key.schedule(id), 'queue') ~= queue then
-    complain(report, 'schedule %s has put a job into queue %s, but is none of that', id, queue)
-  end
-end
-
-local function member_of_schedules(report, id)
-  if call('EXISTS', key.schedule(id)) == 0 then
-    complain(report, 'schedule %s has a next tick, but no record', id)
-  end
-end
-
-local function member_of_paused(report, id)
-  if call('EXISTS', key.schedule(id), key.template(id)) == 0 then
-    complain(report, 'schedule %s is paused, but has no record', id)
-  end
-end
-
-local function member_of_worker(report, jid, worker)
-  local state, its_worker = modules.Hash.values(key.job(jid), 'state', 'worker')
-  if state ~= 'running' or its_worker ~= worker then
-    complain(report, 'job %s is on the list of worker %s, which does not run it', jid, worker)
-  end
-end
-
--- Lists whose owner is not listed (any more) are checked when their key is met, as far as
--- one step goes; those of listed owners in the second part.
-local function check_place_key(report, name)
-  local queue, place = match(name, '^(.*)%-(%a+)$')
-  if not queue or call('ZSCORE', key.queues(), queue) then
-    return
-  end
-  local special = {
-    recur = member_of_recur,
-    ticks = member_of_ticks,
-    aside = member_of_aside,
-    openings = member_of_openings,
-  }
-  local check = special[place] or member_of_place(place)
-  for _, jid in ipairs(modules.SortedSet.head(key.place(queue, place))) do
-    check(report, jid, queue)
-  end
-end
-
-local function check_held_key(report, name)
-  local worker = match(name, '^(.*):jobs$')
-  if worker and not call('ZSCORE', key.workers(), worker) then
-    for _, jid in ipairs(modules.SortedSet.head(key.held(worker))) do
-      member_of_worker(report, jid, worker)
-    end
-  end
-end
-
-FAMILY[#FAMILY + 1] = { start = 'q:', check = check_place_key }
-FAMILY[#FAMILY + 1] = { start = 'w:', check = check_held_key }
-
-local function member_of_group(report, jid, group)
-  local state, failure = modules.Hash.values(key.job(jid), 'state', 'failure')
-  local filed = state == 'failed' and modules.Record.read('failure', failure, {}).group
-  if modules.Record.is_bad('failure', failure) then
-    return -- which is said where its record is checked
-  elseif not filed or (filed ~= group and group ~= 'other') then
-    complain(report, 'job %s is in failure group %s, but has not failed in it', jid, group)
-  end
-end
-
-local function member_of_tag(report, jid, tag)
-  local tags = call('HGET', key.job(jid), 'tags')
-  for _, name in ipairs(modules.Record.read('tags', tags, {})) do
-    if name == tag then
-      return
-    end
-  end
-  complain(report, 'tag %s lists job %s, which does not carry it', tag, jid)
-end
-
--- An entry of what is kept and not expired has its key. (Clocks may differ a little.)
-local function member_of_results(report, entry)
-  local score = call('ZSCORE', key.results_until(), entry)
-  if not score then
-    complain(report, '%s is kept without a time to end', entry)
-  elseif modules.Retention.outlives(score, scope.now + 61) and call('EXISTS', scope.prefix .. entry) == 0 then
-    complain(report, '%s is among what is kept, but is gone', entry)
-  end
-end
-
-local function member_of_completed(report, jid)
-  if call('HGET', key.job(jid), 'state') ~= 'complete' then
-    complain(report, 'job %s is among the completed, but is not complete', jid)
-  end
-end
-
--- Every list of jids, in an order that two steps see alike. `what` is said of a list that must not be empty.
-local function lists()
-  local all = {}
-  local function add(name, check, owner, what, read)
-    all[#all + 1] = { name = name, check = check, owner = owner, what = what, read = read or 'ZRANGE' }
-  end
-  add(key.completed(), member_of_completed)
-  add(key.results(), member_of_results)
-  add(key.schedules(), member_of_schedules)
-  add(key.paused_schedules(), member_of_paused)
-  local queues = call('ZRANGE', key.queues(), 0, -1)
-  table.sort(queues)
-  for _, queue in ipairs(queues) do
-    for _, place in ipairs({ 'work', 'locks', 'scheduled', 'depends' }) do
-      add(key.place(queue, place), member_of_place(place), queue)
-    end
-    add(key.place(queue, 'recur'), member_of_recur, queue)
-    add(key.place(queue, 'ticks'), member_of_ticks, queue)
-    add(key.place(queue, 'aside'), member_of_aside, queue)
-  end
-  for _, worker in ipairs(call('ZRANGE', key.workers(), 0, -1)) do
-    add(key.held(worker), member_of_worker, worker)
-  end
-  modules.AuditEntities.lists(add)
-  local groups = call('SMEMBERS', key.failures())
-  table.sort(groups)
-  for _, group in ipairs(groups) do
-    add(key.group(group), member_of_group, group, 'failure group', 'LRANGE')
-  end
-  for _, tag in ipairs(call('ZRANGE', key.tags(), 0, -1)) do
-    add(key.tag(tag), member_of_tag, tag, 'tag')
-  end
-  return all
-end
-
--- Checks up to `count` members from the list and the offset on. -> the next cursor
-local function check_lists(report, at, offset, count)
-  local all = lists()
-  while at <= #all and count > 0 do
-    local list = all[at]
-    local members = call(list.read, list.name, offset, offset + count - 1)
-    if offset == 0 and #members == 0 and list.what then
-      complain(report, '%s %s is listed but empty', list.what, list.owner)
-    end
-    for _, jid in ipairs(members) do
-      list.check(report, jid, list.owner)
-    end
-    report.checked = report.checked + #members
-    count = count - math.max(#members, 1)
-    if #members == 0 or count > 0 then
-      at, offset = at + 1, 0
-    else
-      offset = offset + #members
-    end
-  end
-  return at > #all and '0' or 'list:' .. at .. ':' .. offset
-end
-
-local function check_keys(report, cursor, count)
-  local glob = string.gsub(scope.prefix, '[%*%?%[%]%\\]', '\\%0') .. '*'
-  local reply = call('SCAN', cursor, 'MATCH', glob, 'COUNT', count)
-  for _, name in ipairs(reply[2]) do
-    check_key(report, sub(name, #scope.prefix + 1))
-  end
-  report.checked = report.checked + #reply[2]
-  return reply[1] == '0' and 'list:1:0' or 'key:' .. reply[1]
-end
-
--- audit cursor [count]: begins with cursor 0, has ended when it answers 0
-function Audit.audit(args, i)
-  local cursor = modules.Arguments.given('audit', 'cursor', args[i])
-  local count = math.max(modules.Arguments.count('audit', args[i + 1], modules.Arguments.most), 1)
-  local report = { checked = 0, violations = {} }
-  local at, offset = match(cursor, '^list:(%d+):(%d+)$')
-  if at then
-    report.cursor = check_lists(report, tonumber(at), tonumber(offset), count)
-  else
-    local scan = cursor == '0' and '0' or match(cursor, '^key:(%d+)$')
-    if not scan then
-      modules.Errors.argument(
-        'audit',
-        'cursor must be 0 or what the last step answered, not ' .. modules.Errors.value(cursor)
-      )
-    end
-    report.cursor = check_keys(report, scan, count)
-  end
-  return cjson.encode(report)
-end
-end
 elseif module_name == 'Bulk' then
 return function()
 local Bulk = {
@@ -16447,6 +15070,134 @@ function Bulk.cancel(args, i)
     end
   end
   return outcome(jids, refused)
+end
+end
+elseif module_name == 'Deliveries' then
+return function()
+local Deliveries = {
+deliver = 0, forget = 0, never_ending = 0, too_many = 0
+}
+modules.Deliveries = Deliveries
+-- deliveries.lua
+-- Deliveries: calls that a database's outbox hands over, each of which is carried out once.
+--
+-- A process may die between such a call and the commit that takes it out of its outbox. Then it is handed over
+-- again, however much later; the reply that is kept for repeats, and the job's record, may be gone by then. So a
+-- delivery leaves a mark, which stays until its source has said that the entry is gone.
+
+local DAY = 86400
+local LONGEST = 7 * DAY -- seconds that a mark stays if its source never says so
+local GRACE = 60 -- and after it has said so: who has read the entry before may still hand it over
+local MOST = 100000 -- marks; beyond that those go that have the least time left
+local AT_ONCE = 20 -- marks that a call takes away because their time is over
+local MOST_FORGOTTEN = 100
+
+-- The commands that an outbox may hand over.
+local CARRIED = {
+  put = true,
+  push = true,
+  depends = true,
+  seal = true,
+  ['put.many'] = true,
+  ['workflow.put'] = true,
+  ['workflow.stage'] = true,
+  ['workflow.release'] = true,
+  ['workflow.carry'] = true,
+  ['schedule.set'] = true,
+  ['schedule.remove'] = true,
+}
+
+local function mark_id(command, id)
+  modules.Arguments.name(command, 'delivery', id)
+  modules.Arguments.plain(command, 'delivery', id)
+  return id
+end
+
+local function ids(command, args, first, last)
+  local found = {}
+  for n = first, last do
+    found[#found + 1] = mark_id(command, args[n])
+  end
+  return found
+end
+
+-- Those that are marked stay for the time of grace yet. -> how many these are
+local function forget(marks)
+  local name, left = key.deliveries(), modules.NumberFormat.later(GRACE)
+  local some = {}
+  for _, id in ipairs(marks) do
+    if call('ZSCORE', name, id) then
+      some[#some + 1] = id
+    end
+  end
+  modules.SortedSet.add(name, left, some)
+  return #some
+end
+
+-- Takes away some of those whose time is over, and what is too much.
+local function tidy()
+  local name = key.deliveries()
+  local over = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'LIMIT', 0, AT_ONCE)
+  modules.SortedSet.remove(name, over)
+  local many = Deliveries.too_many()
+  if many > 0 then
+    call('ZREMRANGEBYRANK', name, 0, many - 1)
+  end
+end
+
+-- The call itself, as if it had been made without an outbox.
+local function carry_out(args, at)
+  local command = args[at]
+  if not CARRIED[command] then
+    modules.Errors.argument('deliver', 'a command that enqueues is wanted, not ' .. modules.Errors.value(command))
+  end
+  local inner = { command, args[2], args[3] }
+  for n = at + 1, #args do
+    inner[#inner + 1] = args[n]
+  end
+  local known = modules.Commands.find(command)
+  return modules[known.module][known.what](inner, 4)
+end
+
+-- deliver id count (id whose entry is gone)*count command args... -> 1 and its reply; 0 if it was delivered before
+function Deliveries.deliver(args, i)
+  local id = mark_id('deliver', args[i])
+  local count = modules.Arguments.whole('deliver', 'count', args[i + 1], 0)
+  if count > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. count)
+  end
+  local gone = ids('deliver', args, i + 2, i + 1 + count)
+  local answer = { 0 }
+  if not call('ZSCORE', key.deliveries(), id) then
+    answer = { 1, carry_out(args, i + 2 + count) }
+    call('ZADD', key.deliveries(), modules.NumberFormat.later(LONGEST), id)
+  end
+  forget(gone)
+  tidy()
+  return answer
+end
+
+-- deliver.forget id... : their entries are gone -> how many of them were marked
+function Deliveries.forget(args, i)
+  local gone = ids('deliver.forget', args, i, #args)
+  if #gone > MOST_FORGOTTEN then
+    modules.Errors.argument('deliver.forget', 'at most ' .. MOST_FORGOTTEN .. ' ids at a time, not ' .. #gone)
+  end
+  local marked = forget(gone)
+  tidy()
+  return marked
+end
+
+-- The mark that stays for longest if that is for longer than any is made for. (A clock that was set back by
+-- hours makes marks stay for that much longer. There is at least one.)
+function Deliveries.never_ending()
+  local last = call('ZRANGE', key.deliveries(), -1, -1, 'WITHSCORES')
+  return tonumber(last[2]) >= scope.now + LONGEST + DAY and last[1] or nil
+end
+
+-- How many marks there are beyond those that are kept.
+function Deliveries.too_many()
+  return math.max(0, call('ZCARD', key.deliveries()) - MOST)
 end
 end
 elseif module_name == 'DependencyCommands' then

@@ -11,7 +11,6 @@ from django_qless.checks.outbox import outbox_problems
 from django_qless.conf.config_sync import operator_overrides
 from django_qless.core.exceptions import QlessError, UnsupportedFormat
 from django_qless.core.options import known as known_option
-from django_qless.core.permissions import AUDIT, CLEANING, INFO, LIBRARIES
 from django_qless.job_types import discovery
 from django_qless.management.output import counted
 from django_qless.management.server_findings import (
@@ -24,11 +23,9 @@ from django_qless.management.server_findings import (
     if_permitted,
     of_clock,
     of_libraries,
-    of_permissions,
     of_server,
     problem,
 )
-from django_qless.operations.audit import audit_namespace
 from django_qless.operations.durations import duration_text
 from django_qless.operations.job_query import JobQuery
 from django_qless.operations.status import lags_of
@@ -48,51 +45,36 @@ SAMPLE = 1000
 RECENTLY = 86400
 
 NOT_LIBRARIES = "libraries of functions that other versions have left"
-NOT_RECORDS = "the records"
 
 
-def examine(
-    alias: str, client: Client, *, audit: bool, clean: bool
-) -> Iterator[Finding]:
+def examine(alias: str, client: Client, *, clean: bool) -> Iterator[Finding]:
     """Yield findings about an alias; an error of its server is the last of them.
 
-    `audit` checks the records; `clean` removes libraries of other versions.
+    `clean` removes libraries of other versions.
     """
     yield from _settings()
     yield from _outboxes(alias)
     try:
-        yield from _namespace(alias, client, audit=audit, clean=clean)
+        yield from _namespace(alias, client, clean=clean)
     except UnsupportedFormat as error:
         yield problem("format", str(error))
     except QlessError as error:
         yield problem("server", str(error))
 
 
-def _namespace(
-    alias: str, client: Client, *, audit: bool, clean: bool
-) -> Iterator[Finding]:
+def _namespace(alias: str, client: Client, *, clean: bool) -> Iterator[Finding]:
     stored = client.meta()
     yield fine("format", f"the namespace has format {stored.get('format', 1)}")
-    missing = client.missing_permissions()
-    yield from of_permissions(missing)
-    yield from if_permitted(of_server(client), missing, INFO, "server", NOT_SERVER)
+    yield from if_permitted(of_server(client), "server", NOT_SERVER)
     yield from of_clock(client)
     yield from if_permitted(
-        of_libraries(client, clean=clean),
-        missing,
-        CLEANING if clean else LIBRARIES,
-        "functions",
-        NOT_LIBRARIES,
+        of_libraries(client, clean=clean), "functions", NOT_LIBRARIES
     )
     yield from _config(alias)
     yield from _declared(alias, client)
     yield from _results(client)
     yield from _workers(client)
     yield from _names(alias, client)
-    if audit:
-        yield from if_permitted(
-            _records(client), missing, AUDIT, "records", NOT_RECORDS
-        )
 
 
 def _settings() -> Iterator[Finding]:
@@ -250,15 +232,4 @@ def _names(alias: str, client: Client) -> Iterator[Finding]:
             "failures",
             f"failed: {counted(sum(groups.values()), 'job')} in "
             f"{counted(len(groups), 'group')}",
-        )
-
-
-def _records(client: Client) -> Iterator[Finding]:
-    report = audit_namespace(client)
-    for text in report.violations:
-        yield problem("records", text)
-    if not report.violations:
-        yield fine(
-            "records",
-            f"{counted(report.checked, 'record')} checked: no violations",
         )

@@ -1,15 +1,14 @@
-"""Findings of `qless_doctor` about a server: permissions, version, replicas, clock."""
+"""Findings of `qless_doctor` about a server: version, replicas, clock."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django_qless.core.exceptions import NotPermitted, ServerTooOld
-from django_qless.core.permissions import lacks, needed_by_worker
 from django_qless.core.redis_pool import copy_pool
 from django_qless.management.output import counted
 from django_qless.operations.durations import duration_text
@@ -40,35 +39,11 @@ class Finding(NamedTuple):
 fine, hint, problem = (partial(Finding, level) for level in (FINE, HINT, PROBLEM))
 
 
-def of_permissions(missing: Sequence[str] | None) -> Iterator[Finding]:
-    if missing is None:
-        yield hint(
-            "permissions",
-            "not checked: servers older than Redis 7 do not report permissions",
-        )
-        return
-    needed = needed_by_worker(missing)
-    if needed:
-        yield problem("permissions", str(NotPermitted(lacks(needed))))
-    else:
-        yield fine("permissions", "the server's user has what a worker needs")
-
-
 def if_permitted(
-    findings: Iterator[Finding],
-    missing: Collection[str] | None,
-    needed: Collection[str],
-    about: str,
-    unchecked: str,
+    findings: Iterator[Finding], about: str, unchecked: str
 ) -> Iterator[Finding]:
-    """Yield the findings, or a hint that the server's user lacks permissions for them.
-
-    What is known to be refused is not tried, because servers log refusals.
-    """
-    refused = sorted({*(missing or ())} & {*needed})
+    """Yield the findings, or a hint that the server refuses its user a command."""
     try:
-        if refused:
-            raise NotPermitted(lacks(refused))
         yield from findings
     except NotPermitted as error:
         yield hint(about, f"not checked: {unchecked}. {error}")

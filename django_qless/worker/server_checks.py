@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import exceptions
-from django_qless.core.permissions import INFO, lacks, needed_by_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,20 +46,17 @@ def check_server(client: Client) -> list[str]:
     """Return warnings about the server; raise CannotStart if it cannot be used."""
     try:
         client.meta()
-        missing = client.missing_permissions() or []
-        needed = needed_by_worker(missing)
-        if needed:
-            raise exceptions.NotPermitted(lacks(needed))
     except exceptions.QlessError as error:
         code = next(code for kind, code in EXIT_CODES if isinstance(error, kind))
         raise CannotStart(str(error), code) from error
-    if INFO & {*missing}:
-        return [UNKNOWN]
-    with contextlib.suppress(exceptions.QlessError):
+    try:
         info = client.server_info()
-        _check_replicas(info, wanted_replicas(client))
-        return [str(risk) for risk in risks_of(client, info)]
-    return []
+    except exceptions.NotPermitted:
+        return [UNKNOWN]
+    except exceptions.QlessError:
+        return []
+    _check_replicas(info, wanted_replicas(client))
+    return [str(risk) for risk in risks_of(client, info)]
 
 
 def risks_of(client: Client, info: Mapping[str, str | int]) -> Iterator[Risk]:

@@ -10,12 +10,7 @@ import pytest
 from redis.asyncio import Redis as AsyncRedis
 
 from django_qless.core import AsyncClient, Client, NotPermitted, Put, new_jid
-from django_qless.core.permissions import (
-    AUDIT,
-    CLEANING,
-    needed_by_worker,
-    rules_for,
-)
+from django_qless.core.permissions import rules_for
 from tests.permissions import PASSWORD, client_of, nothing_refused, set_user
 
 if TYPE_CHECKING:
@@ -78,30 +73,15 @@ def test_a_producer_of_asyncio(each_server: Server) -> None:
         assert asyncio.run(put()) == "a"
 
 
-def test_each_role_lacks_what_others_are_for(limited: Limited) -> None:
-    lacked = {
-        role: set(limited(role).missing_permissions() or ())
-        for role in ("producer", "worker", "admin", "operator")
-    }
-    assert lacked == {
-        "producer": {"+subscribe", *AUDIT, *CLEANING},
-        "worker": {*AUDIT, *CLEANING},
-        "admin": {"+subscribe", *AUDIT, *CLEANING},
-        "operator": {"+subscribe"},
-    }
-    assert needed_by_worker(lacked["producer"]) == []
-
-
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_command_inside_the_core_is_named_with_the_remedy(
+def test_a_command_inside_the_core_is_refused_in_the_servers_words(
     limited: Limited, each_server: Server, engine: Engine
 ) -> None:
-    client = limited("producer", "-zadd", "-hset")
-    with pytest.raises(NotPermitted, match="lacks") as caught:
+    client = limited("producer", "-zadd")
+    with pytest.raises(NotPermitted, match=r"docs/permissions\.md") as caught:
         client.put("", "q", "a", "k", "{}")
-    assert caught.value.rules == ("+hset", "+zadd")
-    assert " +hset +zadd adds it." in str(caught.value)
-    assert "docs/permissions.md" in str(caught.value)
+    # Redis 7.0 does not name the command.
+    assert caught.value.rules == (() if each_server.kind == "redis" else ("+zadd",))
     set_user(each_server, "producer")
     assert client.put("", "q", "b", "k", "{}") == "b", "without a restart"
     assert client.script.engine == ("script" if engine == "script" else "function")
@@ -153,8 +133,6 @@ def test_the_libraries_are_for_operators(limited: Limited, each_server: Server) 
         ("to run the 'function|load' command", ["+fcall", "+function|load"]),
         ("to run the 'evalsha' command", ["+evalsha", "+script|load"]),
         ("to run the 'script|load' command", ["+evalsha", "+script|load"]),
-        ("put(): The user lacks +hset +zadd ~ql:* &ql:*.", ["+hset", "+zadd", "~ql:*", "&ql:*."]),
-        ("user bob lacks +hset", ["+hset"]),
         ("No permissions to access a key", ["~<prefix>*"]),
         ("No permissions to access a channel", ["&<prefix>*"]),
         ("something else", []),
@@ -164,19 +142,8 @@ def test_the_rules_that_a_refusal_asks_for(refusal: str, rules: list[str]) -> No
     assert list(rules_for(refusal)) == rules
 
 
-@pytest.mark.parametrize(
-    ("refusal", "end"),
-    [
-        ("User bob has no permissions to run the 'hset' command", "bob +hset"),
-        ("User bob lacks +hset +zadd", "bob +hset +zadd"),
-        ("The user lacks +hset", "<user> +hset"),
-    ],
-)
-def test_the_remedy_names_the_user(refusal: str, end: str) -> None:
-    assert str(NotPermitted(refusal)).endswith(f" ACL SETUSER {end} adds it.")
-
-
-def test_what_a_worker_can_do_without() -> None:
-    optional = ["+scan", "+type", "+lpos", "+function|list", "+function|delete"]
-    optional += ["+info", "+subscribe", "+ssubscribe"]
-    assert needed_by_worker(["+hset", *optional, "+publish"]) == ["+hset", "+publish"]
+def test_the_remedy_names_the_user() -> None:
+    refusal = "User bob has no permissions to run the 'hset' command"
+    assert str(NotPermitted(refusal)).endswith(" ACL SETUSER bob +hset adds it.")
+    refusal = "This user has no permissions to run the 'hset' command"
+    assert str(NotPermitted(refusal)).endswith(" ACL SETUSER <user> +hset adds it.")

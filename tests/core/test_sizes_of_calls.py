@@ -77,7 +77,6 @@ def test_nothing_may_be_asked_for_where_that_makes_sense(number: int) -> None:
     for call in (
         lambda: build("job_view", "j", history=0),
         lambda: build("schedule_due", "w", 0),
-        lambda: build("audit", "0", 0),
         lambda: build("throughput", "q", 0, 1, 0),
         lambda: build("retry_workflow", "f", -1),
         lambda: build("minutes", "q", -1, 5),
@@ -86,7 +85,6 @@ def test_nothing_may_be_asked_for_where_that_makes_sense(number: int) -> None:
         with pytest.raises(BadArgument):
             call()
     assert build("job_view", "j", history=1).args[2] == 1
-    assert build("audit", "0", 1).args == ("0", 1)
     assert build("throughput", "q", 7, 7, 1).args == ("q", 7, 7, 1)
     with pytest.raises(BadArgument, match="last must not be before first, 7, as 6 is"):
         build("throughput", "q", 7, 6, 1)

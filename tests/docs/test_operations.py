@@ -264,8 +264,8 @@ def findings() -> Iterator[Kind]:
             for level in LEVELS.values():
                 yield Kind(text_of(call.args[1]) or "", level, None)
         elif function == "if_permitted":
-            # (client, missing, permissions, about, what is not checked)
-            yield Kind(text_of(call.args[3]) or "", "hint", f"not checked: {ANY}")
+            # (findings, about, what is not checked)
+            yield Kind(text_of(call.args[1]) or "", "hint", f"not checked: {ANY}")
     for _, other in trees("worker/server_checks.py"):
         for node in ast.walk(other):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Risk":

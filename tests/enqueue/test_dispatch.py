@@ -19,6 +19,8 @@ from django_qless.exceptions import JobGone, NotPut
 from django_qless.signals import job_enqueued
 from tests.jobs_app import jobs, secret
 from tests.jobs_app.models import Feed, Parcel
+from tests.lua.invariants import violations_on
+from tests.real_servers import Server
 from tests.rows_app.models import Source
 from tests.testing.jobs import asks_again
 
@@ -283,7 +285,7 @@ class InsideTestCase(TestCase):
 
 
 def test_what_the_server_refuses_at_the_commit_stops_no_other_job(
-    qless, caplog
+    qless, caplog, server: Server
 ) -> None:
     done: list[str] = []
     with transaction.atomic():
@@ -311,7 +313,7 @@ def test_what_the_server_refuses_at_the_commit_stops_no_other_job(
     assert undone.jid in messages[0]
     assert '"args":[2]' in messages[0]
     assert "workflow nightly was not enqueued" in messages[3]
-    assert qless.audit().violations == []
+    assert violations_on(server) == []
 
 
 def test_sensitive_arguments_of_a_refused_job_are_not_logged(qless, caplog) -> None:
@@ -339,7 +341,7 @@ def test_what_would_have_come_before_a_refused_job_is_not_enqueued(
 
 
 def test_of_many_dependencies_one_that_is_unknown_stops_no_other_job(
-    qless, caplog
+    qless, caplog, server: Server
 ) -> None:
     done: list[str] = []
     # More than one call can name, so that only a later one is refused.
@@ -361,7 +363,7 @@ def test_of_many_dependencies_one_that_is_unknown_stops_no_other_job(
     for handle, message in zip((one, *many), messages, strict=True):
         assert f"{handle.jid} was not enqueued on commit" in message
     assert qless.queue_counts("default").depends == 0
-    assert qless.audit().violations == []
+    assert violations_on(server) == []
 
 
 def test_what_is_too_much_for_the_server_at_the_commit_stops_no_other_job(

@@ -14,12 +14,13 @@ from django_qless import jobs as known
 from django_qless.core import DuplicateJob, Put, WrongState
 from django_qless.enqueue import unique_keys
 from django_qless.exceptions import InvalidOption
-from django_qless.operations.audit import audit_namespace
 from django_qless.operations.bulk import change_jobs
 from django_qless.signals import job_enqueued
 from django_qless.testing import clock
 from tests.jobs_app import jobs, policies
 from tests.jobs_app.models import Feed
+from tests.lua.invariants import violations_on
+from tests.real_servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
@@ -403,7 +404,7 @@ def was_taken_from_its_worker(qless, fresh):
     ],
 )  # fmt: skip
 def test_expired_job_does_not_hold_its_unique_key(
-    qless, later, first_of, conflict
+    qless, later, first_of, conflict, server: Server
 ) -> None:
     fresh = policies.fresh.using(on_conflict=conflict)
     first = first_of(qless, fresh)
@@ -415,7 +416,7 @@ def test_expired_job_does_not_hold_its_unique_key(
     failed = first.refresh()
     assert (failed.state, failed.failure.group) == ("failed", "expired")
     assert second.refresh().state == "waiting"
-    assert audit_namespace(qless, 250).violations == []
+    assert violations_on(server) == []
 
 
 def test_expired_job_that_runs_holds_its_unique_key(qless, later) -> None:
@@ -446,7 +447,7 @@ def test_expired_job_is_a_failed_dependency(qless, later, policy, state) -> None
     assert second.refresh().state == state
 
 
-def test_expired_job_gives_up_its_turn(qless, later) -> None:
+def test_expired_job_gives_up_its_turn(qless, later, server: Server) -> None:
     first = policies.in_turn.using(expires=2, queue="idle").delay("k", "late")
     behind = policies.in_turn.delay("k", "behind")
     assert not qless.settle("somebody", [], 1, ["default"]).jobs
@@ -456,11 +457,11 @@ def test_expired_job_gives_up_its_turn(qless, later) -> None:
         assert not qless.settle("somebody", [], 1, ["default"]).jobs
     assert first.refresh().failure.group == "expired"
     assert third.refresh().state == "waiting"
-    assert audit_namespace(qless, 250).violations == []
+    assert violations_on(server) == []
 
 
 def test_retried_job_waits_again_for_what_it_waited_for_when_it_expired(
-    qless, later, work
+    qless, later, work, server: Server
 ) -> None:
     other = jobs.add.using(queue="idle").delay(1)
     first = policies.fresh.using(after=other).delay(1)
@@ -471,7 +472,7 @@ def test_retried_job_waits_again_for_what_it_waited_for_when_it_expired(
     assert first.refresh().state == "depends"
     work()
     assert first.result() == 1
-    assert audit_namespace(qless, 250).violations == []
+    assert violations_on(server) == []
 
 
 def failed_three(qless, function=policies.once):
@@ -525,7 +526,7 @@ WAYS_BACK = {
 @pytest.mark.parametrize("way", WAYS_BACK)
 @pytest.mark.parametrize("function", [policies.once, policies.while_waiting])
 def test_one_failed_job_of_a_unique_key_goes_on_at_a_time(
-    qless, work, way, function
+    qless, work, way, function, server: Server
 ) -> None:
     handles = failed_three(qless, function)
     assert WAYS_BACK[way](qless, handles) == 1
@@ -535,7 +536,7 @@ def test_one_failed_job_of_a_unique_key_goes_on_at_a_time(
     work()
     handles[1].retry()
     assert handles[1].refresh().state == "waiting"
-    assert audit_namespace(qless, 250).violations == []
+    assert violations_on(server) == []
 
 
 def test_failed_jobs_of_one_unique_key_are_not_put_again_in_one_batch(qless) -> None:

@@ -97,7 +97,7 @@ def test_results_of_dependencies(qless, work, gather) -> None:
 
 
 def test_the_doctor_counts_what_is_kept(qless, work) -> None:
-    assert "result" not in doctor_words("--no-audit")
+    assert "result" not in doctor_words()
     for number in range(3):
         jobs.add.delay(number)
     work()
@@ -105,8 +105,8 @@ def test_the_doctor_counts_what_is_kept(qless, work) -> None:
 
 
 def test_the_doctor_tells_of_results_that_are_dropped(too_many, qless, work) -> None:
-    told = doctor_words("--no-audit")
+    told = doctor_words()
     assert "hint results results are dropped before their result_ttl, last 0" in told
     assert "raise results-count (0) or results-bytes (67108864)" in told
     with clock.travel_to("default", clock.now("default") + 2 * 86400):
-        assert "dropped" not in doctor_words("--no-audit")
+        assert "dropped" not in doctor_words()

@@ -21,8 +21,7 @@ SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
 
 READS = frozenset(
     "get multiget peek queues queues.part jobs jobs.count stats workers failed length config.get recur.get "
-    "result needs offspring results results.kept results.cut lag due survey minutes meta audit "
-    "permissions "
+    "result needs offspring results results.kept results.cut lag due survey minutes meta "
     "schedule.get schedule.list schedule.declared schedule.marks throughput failed.of "
     "stats.counters brief briefs search job.view failure.groups failure.group worker.views tag.counts "
     "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get".split()
@@ -48,6 +47,12 @@ def call_class(command: str, args: tuple[Any, ...]) -> str:
     if command == "tag" and args[:1] in (("get",), ("top",)):
         return "read"
     return "drain" if command in DRAINS else "write"
+
+
+def entity_jid(queue: str, entity: str) -> str:
+    """Return the id of the job that carries an entity."""
+    digest = hashlib.sha1(f"{queue}\0{entity}".encode(), usedforsecurity=False)
+    return f"entity-{digest.hexdigest()}"
 
 
 class Library:
@@ -108,8 +113,7 @@ class Core:
 
     def call(self, kind: str, keys: tuple[str, ...], *argv: Any) -> Any:
         """Send the keys and arguments as they are to the function or script of a class."""
-        role = "operator" if argv[:1] == ("audit",) else "worker"
-        caller = self.users.get(role, self.server)
+        caller = self.users.get("worker", self.server)
         if self.engine == "function":
             name = f"{self.library.name}_{'write' if kind == 'old' else kind}"
             return caller.fcall(name, len(keys), *keys, *argv)

@@ -68,7 +68,7 @@ def library() -> Library:
 def core(each_server: Server, engine: str, library: Library) -> Iterator[Core]:
     """The Lua core on an empty server, once per kind of server and engine.
 
-    It is called by the documented users: workers, and an operator who audits.
+    It is called by the documented user of workers.
     """
     options: dict[str, Any] = {
         "decode_responses": True,
@@ -76,14 +76,10 @@ def core(each_server: Server, engine: str, library: Library) -> Iterator[Core]:
     }
     client = each_server.shared_client(**options)
     library.load(client, engine)
-    users = {}
-    for role in ("worker", "operator"):
-        set_user(each_server, role)
-        users[role] = each_server.shared_client(
-            username=role, password=PASSWORD, **options
-        )
+    set_user(each_server, "worker")
+    worker = each_server.shared_client(username="worker", password=PASSWORD, **options)
     with nothing_refused(each_server):
-        yield Core(client, engine, library, users=users)
+        yield Core(client, engine, library, users={"worker": worker})
 
 
 @pytest.fixture

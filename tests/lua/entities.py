@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.lua.caller import flat
+from tests.lua.caller import entity_jid, flat
 from tests.lua.keyed import Keyed, settlement
-from tests.lua.operations import entity_jid
 
 FIELDS = (
     "jid queue klass data token retries remaining priority tags context expires batch"
@@ -87,5 +86,5 @@ class Entities:
         return counts
 
     def violations(self) -> list[str]:
-        """Return what the audit finds."""
-        return self.keyed.violations(self.now)
+        """Return which invariants the keys of the namespace break, in words."""
+        return self.keyed.violations()

@@ -30,13 +30,13 @@ from tests.lua.operations import (
 DRAWN = {
     **WEIGHTS, "look": 6, "view": 8, "ask": 4, "needs": 3, "configure": 3, "schedule": 8,
     "read_queue": 7, "read_jobs": 8, "read_schedules": 3, "read_figures": 5, "read_places": 5,
-    "admin": 3, "job_options": 7, "times": 5, "keep": 3, "flowing": 3, "audit": 2, "many": 4,
+    "admin": 3, "job_options": 7, "times": 5, "keep": 3, "flowing": 3, "many": 4,
 }  # fmt: skip
 
 #: What some seeds make most of, so that one thing comes after the other.
 THEMES: list[dict[str, int]] = [
     {},
-    {"schedule": 90, "read_schedules": 12, "settle": 15, "admin": 4, "audit": 4},
+    {"schedule": 90, "read_schedules": 12, "settle": 15, "admin": 4},
     {"many": 50, "put": 10, "spawn": 15, "settle": 40, "change": 25, "seal": 8, "cancel": 6, "unfail": 6},
     {"workflow_put": 15, "staging": 40, "workflow": 15, "flowing": 30, "settle": 40, "pop_ours": 20},
     {"keep": 60, "spawn": 20, "settle": 25, "read_jobs": 25, "configure": 12, "times": 25, "needs": 8},
@@ -225,7 +225,7 @@ class Inquirer(Generator):
             ("survey", *self.some(QUEUES)), ("survey",), ("tag.counts", choose([0, 1]), choose([0, 1, 2, 9])),
             ("failure.groups", choose(["count", "last"]), choose([0, 1, 2]), choose([0, 1, 2, 9])),
             ("failure.group", choose(GROUPS)), ("worker.views", choose([0, 1]), choose([0, 1, 2, 9])), ("meta",),
-            ("stats", queue, self.now), ("stats", queue, self.now - 86400), ("permissions",),
+            ("stats", queue, self.now), ("stats", queue, self.now - 86400),
         ]))  # fmt: skip
 
     def read_places(self) -> Operation:
@@ -241,18 +241,6 @@ class Inquirer(Generator):
             ("search", 7, len(conditions), *flat, *self.parts()),
             ("briefs", choose([0, 1, 2, 7]), *self.parts()), ("briefs", 7, *self.parts()),
         ]))  # fmt: skip
-
-    def audit(self) -> Operation:
-        choose = self.random.choice
-        cursor = choose(
-            [
-                "0",
-                "0",
-                f"key:{7 * choose(range(16))}",
-                f"list:{choose(range(1, 40))}:{choose([0, 0, 1, 2])}",
-            ]
-        )
-        return self.ours("audit", cursor, *choose([[], [1000], [choose([0, 1, 2, 7])]]))
 
     def admin(self) -> Operation:
         choose, worker = (

@@ -1,4 +1,4 @@
-"""The invariants of a namespace, judged from all its keys: a second opinion on `audit`.
+"""The invariants of a namespace, judged from all its keys.
 
 Written apart from the Lua core, from the description of the keys only. It wants a
 namespace at rest: nothing may be written while it reads.
@@ -11,10 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.lua.keyspace import Snapshot
-from tests.lua.operations import entity_jid
+from tests.lua.caller import entity_jid
+from tests.lua.keyspace import Snapshot, snapshot
+
+if TYPE_CHECKING:
+    from tests.real_servers import Server
 
 PLACES = {
     "waiting": "work",
@@ -49,7 +52,7 @@ KNOWN_KEYS = re.compile(
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
     r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
-    r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings)|"
+    r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings|ticks)|"
     r"meta|releasing|cascading|workflows|idle|wake|journal|results|results_until|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
@@ -105,6 +108,14 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
     ):  # fmt: skip
         found += check(space)
     return found
+
+
+def violations_on(server: Server) -> list[str]:
+    """Return what is wrong in the only namespace of a server of the tests."""
+    client = server.shared_client(
+        decode_responses=True, encoding_errors="surrogateescape"
+    )
+    return violations(snapshot(client))
 
 
 def known_keys(space: Namespace) -> Iterator[str]:
@@ -185,7 +196,7 @@ def running(space: Namespace) -> Iterator[str]:
         worker, expires = job["worker"], float(job["expires"] or 0)
         lock = space.scores(f"q:{job['queue']}-locks").get(jid)
         held = space.scores(f"w:{worker}:jobs").get(jid)
-        if not worker or expires <= 0:
+        if not worker or expires == 0:
             yield f"{jid} runs nowhere, or for ever"
         if job.get("grace") == "1":
             if held is not None:
@@ -288,7 +299,9 @@ def kept(space: Namespace) -> Iterator[str]:
     for entry in keys & set(sizes):
         content = space.content[entry]
         texts = [content] if isinstance(content, str) else content
-        if sizes[entry] != sum(len(text.encode()) for text in texts):
+        if sizes[entry] != sum(
+            len(text.encode(errors="surrogateescape")) for text in texts
+        ):
             yield f"{entry} takes {sizes[entry]} bytes by the books"
     if sum(sizes.values()) != counted:
         yield f"what is kept takes {sum(sizes.values())} bytes, counted {counted}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.lua.caller import Core, flat
+from tests.lua.invariants import violations
+from tests.lua.keyspace import snapshot
 
 RESERVED = "jid queue klass data token retries remaining priority tags context expires"
 
@@ -134,13 +136,6 @@ class Keyed:
         """Call and decode the JSON reply."""
         return json.loads(self.call(command, *args, now=now))
 
-    def violations(self, now: Any = 0) -> list[str]:
-        """Run the audit to its end and return what it found."""
-        found: list[str] = []
-        cursor = "0"
-        while True:
-            step = self.json("audit", cursor, 1000, now=now)
-            found += step["violations"]
-            cursor = str(step["cursor"])
-            if cursor == "0":
-                return found
+    def violations(self) -> list[str]:
+        """Return which invariants the keys of the namespace break, in words."""
+        return violations(snapshot(self.server), self.core.prefix)

@@ -22,12 +22,12 @@ def snapshot(server: redis.Redis) -> Snapshot:
     names = sorted(server.scan_iter(count=10_000))
     pipe = server.pipeline(transaction=False)
     for name in names:
-        pipe.type(name)
+        pipe.type(raw(name))
     types = dict(zip(names, pipe.execute(), strict=True))
     kinds = {name: kind for name, kind in types.items() if kind != GONE}
     for name, kind in kinds.items():
-        READERS[kind](pipe, name)
-        pipe.execute_command("PEXPIRETIME", name)
+        READERS[kind](pipe, raw(name))
+        pipe.execute_command("PEXPIRETIME", raw(name))
     replies = pipe.execute()
     return {
         name: (kind, comparable(kind, content), expiry)
@@ -36,6 +36,11 @@ def snapshot(server: redis.Redis) -> Snapshot:
         )
         if expiry != EXPIRED
     }
+
+
+def raw(name: Any) -> Any:
+    """Return a name as bytes; it may not be UTF-8, and hiredis encodes nothing else."""
+    return name.encode(errors="surrogateescape") if isinstance(name, str) else name
 
 
 READERS: dict[str, Any] = {

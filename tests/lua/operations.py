@@ -7,12 +7,12 @@ out.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tests.lua.caller import entity_jid
 from tests.lua.delivery_operations import DeliveryOperations
 from tests.lua.keyed import settlement
 
@@ -53,12 +53,6 @@ class Score(NamedTuple):
 
 
 FIELD = {Token: "token", Holder: "worker", QueueOf: "queue"}
-
-
-def entity_jid(queue: str, entity: str) -> str:
-    """Return the id of the job that carries an entity."""
-    digest = hashlib.sha1(f"{queue}\0{entity}".encode(), usedforsecurity=False)
-    return f"entity-{digest.hexdigest()}"
 
 
 class Operation(NamedTuple):
@@ -472,7 +466,7 @@ class Generator(DeliveryOperations):
             ("throughput", choose(["", queue]), int(self.now // 60) - 9, int(self.now // 60), 5),
             ("failed.of", *QUEUES), ("schedules.next", 3), ("jobs", "canceled"),
             ("briefs", 9, "canceled", "", 0, 9), ("jobs.count", "canceled"),
-            ("audit", "0", 1000), ("job.view", self.jid(), 3, 3), ("get", self.jid()),
+            ("job.view", self.jid(), 3, 3), ("get", self.jid()),
             ("schedules.in", queue, 0, 3), ("schedules.count", *QUEUES), ("tag.counts", 0, 5),
             ("stats.counters", int(self.now), *QUEUES), ("results.kept",), ("meta",),
             ("search", 5, 2, "queue", queue, "state", choose(states), "tag", choose(TAGS), 0, 9),

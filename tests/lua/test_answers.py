@@ -91,7 +91,7 @@ def test_the_answer(keyed: Keyed, call: Call) -> None:
     tokens = scene(keyed)
     command, *args = [tokens.get(part, part) for part in call]
     assert keyed.call(command, *args, now=10) == answered(call)
-    assert keyed.violations(10) == []
+    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_further_answers(keyed: Keyed, call: Call, answer: Any) -> None:
     tokens = scene(keyed)
     command, *args = [tokens.get(part, part) for part in call]
     assert keyed.call(command, *args, now=10) == answer
-    assert keyed.violations(10) == []
+    assert keyed.violations() == []

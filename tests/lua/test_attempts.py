@@ -26,7 +26,7 @@ def held(keyed: Keyed) -> Keyed:
 def end(keyed: Keyed, *verb: Any, now: float = 20.125, token: str = "1") -> None:
     settled = keyed.settle([settlement("jid", token, *verb)], now=now)
     assert settled.refused == []
-    assert keyed.violations(now) == []
+    assert keyed.violations() == []
 
 
 def last(keyed: Keyed) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def test_delays_given_before_are_set_back_with_the_clock(
     keyed.call("seal", "open", now="*")
     assert ahead.due("open") == pytest.approx(45, abs=0.1)
     assert "shifts" not in keyed.server.hkeys("ql:meta")
-    assert keyed.violations("*") == []
+    assert keyed.violations() == []
     again = keyed.take(queue="side", now=ahead.real + 56)
     assert [job["jid"] for job in again] == ["lock"]
     assert again[0]["token"] != held["token"]
@@ -92,7 +92,7 @@ def test_times_that_were_given_as_times_stay(keyed: Keyed, ahead: Ahead) -> None
     deadlines = [keyed.server.hget(f"ql:j:{jid}", "deadline") for jid in ("at", "relative")]  # fmt: skip
     assert float(deadlines[0]) == pytest.approx(at + 50, abs=0.1)
     assert float(deadlines[1]) == pytest.approx(ahead.real + 150, abs=0.1)
-    assert keyed.violations("*") == []
+    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize("seconds", [-100, 0, 30])
@@ -169,7 +169,7 @@ def test_many_are_done_in_bounded_calls(keyed: Keyed, ahead: Ahead) -> None:
         looks += 1
     assert keyed.server.zcount("ql:q:queue-scheduled", "-inf", late) == 2000
     assert looks <= 4
-    assert keyed.violations("*") == []
+    assert keyed.violations() == []
 
 
 def test_what_was_given_before_the_clock_went_ahead_is_right(keyed: Keyed) -> None:
@@ -270,4 +270,4 @@ def test_delays_of_entities_are_set_back_where_they_are_listed_too(
     ahead.go_back()
     assert ahead.due(jid_of("retried"), "orders") == pytest.approx(35, abs=0.1)
     assert ahead.due(jid_of("given"), "orders") == pytest.approx(ahead.by + 25, abs=0.1)
-    assert keyed.violations("*") == []
+    assert keyed.violations() == []

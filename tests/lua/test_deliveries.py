@@ -32,7 +32,7 @@ def test_it_returns_what_the_call_returns(keyed: Keyed) -> None:
     item = ("more", "queue", "klass", "{}", 0, 0)
     assert deliver(keyed, "d2", "put.many", "w", *item) == [1, [[], []]]
     assert {job["jid"] for job in keyed.take(5)} == {"jid", "more"}
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 def test_what_was_delivered_is_not_delivered_again_when_its_job_is_long_gone(
@@ -169,4 +169,4 @@ def test_each_call_that_enqueues_can_be_delivered(keyed: Keyed) -> None:
     assert deliver(keyed, "d10", "workflow.carry", "g")[0] == 1
     assert json.loads(keyed.call("get", "g1", now=1))["state"] == "waiting"
     assert json.loads(keyed.call("get", "waits", now=1))["dependencies"] == ["f1"]
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.lua.invariants import violations
 from tests.lua.keyed import Keyed, settlement
-from tests.lua.keyspace import snapshot
 
 MESSAGE = "what went wrong"
 GIVEN = {"group": "trouble", "message": MESSAGE}
@@ -73,7 +71,7 @@ def test_it_goes_on_with_its_failure(moving: Keyed, how: Any) -> None:
     ]
     assert found["history"][-2]["group"] == "trouble"
     assert json.loads(moving.call("failed", now=100)) == {}
-    assert audit(moving) == []
+    assert moving.violations() == []
 
 
 def test_a_lost_lock_without_retries(moving: Keyed) -> None:
@@ -85,7 +83,7 @@ def test_a_lost_lock_without_retries(moving: Keyed) -> None:
     assert (found["state"], found["queue"]) == ("waiting", "dead")
     assert found["failure"]["group"] == "failed-retries-queue"
     assert moving.server.hget("ql:j:jid", "grace") is None
-    assert audit(moving) == []
+    assert moving.violations() == []
 
 
 def test_what_lost_the_number_of_its_retries_has_none(moving: Keyed) -> None:
@@ -116,7 +114,7 @@ def test_it_moves_once(moving: Keyed) -> None:
     assert (job(moving, "jid")["state"], job(moving, "jid")["queue"]) == (
         *("waiting", "dead"),
     )
-    assert audit(moving) == []
+    assert moving.violations() == []
 
 
 def test_it_has_its_retries_again(moving: Keyed) -> None:
@@ -138,7 +136,7 @@ def test_for_those_who_wait_it_goes_on(moving: Keyed) -> None:
     token = held(moving, "first", 5, "dead")
     moving.settle([settlement("first", token, "complete")], now=6)
     assert job(moving, "then")["state"] == "waiting"
-    assert audit(moving) == []
+    assert moving.violations() == []
 
 
 def test_the_queue_counts_the_failure(moving: Keyed) -> None:
@@ -185,9 +183,3 @@ def test_what_is_no_other_queue_is_refused(keyed: Keyed, value: str) -> None:
     keyed.put("jid", 2)
     fail_in_batch(keyed, "jid", 3)
     assert job(keyed, "jid")["state"] == "failed"
-
-
-def audit(keyed: Keyed) -> list[Any]:
-    """Return what the audit finds, and the second opinion on it."""
-    found: list[Any] = keyed.json("audit", "0", 1000)["violations"]
-    return [*found, *violations(snapshot(keyed.server))]

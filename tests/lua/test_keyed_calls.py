@@ -54,7 +54,7 @@ def test_a_writing_command_is_refused_in_the_read_class(core: Core) -> None:
 
 
 def test_commands_of_ours_do_not_exist_without_keys(core: Core) -> None:
-    for command in ("put.many", "settle", "beat", "release", "audit", "lag", "meta"):
+    for command in ("put.many", "settle", "beat", "release", "lag", "meta"):
         core.error(command, 0, "worker", 0, 0, 0)
 
 

@@ -111,7 +111,6 @@ def test_what_an_earlier_core_wrote_of_a_hold_is_read(keyed: Keyed, end: str) ->
         keyed.put(f"j{n}", START + n)
     [job] = keyed.take(now=START + 2)
     keyed.server.hset("ql:j:j0", "holds", '["type:klass"]')
-    sound(keyed, START + 2)
     if end == "lost":
         assert lose(keyed, START + 2) == ["j0"]
         assert keyed.server.hget("ql:j:j0", "holds") == '{"type:klass":1}'

@@ -1,4 +1,4 @@
-"""Random operations where jobs have limits, keys and tenants, with an audit after each."""
+"""Random operations where jobs have limits, keys and tenants, with the invariants checked."""
 
 from __future__ import annotations
 

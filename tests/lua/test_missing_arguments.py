@@ -10,7 +10,6 @@ from tests.lua.keyed import Keyed
 
 # Each call, and what it lacks.
 CALLS: list[tuple[tuple[Any, ...], str]] = [
-    (("audit",), "cursor"),
     (("beat", "w"), "info"),
     (("cancel.each",), "jid"),
     (("config.set",), "option"),

@@ -76,7 +76,7 @@ def test_the_order_is_that_of_the_names_whatever_is_empty(
         if chance.random() < 0.7:
             keyed.settle(ends, 0, [], now=now)
         assert {name for name in waiting if waiting[name]} <= listed(keyed)
-    assert keyed.violations(now) == []
+    assert keyed.violations() == []
 
 
 def test_a_forgotten_queue_is_served_by_name(keyed: Keyed) -> None:

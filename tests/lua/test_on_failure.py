@@ -44,7 +44,7 @@ def test_each_follows_its_policy_when_a_dependency_fails(keyed: Keyed) -> None:
         "log",
         '{"jid":"cancel","queue":"queue","event":"canceled","worker":""}',
     ) in heard
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_lock_that_is_lost_for_good_counts(keyed: Keyed) -> None:
     for now in (1, 100, 200):
         keyed.take(queue="side", now=now)
     assert states(keyed, "root", "cancel", "run") == ["failed", None, "waiting"]
-    assert keyed.violations(200) == []
+    assert keyed.violations() == []
 
 
 def test_a_failure_of_an_old_client_counts(keyed: Keyed) -> None:
@@ -93,7 +93,7 @@ def test_run_waits_for_the_others(keyed: Keyed) -> None:
     assert keyed.job("run")["dependencies"] == ["other"]
     keyed.call("cancel", "other", now=2)
     assert keyed.job("run")["state"] == "scheduled"
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 def test_what_went_on_does_not_come_back(keyed: Keyed) -> None:
@@ -119,7 +119,7 @@ def test_cancelling_goes_down_the_line(keyed: Keyed) -> None:
     failure = keyed.job("block")["failure"]
     assert failure["group"] == "dependency-canceled"
     assert failure["message"] == "Job a, on which this one depended, was canceled"
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 def test_a_job_that_failed_with_its_dependency_can_be_revived(keyed: Keyed) -> None:
@@ -156,7 +156,7 @@ def test_a_job_that_failed_with_its_dependency_is_revived_and_moves_on(
     keyed.settle([settlement("other", job["token"], "complete")], now=6)
     assert states(keyed, "block") == ["waiting"]
     assert [job["jid"] for job in keyed.take(queue="next", now=7)] == ["block"]
-    assert keyed.violations(7) == []
+    assert keyed.violations() == []
 
 
 def test_a_failed_job_that_goes_in_the_same_call_is_not_counted_as_failed(
@@ -212,7 +212,7 @@ def test_a_complete_job_put_again_keeps_those_that_were_not_released_yet(
     [job] = keyed.take(queue="side", now=4)
     keyed.settle([settlement("root", job["token"], "complete")], now=5)
     assert keyed.json("queues", "queue", now=5)["waiting"] == dependents
-    assert keyed.violations(5) == []
+    assert keyed.violations() == []
 
 
 def test_a_job_may_be_cancelled_if_nobody_minds(keyed: Keyed) -> None:
@@ -221,7 +221,7 @@ def test_a_job_may_be_cancelled_if_nobody_minds(keyed: Keyed) -> None:
     keyed.put("run", depends=["root"], on_failure="run")
     assert keyed.call("cancel", "root", now=1) == ["root"]
     assert states(keyed, "root", "cancel", "run") == [None, None, "waiting"]
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 def test_a_job_may_not_be_cancelled_if_somebody_minds(keyed: Keyed) -> None:
@@ -263,7 +263,7 @@ def test_a_dependency_may_have_failed_before(
     fail(keyed, "root")
     keyed.put("job", depends=["root"], on_failure=policy)
     assert keyed.job("job")["state"] == state
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 def test_a_put_that_would_be_cancelled_at_once_is_refused(keyed: Keyed) -> None:
@@ -314,7 +314,7 @@ def test_a_batch_may_have_policies(keyed: Keyed) -> None:
     assert keyed.violations() == []
     fail(keyed, "a")
     assert states(keyed, "b", "last") == [None, "waiting"]
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 def test_a_move_keeps_the_policy(keyed: Keyed) -> None:
@@ -343,7 +343,7 @@ def test_many_dependents_are_told_a_part_at_a_time(keyed: Keyed, policy: str) ->
     fail(keyed, "root")
     for _ in range(20):
         left = keyed.server.scard("ql:j:root-dependents")
-        assert keyed.violations(1) == []
+        assert keyed.violations() == []
         if not keyed.server.exists("ql:cascading"):
             break
         keyed.settle([], now=1)
@@ -390,7 +390,7 @@ def test_a_product_of_links_is_cut_a_part_at_a_time(keyed: Keyed, how: str) -> N
         keyed.settle([], 1, now=1)
         before, left = left, keyed.json("queues", "queue", now=1)["depends"]
         assert before - 60 <= left < before
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
     assert keyed.server.exists("ql:cascading") == 0
 
 
@@ -413,7 +413,7 @@ def test_those_that_block_are_passed_over(keyed: Keyed) -> None:
     assert keyed.server.scard("ql:j:root-dependents") == 2000
     assert keyed.json("queues", "queue", now=1)["waiting"] == 1000
     assert keyed.server.hget("ql:j:root", "cascade") is None
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 def test_a_long_line_is_cancelled_a_part_at_a_time(keyed: Keyed) -> None:
@@ -429,13 +429,13 @@ def test_a_long_line_is_cancelled_a_part_at_a_time(keyed: Keyed) -> None:
     fail(keyed, "j0")
     calls = 0
     while keyed.server.exists("ql:cascading"):
-        assert keyed.violations(1) == []
+        assert keyed.violations() == []
         keyed.settle([], now=1)
         calls += 1
     assert calls in (2, 3)
     assert keyed.job("block")["failure"]["group"] == "dependency-canceled"
     assert keyed.server.exists("ql:j:j0", "ql:j:j1", "ql:j:j2999", "ql:j:j3000") == 1
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize("again", ["put", "revive"])
@@ -458,7 +458,7 @@ def test_what_was_not_reached_waits_for_the_new_run(keyed: Keyed, again: str) ->
     keyed.settle([], now=2)
     assert keyed.server.scard("ql:j:root-dependents") == left > 0
     assert not keyed.server.exists("ql:cascading")
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
     fail(keyed, "root", now=3)
     for _ in range(4):
         keyed.settle([], now=3)
@@ -475,10 +475,10 @@ def test_a_cancelled_job_with_many_dependents_is_put_again(keyed: Keyed) -> None
             ]
         )
     keyed.call("cancel", "root", now=1)
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
     assert keyed.server.zrange("ql:cascading", 0, -1) == ["root"]
     keyed.put("root", 2, queue="side")
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
     keyed.settle([], now=3)
     assert keyed.server.scard("ql:j:root-dependents") == 200
     fail(keyed, "root", now=4)

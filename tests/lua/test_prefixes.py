@@ -69,19 +69,9 @@ def test_namespaces_do_not_see_each_other(keyed: Keyed) -> None:
     mail.put("root", 9)
     assert mail.token("root", 9) == "1"
     assert len(shop.json("queues", now=9)) == 3
-    assert shop.violations() == keyed.violations() == mail.violations() == []
 
 
 def test_the_first_declared_key_never_exists(keyed: Keyed) -> None:
     busy(keyed)
     assert not keyed.server.exists("ql:!")
     assert keyed.server.exists("ql:meta")
-
-
-def test_the_audit_stays_within_its_namespace(keyed: Keyed) -> None:
-    shop = Keyed(keyed.core.with_prefix("{shop}:"))
-    busy(shop)
-    busy(keyed)
-    keyed.server.delete("ql:j:root")
-    assert keyed.violations() != []
-    assert shop.violations() == []

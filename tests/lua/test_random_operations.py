@@ -1,4 +1,4 @@
-"""Random operations of old clients and ours, with an audit after each.
+"""Random operations of old clients and ours, with the invariants checked.
 
 QLESS_RANDOM_OPERATIONS says how many each cell (kind of server × engine) makes in all,
 QLESS_RANDOM_SEED where the seeds begin. A failure names its seed and the shortest

@@ -259,16 +259,6 @@ def test_a_queue_whose_last_start_is_left_waits_for_no_window(keyed: Keyed) -> N
     assert float(keyed.settle([], 1, now=START + 1, wait=1000).rest[0]) > 50
 
 
-@pytest.mark.parametrize("start", ["x", "1:00001:5/1.2.3", "1:00001:5/", "::"])
-def test_starts_of_which_the_rate_is_not_known_are_not_judged(
-    keyed: Keyed, start: str
-) -> None:
-    keyed.put("j", START)
-    keyed.server.zadd("ql:limit:queue:queue:starts", {start: START})
-    keyed.server.hset(BUCKETS, mapping={f"{START:.0f}": 5, "rate": start})
-    assert keyed.violations(START) == []
-
-
 def test_a_rate_that_was_counted_in_both_ways_opens_when_the_first_start_is_out(
     keyed: Keyed,
 ) -> None:
@@ -280,13 +270,3 @@ def test_a_rate_that_was_counted_in_both_ways_opens_when_the_first_start_is_out(
     limit(keyed, "queue-rate", "2/100s", START + 30)
     rest = keyed.settle([], 1, now=START + 30, wait=1000).rest
     assert float(rest[0]) == pytest.approx(100 - 30, abs=0.01)
-
-
-def test_buckets_of_a_clock_that_was_set_back_are_not_judged(keyed: Keyed) -> None:
-    limit(keyed, "queue-rate", "10001/100s")
-    # The bucket of the present, which ends in a second, and one far ahead.
-    for after, started, words in ((1, 10002, 1), (1, 10001, 0), (500, 20000, 0)):
-        full = {f"{START + after:.0f}": started, "rate": "10001/100"}
-        keyed.server.delete(BUCKETS)
-        keyed.server.hset(BUCKETS, mapping=full)
-        assert len(keyed.violations(START)) == words

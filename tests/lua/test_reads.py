@@ -31,7 +31,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("needs", "depends"), ("needs", "nosuch", 0, 5), ("offspring", "running", 0, 5), ("lag", "queue", "nosuch"),
     ("queues.part", 0, 9),
     ("survey",), ("survey", "queue", "nosuch"), ("due", "queue", "nosuch"), ("stacks", "worker"),
-    ("minutes", "queue", 0, 10), ("meta",), ("permissions",), ("audit", "0"), ("audit", "0", 10),
+    ("minutes", "queue", 0, 10), ("meta",),
     ("schedule.get", "cron"), ("schedule.get", "nosuch"), ("schedule.list", 0, 10),
     ("schedule.declared",), ("schedule.marks",),
     ("schedules.of", "cron", "nosuch"), ("schedules.next", 5),

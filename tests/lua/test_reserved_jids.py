@@ -16,9 +16,8 @@ import pytest
 import redis
 
 from tests.lua.caller import Core
-from tests.lua.invariants import violations
 from tests.lua.keyed import Keyed, settlement
-from tests.lua.keyspace import digest, snapshot
+from tests.lua.keyspace import digest
 
 LUA = Path(__file__).parents[2] / "lua"
 JIDS = ("x-history", "x-dependencies", "x-dependents")
@@ -137,7 +136,7 @@ OTHERS = set(
     "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
     "schedule.mend queues.part lag due limits survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
-    "schedules.next schedules.in schedules.count tracked.jids meta permissions audit "
+    "schedules.next schedules.in schedules.count tracked.jids meta "
     "workflow.release push entity.show entities.list entities.counts entities.run "
     "entities.kill entities.drop dead.back dead.delete deliver deliver.forget "
     "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
@@ -227,7 +226,7 @@ def test_without_keys_a_dependency_that_is_no_job_is_ignored(
     assert core.state("new") == "waiting"
     core.old("depends", 9, "x", "on", jid)
     assert core.job("x")["dependencies"] == ["first"]
-    assert violations(snapshot(core.server)) == []
+    assert Keyed(core).violations() == []
 
 
 @pytest.mark.parametrize("jid", JIDS)
@@ -253,21 +252,3 @@ def test_one_in_a_queue_is_dropped_and_the_queue_goes_on(
     assert [job["jid"] for job in keyed.take(now=9)] == ["sound"]
     assert keyed.server.zscore(f"ql:q:queue-{place}", jid) is None
     assert keyed.violations() == []
-
-
-@pytest.mark.parametrize("owner", ["x", "nobody"])
-@pytest.mark.parametrize("ending", ["history", "dependencies", "dependents"])
-def test_the_audit_names_the_record_of_a_foreign_script(
-    keyed: Keyed, ending: str, owner: str
-) -> None:
-    """It may have replaced a list: the audit says that, and goes on."""
-    scene(keyed)
-    name = f"ql:j:{owner}-{ending}"
-    keyed.server.delete(name)
-    keyed.server.hset(name, "jid", f"{owner}-{ending}")
-    keyed.server.hset("ql:j:run", "state", "odd")
-    found = keyed.violations()
-    assert f"key {name} is a hash, not the {ending} of a job: delete it" in found
-    assert any("run has no such state" in text for text in found), found
-    outside = violations(snapshot(keyed.server))
-    assert any(f"record {owner}-{ending}" in text for text in outside)

@@ -40,7 +40,7 @@ def results(keyed: Keyed) -> set[str]:
 
 def check(keyed: Keyed, now: float) -> None:
     """Both opinions on the namespace: the books are right."""
-    assert keyed.violations(now) == []
+    assert keyed.violations() == []
     assert violations(snapshot(keyed.server)) == []
 
 
@@ -193,7 +193,7 @@ def test_one_that_an_older_core_has_kept(keyed: Keyed) -> None:
     keyed.server.set("ql:result:jid", "[1]", ex=1000)
     keyed.server.set("ql:result:lost", "[2]", ex=1000)
     assert kept(keyed) == (0, 0)
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
     assert keyed.call("result", "jid", now=1) == "[1]"
     complete(keyed, "lost", "third", now=2)  # over it
     keyed.put("jid", 3)
@@ -290,13 +290,13 @@ def test_the_audit_sees_books_that_are_wrong(keyed: Keyed) -> None:
     complete(keyed, "jid", "other", now=0)
     server = keyed.server
     server.zincrby("ql:results_until", -1, "")
-    assert keyed.violations(1) == ["what is kept takes 12 bytes, counted 13"]
+    assert keyed.violations() == ["what is kept takes 12 bytes, counted 13"]
     server.zincrby("ql:results_until", 1, "")
     server.delete("ql:result:jid")
-    assert keyed.violations(1) == ["result:jid is among what is kept, but is gone"]
+    assert keyed.violations() == ["result:jid is among what is kept, but is gone"]
     server.set("ql:result:jid", "[1]")
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
     server.zrem("ql:results", "result:jid")
-    found = keyed.violations(1)
+    found = keyed.violations()
     assert "of what is kept it is not known until when" in found
     assert "result:jid does not expire, and is not among what is kept" in found

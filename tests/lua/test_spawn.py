@@ -57,7 +57,7 @@ def test_dependents_wait_for_what_was_spawned(keyed: Keyed) -> None:
     keyed.put("later", depends=["root"])
     for jid in ("before", "between", "later"):
         assert sorted(keyed.job(jid)["dependencies"]) == ["a", "b"]
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
     taken = [job["jid"] for job in keyed.take(queue="side", now=2)]
     end(keyed, taken[0])
     assert state(keyed, "later") == "depends"
@@ -65,7 +65,7 @@ def test_dependents_wait_for_what_was_spawned(keyed: Keyed) -> None:
     for jid in ("before", "between", "later"):
         assert state(keyed, jid) == "waiting"
     assert not keyed.server.exists("ql:spawned:root")
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 def test_what_is_complete_before_its_spawner_holds_nobody_back(keyed: Keyed) -> None:
@@ -101,7 +101,7 @@ def test_a_spawned_job_may_wait_for_its_spawner(keyed: Keyed) -> None:
     end(keyed, "root")
     assert state(keyed, "a") == "waiting"
     assert keyed.job("after")["dependencies"] == ["a"]
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 def test_it_does_not_wait_for_its_siblings_then(keyed: Keyed) -> None:
@@ -146,7 +146,7 @@ def finish(keyed: Keyed, *order: str) -> None:
         [job] = keyed.settle([], 1, ["main", "side", "queue"], now=9).jobs
         assert job["jid"] == jid
         end(keyed, jid)
-        assert keyed.violations(9) == []
+        assert keyed.violations() == []
     assert not keyed.settle([], 1, ["main", "side", "queue"], now=9).jobs
 
 
@@ -252,7 +252,7 @@ def test_there_is_another_look_if_the_first_ones_are_in_a_circle(keyed: Keyed) -
     end(keyed, "root")
     for name in names:
         assert keyed.job(name)["dependencies"] == ["b"]
-    assert keyed.violations(3) == []
+    assert keyed.violations() == []
 
 
 def test_what_one_call_cannot_see_is_left_to_others(keyed: Keyed) -> None:
@@ -270,7 +270,7 @@ def test_what_one_call_cannot_see_is_left_to_others(keyed: Keyed) -> None:
         waits = [keyed.job(name)["dependencies"] for name in names]
         assert sorted(map(len, waits)) == [1] * later + [10] * (4 - later)
         assert waits.count(["root"]) == later
-        assert keyed.violations(3) == []
+        assert keyed.violations() == []
         keyed.settle([], now=3)
     assert not keyed.server.exists("ql:releasing")
     for queue in ("wide", "side"):
@@ -280,7 +280,7 @@ def test_what_one_call_cannot_see_is_left_to_others(keyed: Keyed) -> None:
         while keyed.server.exists("ql:releasing"):
             keyed.settle([], now=4)
     assert {state(keyed, name) for name in names} == {"waiting"}
-    assert keyed.violations(5) == []
+    assert keyed.violations() == []
 
 
 def test_where_only_failed_ones_are_left_nothing_has_to_be_seen_by_others(
@@ -316,7 +316,7 @@ def test_siblings_may_wait_for_each_other(keyed: Keyed) -> None:
         [job] = keyed.take(queue="side", now=2)
         assert job["jid"] == jid
         end(keyed, jid)
-        assert keyed.violations(2) == []
+        assert keyed.violations() == []
     assert state(keyed, "after") == "waiting"
 
 
@@ -338,7 +338,7 @@ def test_spawning_again_after_a_crash_adds_none(keyed: Keyed) -> None:
     assert keyed.call("offspring", "root") == ["a", 0, "b", 0, "c", 0]
     end(keyed, "root")
     assert sorted(keyed.job("after")["dependencies"]) == ["a", "b", "c"]
-    assert keyed.violations(3) == []
+    assert keyed.violations() == []
 
 
 def test_what_stands_for_a_spawned_job_is_waited_for(keyed: Keyed) -> None:
@@ -348,7 +348,7 @@ def test_what_stands_for_a_spawned_job_is_waited_for(keyed: Keyed) -> None:
     assert spawn(keyed, token, "a", unique="key") == [[], ["a", "holder"]]
     end(keyed, "root")
     assert keyed.job("after")["dependencies"] == ["holder"]
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 def test_a_job_may_be_spawned_by_several(keyed: Keyed) -> None:
@@ -362,7 +362,7 @@ def test_a_job_may_be_spawned_by_several(keyed: Keyed) -> None:
     keyed.take(queue="side", now=2)
     end(keyed, "a")
     assert state(keyed, "one") == state(keyed, "two") == "waiting"
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_a_spawned_job_that_fails_counts_as_a_dependency(
     if first == "child":
         end(keyed, "root")
     assert state(keyed, "after") == result
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
     if policy == "block":
         keyed.call("revive", "a", now=3)
         keyed.take(queue="side", now=3)
@@ -462,7 +462,7 @@ def test_who_comes_late_waits_for_each_of_them_in_the_end(
     keyed.take(queue="side", now=4)
     end(keyed, "b")
     assert state(keyed, "after") == "waiting"
-    assert keyed.violations(5) == []
+    assert keyed.violations() == []
 
 
 def test_who_would_be_canceled_at_once_by_what_was_spawned_is_refused(
@@ -491,7 +491,7 @@ def test_one_of_several_spawners_is_waited_for_no_longer(keyed: Keyed) -> None:
     assert json.loads(keyed.server.hget("ql:j:after", "beyond")) == ["other"]
     keyed.call("seal", "after", now=2)
     assert keyed.job("after")["dependencies"] == ["by-other"]
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 def test_an_old_client_waits_for_the_spawner_alone(keyed: Keyed) -> None:
@@ -500,7 +500,7 @@ def test_an_old_client_waits_for_the_spawner_alone(keyed: Keyed) -> None:
     end(keyed, "root")
     keyed.core.put("later", 3, depends=["root"])
     assert state(keyed, "later") == "waiting"
-    assert keyed.violations(3) == []
+    assert keyed.violations() == []
 
 
 def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
@@ -511,7 +511,7 @@ def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
     keyed.call("depends", "after", "off", "all", now=3)
     assert state(keyed, "after") == "waiting"
     assert keyed.server.hget("ql:j:after", "beyond") is None
-    assert keyed.violations(3) == []
+    assert keyed.violations() == []
 
 
 def test_a_job_that_is_put_anew_forgets_what_it_waited_for(keyed: Keyed) -> None:
@@ -537,7 +537,7 @@ def test_thousands_are_waited_for(keyed: Keyed) -> None:
     keyed.put("later", depends=["root"])
     for jid in ("after0", "after1", "after2", "later"):
         assert 1 <= keyed.server.scard(f"ql:j:{jid}-dependencies") <= 1000
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
     left = 3000
     while jobs := keyed.take(100, queue="side", now=3):
         assert state(keyed, "later") == "depends"
@@ -547,7 +547,7 @@ def test_thousands_are_waited_for(keyed: Keyed) -> None:
     assert left == 0
     for jid in ("after0", "after1", "after2", "later"):
         assert state(keyed, jid) == "waiting"
-    assert keyed.violations(3) == []
+    assert keyed.violations() == []
 
 
 def test_a_call_deals_with_a_thousand_and_links_one_at_least_of_each_dependent(
@@ -576,13 +576,13 @@ def test_thousands_wait_for_them(keyed: Keyed) -> None:
     spawn(keyed, token, "a", "b")
     end(keyed, "root")
     for job in keyed.take(2, queue="side", now=3):
-        assert keyed.violations(3) == []
+        assert keyed.violations() == []
         end(keyed, job["jid"])
     for _ in range(10):
         if not keyed.server.exists("ql:releasing"):
             break
         keyed.settle([], now=4)
-        assert keyed.violations(4) == []
+        assert keyed.violations() == []
     assert keyed.json("queues", "queue", now=4)["waiting"] == 2000
 
 
@@ -603,7 +603,7 @@ def test_what_was_spawned_outlives_the_record_of_its_spawner(keyed: Keyed) -> No
     assert keyed.call("get", "root") is None
     assert state(keyed, "after") == "waiting"
     assert keyed.server.ttl("ql:offspring:root") > 0
-    assert keyed.violations(4) == []
+    assert keyed.violations() == []
 
 
 def test_spawned_jobs_belong_to_the_workflow(keyed: Keyed) -> None:
@@ -616,7 +616,7 @@ def test_spawned_jobs_belong_to_the_workflow(keyed: Keyed) -> None:
     spawn(keyed, job["token"], "a")
     assert keyed.job("a")["workflow"] == "f"
     assert keyed.server.hget("ql:workflow:f", "total") == "2"
-    assert keyed.violations(1) == []
+    assert keyed.violations() == []
 
 
 # What a job needs.
@@ -656,7 +656,7 @@ def test_needs_go_with_the_record(keyed: Keyed) -> None:
     keyed.settle(ends, now=4)
     assert keyed.call("get", "c") is None
     assert not keyed.server.exists("ql:needs:c")
-    assert keyed.violations(4) == []
+    assert keyed.violations() == []
 
 
 def test_old_clients_leave_no_such_lists(keyed: Keyed) -> None:
@@ -681,7 +681,7 @@ def test_a_jid_that_is_put_again_and_again_forgets_its_former_spawners(
         end(keyed, "same")
         assert state(keyed, f"after-{number}") == "waiting"
         assert keyed.call("offspring", root) == ["same", 0]
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 def test_all_who_have_spawned_it_in_one_run_are_known(keyed: Keyed) -> None:
@@ -695,7 +695,7 @@ def test_all_who_have_spawned_it_in_one_run_are_known(keyed: Keyed) -> None:
     keyed.take(queue="side", now=2)
     end(keyed, "same")
     assert {state(keyed, f"after-{number}") for number in range(3)} == {"waiting"}
-    assert keyed.violations(2) == []
+    assert keyed.violations() == []
 
 
 def test_dependents_of_which_later_calls_hear_wait_for_it_too(keyed: Keyed) -> None:

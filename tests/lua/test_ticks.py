@@ -128,7 +128,7 @@ class TestTheJobOfATick:
         assert record["spawned_from_jid"] == "s"
         assert float(record["deadline"]) == MINUTE + 30
         assert keyed.server.get("ql:unique:key") == jid
-        assert keyed.violations(MINUTE + 1) == []
+        assert keyed.violations() == []
         keyed.settle([settlement(jid, job["token"], "complete")], now=MINUTE + 2)
         assert not keyed.server.exists("ql:unique:key")
 
@@ -205,7 +205,7 @@ class TestCron:
         assert (after["next"], after["last"], after["count"]) == (
             MINUTE + 60, MINUTE, 1,
         )  # fmt: skip
-        assert minutely.violations(now) == []
+        assert minutely.violations() == []
 
     def test_a_job_that_is_there_is_left_alone(self, minutely: Keyed) -> None:
         minutely.put(f"s@{MINUTE}", MINUTE, data="[0]")
@@ -416,7 +416,7 @@ class TestClocks:
         # Ticks that have had their job do not get another.
         told = ("c", score, ahead, ahead + 60, ahead, ahead + 60)
         assert tick(keyed, told, now=ahead) == [0]
-        assert keyed.violations(ahead) == []
+        assert keyed.violations() == []
 
     def test_many_in_parts(self, keyed: Keyed) -> None:
         for n in range(1500):

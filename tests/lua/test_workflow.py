@@ -63,7 +63,7 @@ def flow(keyed: Keyed, name: str = "f", now: Any = 0) -> dict[str, Any]:
     record: dict[str, Any] = keyed.json("workflow.get", name, now=now)
     for field in ("created", "finished", "meta", "id"):
         record.pop(field, None)
-    assert keyed.violations(now) == []
+    assert keyed.violations() == []
     return record
 
 
@@ -712,4 +712,4 @@ def test_what_has_half_a_second_left_does_not_stay_for_ever(keyed: Keyed) -> Non
     stage(keyed, {"a": []})
     for name in keyed.server.scan_iter("ql:staged:f*"):
         keyed.server.pexpire(name, 450)
-    assert keyed.violations(0) == []
+    assert keyed.violations() == []

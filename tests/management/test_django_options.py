@@ -95,7 +95,6 @@ def test_changes_print_nothing_at_verbosity_0(qless, tmp_path: Path) -> None:
         *(f"qless_recurring pause {name}", f"qless_recurring run {name}"),
         *(f"qless_recurring remove {name}", "qless_entities kill q --no-input"),
         *(f"qless_jobs move q2 {jid}", f"qless_jobs cancel {jid}"),
-        "qless_audit",
     ):
         assert run(*call.split(), *QUIET) == "", call
     assert name not in [each.id for each in recurring]

@@ -22,7 +22,7 @@ def _forget() -> Iterator[None]:
 
 def found(about: str) -> list[tuple[str, str]]:
     """Return the levels and texts of the doctor's findings about this."""
-    findings = examine("default", connections["default"], audit=False, clean=False)
+    findings = examine("default", connections["default"], clean=False)
     return [(each.level, each.text) for each in findings if each.about == about]
 
 

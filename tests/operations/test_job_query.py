@@ -11,6 +11,8 @@ from django_qless.conf.connections import connections
 from django_qless.core import BadArgument
 from django_qless.operations.job_query import JobQuery
 from tests.jobs_app.jobs import add, failing
+from tests.lua.invariants import violations_on
+from tests.real_servers import Server
 
 
 def names(page) -> list[str]:
@@ -140,7 +142,9 @@ def test_what_is_due_is_waiting_though_it_is_not_moved_yet(qless) -> None:
     assert queues["default"].jobs("waiting", 2, 5) == []
 
 
-def test_all_of_a_group_can_be_retried_where_they_were(qless, work) -> None:
+def test_all_of_a_group_can_be_retried_where_they_were(
+    qless, work, server: Server
+) -> None:
     for queue in ("a", "b"):
         failing.using(queue=queue, retries=7).enqueue_many(
             [failing.args("broken", "text") for _ in range(3)]
@@ -156,7 +160,7 @@ def test_all_of_a_group_can_be_retried_where_they_were(qless, work) -> None:
         ("b", 3),
     ]
     assert {handle.retries for handle in jobs.many(jids)} == {7}
-    assert qless.audit().violations == []
+    assert violations_on(server) == []
 
 
 def test_an_unknown_state_is_named(qless) -> None:

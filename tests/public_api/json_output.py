@@ -24,7 +24,6 @@ def lines() -> Iterator[str]:
     for words in (
         ("qless_status",),
         ("qless_doctor",),
-        ("qless_audit",),
         ("qless_queue", "list"),
         ("qless_jobs", "list"),
         ("qless_jobs", "show", waiting.jid),

@@ -607,7 +607,7 @@ def test_the_doctor_says_what_a_server_that_lost_its_data_lacks(qless) -> None:
     def said() -> list[str]:
         output = io.StringIO()
         with contextlib.suppress(SystemExit):
-            call_command("qless_doctor", "--no-audit", stdout=output)
+            call_command("qless_doctor", stdout=output)
         return [line for line in output.getvalue().splitlines() if "declare" in line]
 
     aliases = {**settings.QLESS}

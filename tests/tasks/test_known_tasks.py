@@ -114,7 +114,7 @@ class TestApps:
         qless.put("", "default", "x", f"{shop.app}.anywhere.hello", '{"v":1}')
         qless.put("", "default", "y", f"{shop.app}.anywhere.plain", '{"v":1}')
         with pytest.raises(SystemExit):  # no worker serves the queue
-            call_command("qless_doctor", "--no-audit")
+            call_command("qless_doctor")
         told = capsys.readouterr().out
         assert f"jobs named '{shop.app}.anywhere.plain' are waiting" in told
         assert f"{shop.app}.anywhere.hello" not in told

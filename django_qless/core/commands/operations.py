@@ -43,17 +43,6 @@ class KeptResults(NamedTuple):
     oldest: float | None
 
 
-class Audit(NamedTuple):
-    """One step of an audit."""
-
-    #: Where to go on; "0" when all is checked.
-    cursor: str
-    #: How many jobs were checked.
-    checked: int
-    #: Faults, in words.
-    violations: list[str]
-
-
 Order = Literal["quiet", "resume", "stop", "dump"]
 
 #: Orders to a worker: take no more jobs, take jobs again, end, or keep a dump of its stacks.
@@ -131,25 +120,9 @@ class OperationCommands:
         return Command("meta", (), "read", json.loads)
 
     @command
-    def missing_permissions(self) -> Command[list[str] | None]:
-        """Return the permissions that the server's user lacks, in the form of ACL SETUSER.
-
-        Of all that any user may need: see `permissions.py`. None on servers before 7, which
-        cannot be asked.
-        """
-        return Command("permissions", (), "read", json.loads)
-
-    @command
     def results_kept(self) -> Command[KeptResults]:
         """Return how many results are kept, lists of spawned jobs among them."""
         return Command("results.kept", (), "read", _read_kept)
-
-    @command
-    def audit(self, cursor: str = "0", count: int | None = None) -> Command[Audit]:
-        """Check up to `count` (at most 1,000) jobs of the namespace; begin at "0"."""
-        more = () if count is None else (arguments.integer("count", count, 1),)
-        args = (arguments.text("cursor", cursor), *more)
-        return Command("audit", args, "read", _read_audit)
 
 
 def _read_kept(reply: str) -> KeptResults:
@@ -179,10 +152,3 @@ def _read_workers(reply: str) -> list[WorkerCounts]:
 def _read_worker_jobs(reply: str) -> WorkerJobs:
     members = json.loads(reply)
     return WorkerJobs(members["jobs"] or [], members["stalled"] or [])
-
-
-def _read_audit(reply: str) -> Audit:
-    members = json.loads(reply)
-    return Audit(
-        str(members["cursor"]), members["checked"], members["violations"] or []
-    )

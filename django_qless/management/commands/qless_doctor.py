@@ -15,19 +15,12 @@ if TYPE_CHECKING:
 
 class Command(QlessCommand):
     help = (
-        "Checks the settings, the server, the queues, the workers and the records of a "
-        "namespace, and prints problems with their remedies. Exit code 1 if there is a "
-        "problem."
+        "Checks the settings, the server, the queues and the workers of a namespace, and "
+        "prints problems with their remedies. Exit code 1 if there is a problem."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--no-audit",
-            action="store_false",
-            dest="audit",
-            help="do not check the records, which takes long where there are many",
-        )
         parser.add_argument(
             "--clean",
             action="store_true",
@@ -35,8 +28,8 @@ class Command(QlessCommand):
             "left on the server; a process that still needs one loads it again",
         )
 
-    def run(self, *, audit: bool, clean: bool, **options: Any) -> None:
-        findings = list(examine(self.alias, self.client, audit=audit, clean=clean))
+    def run(self, *, clean: bool, **options: Any) -> None:
+        findings = list(examine(self.alias, self.client, clean=clean))
         if self.as_json:
             self.print_json([finding._asdict() for finding in findings])
         else:

@@ -50,14 +50,6 @@ def without_rests(step: Step, reply: Any) -> Any:
     return reply
 
 
-def without_pages_of_audits(step: Step, reply: Any) -> Any:
-    """Take out what an audit says of some of the keys: which those are, SCAN decides."""
-    if step.operation.command != "audit" or not isinstance(reply, str):
-        return reply
-    is_whole = step.operation.args[:1] == ("0",) and '"cursor":"0"' in reply
-    return reply if is_whole else "a page"
-
-
 def with_members_in_order(step: Step, reply: Any) -> Any:
     """Order the members of JSON objects, and lists that stand for sets."""
     if isinstance(reply, list):
@@ -79,7 +71,7 @@ def with_sets_in_order(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ordered = {name: with_sets_in_order(each) for name, each in value.items()}
-    for name in ("dependents", "dependencies", "violations"):
+    for name in ("dependents", "dependencies"):
         if isinstance(ordered.get(name), list):
             ordered[name].sort(key=str)
     return ordered
@@ -89,7 +81,6 @@ def with_sets_in_order(value: Any) -> Any:
 RULES = [
     Rule("positions", "lines and hashes of builds differ", reply=without_positions),
     Rule("rests", "keys end by the server's own clock", reply=without_rests),
-    Rule("pages", "SCAN has an order of its own", reply=without_pages_of_audits),
     Rule("orders", "tables and sets have none", reply=with_members_in_order),
 ]
 
