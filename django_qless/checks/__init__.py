@@ -5,7 +5,7 @@ None of them connects to a server; `qless_doctor` does.
     django_qless.E001   QLESS is not a dict of aliases with a "default"
     django_qless.E002   a key that does not exist
     django_qless.E003   two ways to connect
-    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E052 to E055
+    django_qless.E005 to E014, E025, E033, E034, E040 to E043, E045, E046, E052, E054
                         see `conf/schema.py`, `conf/combinations.py` and `jobs.py`
     django_qless.E060 to E063
                         see `outbox.py`, and `conf/schema.py` for E061 and E062

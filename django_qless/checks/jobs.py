@@ -8,7 +8,6 @@ django_qless.E026   retry_on or fail_on: an exception that cannot be imported
 django_qless.E027   on_commit: a database that does not exist
 django_qless.E028   alias: not in QLESS
 django_qless.E029   unique: a function that cannot take the job's arguments
-django_qless.E055   encrypt=True in an alias without keys
 django_qless.E056   two job types with entities in one queue
 django_qless.W004   a job in a class that is neither a model nor part of one
 django_qless.W005   a job in a module that workers do not import
@@ -38,7 +37,6 @@ from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import check_after
 from django_qless.exceptions import InvalidJob
 from django_qless.job_types import discovery
-from django_qless.job_types.options import Options
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.job_types.signature import POSITIONAL
 from django_qless.job_types.source_location import location_of
@@ -220,12 +218,6 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
             f"{whose}: alias={options.alias!r} is not in QLESS.",
             f"There are: {', '.join(_aliases(options.alias))}.",
         )
-    elif options.encrypt and not _keys(options):
-        yield error(
-            "E055",
-            f"{whose}: encrypt=True, but QLESS[{routing.alias_for(options)!r}] has no ENCRYPTION_KEYS.",
-            "Make one with cryptography.fernet.Fernet.generate_key().",
-        )
     if callable(options.unique) and (trouble := _mismatch(job_type, options.unique)):
         yield error(
             "E029",
@@ -240,13 +232,6 @@ def _aliases(otherwise: str) -> list[str]:
         return conf.alias_names()
     except ImproperlyConfigured:
         return [otherwise]  # E001 says so
-
-
-def _keys(options: Options) -> bool:
-    try:
-        return bool(conf.alias(routing.alias_for(options)).encryption_keys)
-    except ImproperlyConfigured:
-        return True  # other checks say so
 
 
 def _no_exception(dotted: str) -> str:

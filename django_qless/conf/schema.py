@@ -261,17 +261,8 @@ class Alias:
         "Make one with cryptography.fernet.Fernet.generate_key().",
         tuple,
     )
-    """Fernet keys. The first encrypts data, results and contexts of jobs; each decrypts.
-    Needs the extra `encryption`."""
-    encrypt: bool = key(
-        "ENCRYPT",
-        True,
-        must_be("True or False", lambda value: isinstance(value, bool)),
-        "E053",
-        "False encrypts only jobs with encrypt=True.",
-    )
-    """With ENCRYPTION_KEYS: True encrypts all jobs but those with `encrypt=False`, False
-    only those with `encrypt=True`. Default: True"""
+    """Fernet keys. The first encrypts data, results and contexts of all jobs of the alias; each
+    decrypts. Needs the extra `encryption`."""
     compression: str | None = key(
         "COMPRESSION",
         None,
@@ -281,17 +272,6 @@ class Alias:
     )
     """Compresses long data and results: "zlib" or "zstd" (built into Python 3.14; before, it
     needs the extra `zstd`). Default: None, no compression"""
-    compression_min_bytes: int = key(
-        "COMPRESSION_MIN_BYTES",
-        1024,
-        must_be(
-            "a whole number from 0", lambda value: type(value) is int and value >= 0
-        ),
-        "E054",
-        "Shorter texts are not compressed.",
-    )
-    """The length in bytes from which data and results are compressed, if that makes them
-    shorter. Default: 1024"""
     propagators: tuple[str, ...] = key(
         "CONTEXT",
         (),

@@ -11,7 +11,6 @@ from typing import Any
 
 from django_qless import conf
 from django_qless.core.settle import SEALED
-from django_qless.exceptions import InvalidOption
 from django_qless.serialization import sealing
 from django_qless.serialization.json_values import to_json
 from django_qless.serialization.sealing import Codec, is_sealed
@@ -21,25 +20,19 @@ from django_qless.serialization.sealing import Codec, is_sealed
 MEMBER = "sealed"
 READABLE = "options"
 
-#: Aliases that are known to seal nothing unless a job asks for it.
-plain: set[str] = set()
-
-_codecs: dict[tuple[str, bool | None], Codec | None] = {}
+_codecs: dict[str, Codec | None] = {}
 _ciphers: list[Any] = []
 
 
-def codec_of(whose: str, alias: str, encrypt: bool | None) -> Codec | None:
-    """Return by what the texts of a job are sealed, None for nothing.
-
-    `encrypt` is the job's option. Raises InvalidOption if it asks for encryption, and the
-    alias has no keys; `whose` names the job.
-    """
-    key = alias, encrypt
-    if key not in _codecs:
-        _codecs[key] = _new_codec(whose, conf.alias(alias), encrypt)
-        if encrypt is None and _codecs[key] is None:
-            plain.add(alias)
-    return _codecs[key]
+def codec_of(alias: str) -> Codec | None:
+    """Return by what the texts of an alias are sealed, None for nothing."""
+    if alias not in _codecs:
+        settings = conf.alias(alias)
+        keys = settings.encryption_keys
+        cipher = sealing.new_cipher(keys) if keys else None
+        is_plain = cipher is None and settings.compression is None
+        _codecs[alias] = None if is_plain else Codec(cipher, settings.compression)
+    return _codecs[alias]
 
 
 def open_text(text: str) -> str:
@@ -79,19 +72,6 @@ def open_context(context: Mapping[str, Any]) -> dict[str, Any]:
     return opened
 
 
-def _new_codec(whose: str, alias: conf.Alias, encrypt: bool | None) -> Codec | None:
-    if encrypt and not alias.encryption_keys:
-        raise InvalidOption(
-            f"{whose}: encrypt=True, but QLESS[{alias.name!r}] has no ENCRYPTION_KEYS."
-        )
-    is_encrypted = alias.encrypt if encrypt is None else encrypt
-    keys = alias.encryption_keys if is_encrypted else ()
-    cipher = sealing.new_cipher(keys) if keys else None
-    if cipher is None and alias.compression is None:
-        return None
-    return Codec(cipher, alias.compression, alias.compression_min_bytes)
-
-
 def _any_cipher() -> Any:
     """Return what opens texts of any alias, None without keys."""
     if not _ciphers:
@@ -102,7 +82,6 @@ def _any_cipher() -> Any:
 
 
 def _forget() -> None:
-    plain.clear()
     _codecs.clear()
     _ciphers.clear()
 

@@ -167,8 +167,8 @@ class ClassJob(CurrentJob):
     def heartbeat(self) -> int:
         """Extend the lock and store the data; return when the lock expires."""
         text, runtime = _data_text(self.name, self._data), self._runtime
-        if runtime is not None and runtime.seals:
-            text = runtime.sealed(self._current.job_type, self.reserved, text)
+        if runtime is not None:
+            text = runtime.sealed(text)
         return self.client.heartbeat(self.jid, self.reserved.token, text)
 
     def move_to(self, queue: str, **options: Any) -> None:

@@ -64,7 +64,7 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_databases", "_encrypt", "_handle_shape", "_jid", "_on_commit", "_options"),
+        *("_databases", "_handle_shape", "_jid", "_on_commit", "_options"),
         *("_packed_keys", "_travelling"),
         *("after", "after_jids", "context", "depends", "has_late_dependencies"),
         *("has_many", "is_ordered", "job_type", "keyed", "met", "prepared", "replaces"),
@@ -81,7 +81,6 @@ class EnqueuePlan:
         #: Whether jobs of one key run in the order of their enqueueing.
         self.is_ordered = options.ordered
         self._jid = options.jid
-        self._encrypt = options.encrypt
         self._on_commit = options.on_commit
         self._databases = dispatch.commit_databases(options.on_commit)
         self._travelling = options.travelling(job_type.name, job_type.options)
@@ -213,7 +212,7 @@ class EnqueuePlan:
         alias = self.alias
         if context is None:
             context = self.captured_context(alias)
-        if self._may_seal(alias) or len(data) > SHORT:
+        if sealing.codec_of(alias) is not None or len(data) > SHORT:
             data = self.stored(data)
         shape = self._handle_shape
         if after:
@@ -247,7 +246,9 @@ class EnqueuePlan:
                 )
             ], transactions
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
-        if self._may_seal(alias) or any(len(job.data) > SHORT for job in jobs):
+        if sealing.codec_of(alias) is not None or any(
+            len(job.data) > SHORT for job in jobs
+        ):
             jobs = [job._replace(data=self.stored(job.data)) for job in jobs]
         return [
             EnqueueRequest(
@@ -262,25 +263,20 @@ class EnqueuePlan:
             for job in jobs
         ], transactions
 
-    def _may_seal(self, alias: str) -> bool:
-        """Return False if jobs are known to be stored there as they are."""
-        return bool(self._encrypt) or alias not in sealing.plain
-
     def stored(self, data: str) -> str:
         """Return data as a job carries it: sealed, if that is asked for.
 
         Raises TooBig, UnserialisableArgument and InvalidOption.
         """
-        whose = self.job_type.name
-        codec = sealing.codec_of(whose, self.alias, self._encrypt)
-        return limited(whose, data if codec is None else codec.seal(data))
+        codec = sealing.codec_of(self.alias)
+        return limited(self.job_type.name, data if codec is None else codec.seal(data))
 
     def stored_context(self, text: str | None) -> str | None:
         """Return a context, or None, as a job carries it."""
-        if text is None or not self._may_seal(self.alias):
+        codec = sealing.codec_of(self.alias)
+        if text is None or codec is None:
             return text
-        codec = sealing.codec_of(self.job_type.name, self.alias, self._encrypt)
-        return text if codec is None else sealing.seal_context(text, codec)
+        return sealing.seal_context(text, codec)
 
     def further_dependencies(self, request: EnqueueRequest) -> Sequence[str]:
         """Return the dependencies that the first call leaves out."""

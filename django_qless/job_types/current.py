@@ -25,11 +25,7 @@ class Sandboxes(Protocol):
 class JobRuntime(Protocol):
     """The services that the runtime gives to a running job."""
 
-    @property
-    def seals(self) -> bool:
-        """True if data and results may be compressed or encrypted."""
-
-    def sealed(self, job_type: Any, reserved: Reserved, text: str) -> str:
+    def sealed(self, text: str) -> str:
         """Return data or a result of a job as it is to be kept."""
 
     def spawn(self, current: CurrentJob, jobs: Iterable[Any]) -> list[Any]:

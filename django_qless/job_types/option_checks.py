@@ -233,13 +233,6 @@ def key(value: Any) -> Any:
     raise Refused("the name of a parameter, or a function of the job's arguments")
 
 
-def encrypt(value: Any) -> bool | None:
-    """True, False or None."""
-    if value is None or isinstance(value, bool):
-        return value
-    raise Refused("True, False, or None for what the alias has")
-
-
 def sensitive(value: Any) -> bool | tuple[str, ...]:
     """The name of a parameter, several, or True for all."""
     if value is None or value is False:

@@ -36,7 +36,6 @@ def _entities(options: Options) -> Iterator[str]:
         ("after", options.after or options.after_names or options.after_jids,
          "push when the other job is done"),
         ("detached", options.detached, "a run has several entities, each with its lock"),
-        ("encrypt", options.encrypt, "payloads are merged by the server"),
         ("concurrency_key", options.concurrency_key, "the entity is the key"),
         ("ordered", options.ordered, "payloads of an entity come in order anyway"),
         ("fair_by", options.fair_by, "the entity due longest comes first"),

@@ -52,7 +52,6 @@ class CommonOptions(TypedDict, total=False):
     debounce_max: float | timedelta | None
     on_failure: Literal["block", "cancel", "run"]
     missing: Literal["fail", "ignore"]
-    encrypt: bool | None
 
 
 class DeclaredOptions(CommonOptions, total=False):

@@ -197,9 +197,6 @@ class Options:
     sensitive: bool | tuple[str, ...] = option((), checks.sensitive, In.JOB | In.TASK)
     """Parameters whose arguments the admin, commands, logs and tracebacks hide; "return" stands
     for the result; True: all of them."""
-    encrypt: bool | None = option(None, checks.encrypt, ANY | In.BACKEND, travels=True)
-    """True to encrypt the job's data, result and context with the ENCRYPTION_KEYS of the alias,
-    False not to; None: as ENCRYPT of the alias says."""
     detached: bool = option(False, checks.flag, In.JOB | In.TASK)
     """Run it in a separate process, which outlives the worker: for work of hours."""
     entity: bool = option(False, checks.flag, In.JOB)

@@ -293,12 +293,6 @@ class DjangoEnvironment(Announcements):
         """Return the result as JSON text, "" for None. Raises TypeError."""
         return "" if value is None else encode_value(value, "the job's result")
 
-    @cached_property
-    def seals(self) -> bool:
-        """True if texts of this alias may be compressed or encrypted."""
-        settings = self._settings
-        return bool(settings.encryption_keys or settings.compression)
-
     def opened(self, reserved: Reserved) -> Reserved:
         """Return a job with data and context as before they were sealed. Raises Fail."""
         context = reserved.context
@@ -309,10 +303,9 @@ class DjangoEnvironment(Announcements):
         data = sealing.open_text(reserved.data)
         return reserved._replace(data=data, context=context)
 
-    def sealed(self, job_type: JobType, reserved: Reserved, text: str) -> str:
+    def sealed(self, text: str) -> str:
         """Return data or a result of a job as it is to be kept."""
-        encrypt = job_type.options_for(reserved.context).encrypt
-        codec = sealing.codec_of(job_type.name, self.alias, encrypt)
+        codec = sealing.codec_of(self.alias)
         return codec.seal(text) if codec is not None and text else text
 
     @cached_property

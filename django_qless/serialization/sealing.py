@@ -27,6 +27,9 @@ CANNOT_DECRYPT = "cannot-decrypt"
 #: No text is longer once it is opened: a small one may have been made to fill the memory.
 MOST_OPENED_BYTES = 64 * 1024 * 1024
 
+#: Shorter texts are not compressed.
+MIN_COMPRESSED_BYTES = 1024
+
 ZSTD_MODULES = ("compression.zstd", "zstandard", "backports.zstd")
 
 _LETTERS = {"json": b"j", "zlib": b"z", "zstd": b"s"}
@@ -40,15 +43,13 @@ class Codec:
     cipher: Any = None
     """What encrypts, a MultiFernet; None: nothing is encrypted."""
     compression: str | None = None
-    over: int = 0
-    """Texts of fewer bytes are not compressed."""
 
     def seal(self, text: str) -> str:
         """Return the text sealed; as it is if there is nothing to do with it."""
         if is_sealed(text):
             return text
         raw, method = text.encode(), "json"
-        if self.compression is not None and len(raw) >= self.over:
+        if self.compression is not None and len(raw) >= MIN_COMPRESSED_BYTES:
             packed = _pack(self.compression, raw)
             # Base64 takes a third more: what is random grows.
             if len(packed) * 4 < len(raw) * 3:
@@ -64,11 +65,6 @@ class Codec:
 def is_sealed(text: str) -> bool:
     """Return whether a JSON text is a sealed one."""
     return text.startswith(SEALED)
-
-
-def is_encrypted(text: str) -> bool:
-    """Return whether a JSON text is a sealed one that only a key opens."""
-    return text.startswith(f"{SEALED}fernet:")
 
 
 def open_text(text: str, cipher: Any) -> str:

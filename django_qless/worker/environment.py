@@ -89,18 +89,14 @@ class Environment(Protocol):
     def encode_result(self, value: object) -> str:
         """Return the result as JSON text, "" for None. Raises TypeError."""
 
-    @property
-    def seals(self) -> bool:
-        """True if texts of this namespace may be compressed or encrypted."""
-
     def opened(self, reserved: Reserved) -> Reserved:
         """Return a job with its data and context as they were before they were sealed.
 
         Raises Fail, group `cannot-decrypt`, if no key opens them.
         """
 
-    def sealed(self, job_type: JobType, reserved: Reserved, text: str) -> str:
-        """Return data or a result of a job as it is to be kept; see `seals`."""
+    def sealed(self, text: str) -> str:
+        """Return data or a result of a job as it is to be kept."""
 
     def has_listeners(self, what: str) -> bool:
         """Return whether `announce` would reach any code. Costs nothing.

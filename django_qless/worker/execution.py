@@ -231,7 +231,7 @@ class Execution:
             return outcome_of(reserved, "move", *current.moved_to)
         data: tuple[str, ...] = ()
         if current.final_data is not None:
-            data = (self.sealed(job_type, reserved, current.final_data),)
+            data = (self.environment.sealed(current.final_data),)
         no_result: tuple[str | float, ...] = ("", 0, *data) if data else ()
         if result is None:
             return outcome_of(reserved, "complete", *no_result)
@@ -240,7 +240,7 @@ class Execution:
             if not ttl:
                 return outcome_of(reserved, "complete", *no_result)
             text = self.environment.encode_result(result)
-            text = self.sealed(job_type, reserved, text)
+            text = self.environment.sealed(text)
             if (size := len(text.encode())) > failure_report.MAX_BYTES:
                 raise ValueError(
                     f"The result takes {size} bytes, more than {failure_report.MAX_BYTES}. "
@@ -252,12 +252,6 @@ class Execution:
             message = f"The job has done its work, but its result cannot be kept: {why}"
             raise Fail(failure_report.BAD_RESULT, message) from None
         return outcome_of(reserved, "complete", text, ttl, *data)
-
-    def sealed(self, job_type: JobType, reserved: Reserved, text: str) -> str:
-        """Return data or a result as it is to be kept: sealed, if its job's are."""
-        if not self.environment.seals:
-            return text
-        return self.environment.sealed(job_type, reserved, text)
 
     def shown(self, reserved: Reserved) -> CurrentJob:
         """Return a job that does not run here, opened if that is possible."""

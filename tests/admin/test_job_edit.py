@@ -185,10 +185,10 @@ def test_who_may_not_see_data_may_not_edit_them(
 
 
 def test_edited_data_are_encrypted_again(admin_browser: Browser, qless: Client) -> None:
-    keys = {"ENCRYPTION_KEYS": ["A" * 43 + "="], "ENCRYPT": False}
+    keys = {"ENCRYPTION_KEYS": ["A" * 43 + "="]}
     default = {**settings.QLESS["default"], **keys}
     with override_settings(QLESS={**settings.QLESS, "default": default}):
-        codec = codec_of("", "default", True)
+        codec = codec_of("default")
         assert codec is not None
         failed(qless, data=codec.seal('{"v":1,"args":["old"]}'))
         shown = admin_browser.get(url("edit")).context["form"].initial["job_data"]

@@ -83,7 +83,6 @@ def test_nothing_wrong(monkeypatch) -> None:
 def test_settings_that_cannot_be_read_are_told_elsewhere(monkeypatch, aliases) -> None:
     with override_settings(QLESS=aliases):
         assert found(monkeypatch) == []
-        assert found(monkeypatch, encrypt=True) == []
         assert [message.id for message in check_settings()]
 
 

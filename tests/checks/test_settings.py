@@ -198,13 +198,7 @@ def found(**options: object) -> list[tuple[str, str]]:
             "key 2 must be 32 bytes",
         ),
         ({"default": {**GOOD, "ENCRYPTION_KEYS": [b"A"]}}, "E052", "key 1 must be"),
-        ({"default": {**GOOD, "ENCRYPT": "yes"}}, "E053", "must be True or False"),
         ({"default": {**GOOD, "COMPRESSION": "lzma"}}, "E054", '"zlib" or "zstd"'),
-        (
-            {"default": {**GOOD, "COMPRESSION_MIN_BYTES": -1}},
-            "E054",
-            "a whole number from 0",
-        ),
         ({"default": {**GOOD, "MIDDLEWARE": ["a b"]}}, "E013", "no dotted name"),
         (
             {"default": {**GOOD, "OPTIONS": {"socket_timeout": 0}}},

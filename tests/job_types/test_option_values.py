@@ -39,7 +39,6 @@ def test_the_defaults() -> None:
         "timeout": None,
         "hard_timeout": None,
         "target_time": None,
-        "encrypt": None,
         "tags": (),
         "after": (),
         "after_names": (),
@@ -239,8 +238,6 @@ def test_the_later_word_wins_about_when_it_runs() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("encrypt", "yes", "True, False, or None for what the alias has"),
-        ("encrypt", 1, "True, False, or None for what the alias has"),
         (
             "backoff",
             {"base": -1, "factor": 2, "maximum": 5, "jitter": 0},

@@ -13,18 +13,16 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_qless import current_job, exponential, job, signals
-from django_qless.checks.jobs import check_options
 from django_qless.conf import sealing as of_settings
 from django_qless.conf.connections import connections
 from django_qless.core import Reserved, TooBig
-from django_qless.exceptions import Fail, InvalidOption
+from django_qless.exceptions import Fail
 from django_qless.job_types.redaction import (
     SEALED_NOW,
     may_show_payloads,
     may_show_result,
     redact,
 )
-from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.serialization import sealing
 from django_qless.serialization.sealing import Codec, new_cipher
@@ -80,7 +78,7 @@ class TestCodec:
         self, keys: tuple[str, ...], compression: str | None, text: str
     ) -> None:
         cipher = new_cipher(keys) if keys else None
-        sealed = Codec(cipher, compression, over=100).seal(text)
+        sealed = Codec(cipher, compression).seal(text)
         assert isinstance(json.loads(sealed), str) or sealed == text
         assert sealing.open_text(sealed, cipher) == text
         assert (sealed == text) == (not keys and (text != LONG or not compression))
@@ -88,7 +86,7 @@ class TestCodec:
             assert len(sealed) < len(text) / 10
 
     def test_what_is_sealed_is_not_sealed_again(self) -> None:
-        codec = Codec(new_cipher([NEW]), "zlib", over=0)
+        codec = Codec(new_cipher([NEW]), "zlib")
         sealed = codec.seal(LONG)
         assert codec.seal(sealed) == sealed
 
@@ -103,12 +101,12 @@ class TestCodec:
     def test_libraries_that_are_missing_are_named(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        sealed = Codec(None, "zstd", over=0).seal(LONG)
+        sealed = Codec(None, "zstd").seal(LONG)
         monkeypatch.setattr(sealing, "ZSTD_MODULES", ("no_such_module",))
         sealing.zstd.cache_clear()
         remedy = r"pip install django-qless\[zstd\]"
         with pytest.raises(ImportError, match=remedy):
-            Codec(None, "zstd", over=0).seal(LONG)
+            Codec(None, "zstd").seal(LONG)
         with pytest.raises(Fail, match=f"It cannot be opened here: .*{remedy}"):
             sealing.open_text(sealed, None)
         monkeypatch.undo()
@@ -120,7 +118,7 @@ class TestCodec:
 
     def test_what_compression_makes_longer_is_left(self) -> None:
         text = json.dumps(Fernet.generate_key().decode() * 1)
-        assert Codec(None, "zlib", over=0).seal(text) == text
+        assert Codec(None, "zlib").seal(text) == text
 
     def test_a_bomb_does_not_fill_the_memory(
         self, monkeypatch: pytest.MonkeyPatch
@@ -232,37 +230,6 @@ class TestJobs:
             failed.retry()
             each_work()
             assert handle.result() == 1
-
-    def test_a_job_decides_for_itself(self, qless: Any, work: Any) -> None:
-        with alias(ENCRYPTION_KEYS=[OLD], ENCRYPT=False):
-            handles = [remember.delay(1), remember.using(encrypt=True).delay(2)]
-            sealed = ["fernet" in qless.get(each.jid).data for each in handles]
-            assert sealed == [False, True]
-            work()
-            assert qless.result(handles[0].jid) == 1
-            assert qless.result(handles[1].jid).startswith("qless:fernet:")
-            assert handles[1].result() == 2
-        with alias(ENCRYPTION_KEYS=[OLD]):
-            handle = remember.using(encrypt=False).delay(4)
-            assert "fernet" not in qless.get(handle.jid).data
-            work()
-            assert qless.result(handle.jid) == 4
-
-    def test_a_job_that_must_be_encrypted_and_cannot(self, qless: Any) -> None:
-        with pytest.raises(InvalidOption, match="no ENCRYPTION_KEYS"):
-            remember.using(encrypt=True).delay(1)
-        assert qless.length("default") == 0
-
-    def test_the_check_of_such_a_job(self, qless: Any) -> None:
-        declared = job(name="sealing-secret", encrypt=True)(lambda: None)
-        try:
-            found = [each.msg for each in check_options() if each.id[-4:] == "E055"]
-            assert len(found) == 1
-            assert "sealing-secret" in found[0]
-            with alias(ENCRYPTION_KEYS=[OLD]):
-                assert not [e for e in check_options() if e.id[-4:] == "E055"]
-        finally:
-            del registry._types[declared.name]
 
     def test_unique_keys_are_of_what_is_meant(self, qless: Any) -> None:
         with alias(ENCRYPTION_KEYS=[OLD]):

@@ -23,7 +23,7 @@ from django_qless.job_types.redaction import redact, restore_hidden
 from django_qless.job_types.registry import Binding
 from django_qless.job_types.signature import CallSignature
 from django_qless.serialization.envelope import Envelope
-from django_qless.serialization.sealing import is_encrypted, is_sealed
+from django_qless.serialization.sealing import is_sealed
 
 EDITED = 200 * 1024
 """Characters up to which data can be edited on a page."""
@@ -185,8 +185,7 @@ class EditJob(JobAction):
             raise BadArgument(str(error)) from None
         check_signature(job.klass, data)
         if is_sealed(job.data):
-            # As it was enqueued, whatever the setting and the code say now.
-            codec = codec_of(job.klass, self.alias, is_encrypted(job.data) or None)
+            codec = codec_of(self.alias)
             return data if codec is None else codec.seal(data)
         return data
 
