@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from django.utils import translation
 
-from django_qless.conf.connections import connections
 from tests import postgres
 from tests import real_servers as machinery
 from tests.in_process import each_way as each_way
@@ -86,12 +85,6 @@ def no_language_left() -> Iterator[None]:
     """Undo what LocaleMiddleware leaves of a request: jobs of other tests would carry it."""
     yield
     translation.deactivate()
-
-
-@pytest.fixture(autouse=True)
-def no_patience_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undo what the start of a worker leaves: a server that is away is waited for longer."""
-    monkeypatch.setattr(connections, "_in_worker", False)
 
 
 @pytest.fixture(autouse=True)

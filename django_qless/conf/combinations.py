@@ -33,12 +33,6 @@ def combination_problems(
             "Remove REPLICAS, or name a server with replicas.",
             "E043",
         )
-    if "REPLICAS_TIMEOUT" in options and not options.get("REPLICAS"):
-        yield Problem(
-            "REPLICAS_TIMEOUT goes with REPLICAS only.",
-            'Add "REPLICAS": 1, or remove it.',
-            "E043",
-        )
 
 
 def _sentinel_problems(options: Mapping[str, Any]) -> Iterator[Problem]:

@@ -15,6 +15,9 @@ from django_qless.core.client import PATIENCE
 from django_qless.core.replication import Replication
 from django_qless.core.script import Clock
 
+#: How long a call waits for the replicas that REPLICAS asks for.
+REPLICAS_SECONDS = 0.2
+
 
 class _Clients(dict[str, Client]):
     """Clients by alias, made on first use."""
@@ -38,7 +41,6 @@ class Connections:
         self.clients = _Clients(self._made)
         self._impatient: dict[str, Client] = {}
         self._async_clients: dict[str, AsyncClient] = {}
-        self._in_worker = False
         self._separate()
 
     def _separate(self) -> None:
@@ -55,16 +57,6 @@ class Connections:
 
     def __contains__(self, alias: str) -> bool:
         return alias in conf.alias_names()
-
-    def enter_worker(self) -> None:
-        """Use the patience that the settings give to workers, from now on."""
-        self._in_worker = True
-        clients: list[tuple[str, Client | AsyncClient]] = [
-            *self.clients.items(),
-            *self._async_clients.items(),
-        ]
-        for alias, client in clients:
-            client.patience = self._patience(alias)
 
     def impatient(self, alias: str) -> Client:
         """Return a client for pages: it gives up within seconds."""
@@ -136,8 +128,7 @@ class Connections:
 
     def _patience(self, alias: str) -> float:
         settings = conf.alias(alias)
-        wish = settings.worker_patience if self._in_worker else settings.patience
-        return PATIENCE if wish is None else wish
+        return PATIENCE if settings.patience is None else settings.patience
 
 
 def clock_of(alias: str) -> Clock:
@@ -148,7 +139,7 @@ def clock_of(alias: str) -> Clock:
 def _replication(settings: conf.Alias) -> Replication | None:
     if not settings.replicas:
         return None
-    return Replication(settings.replicas, settings.replicas_timeout)
+    return Replication(settings.replicas, REPLICAS_SECONDS)
 
 
 connections = Connections()

@@ -27,11 +27,7 @@ CONNECTION_KEYS = ("LOCATION", "CACHE", "EMBEDDED", "SENTINELS", "CLUSTER")
 SERVER_KEYS = (
     *CONNECTION_KEYS,
     *("DB", "OPTIONS", "SERVICE_NAME", "SENTINEL_OPTIONS"),
-    *("REPLICAS", "REPLICAS_TIMEOUT"),
-)
-
-_PATIENCE_HINT = (
-    "Calls are tried again for that long while the server cannot be reached."
+    "REPLICAS",
 )
 
 REMEDY = 'Set QLESS = {"default": {"LOCATION": "redis://localhost:6379/0"}}.'
@@ -186,14 +182,14 @@ class Alias:
     """A name for this code where several projects share an alias's keys: each adds and removes
     only the recurring jobs of its own code. Default: the package of ROOT_URLCONF."""
     patience: float | None = key(
-        "PATIENCE", None, checks.within_an_hour, "E033", _PATIENCE_HINT
+        "PATIENCE",
+        None,
+        checks.within_an_hour,
+        "E033",
+        "Calls are tried again for that long while the server cannot be reached.",
     )
     """Seconds for which a call is tried again while the server cannot be reached: 0 to 3600.
     Default: 10"""
-    worker_patience: float | None = key(
-        "WORKER_PATIENCE", None, checks.within_an_hour, "E033", _PATIENCE_HINT
-    )
-    """The same of the processes of workers, in place of PATIENCE. Default: 10"""
     replicas: int = key(
         "REPLICAS",
         0,
@@ -204,19 +200,8 @@ class Alias:
         "E043",
         "That many replicas have a job before enqueueing it returns.",
     )
-    """Replicas that must have a job before enqueueing it returns; otherwise NotReplicated
-    is raised. Default: 0"""
-    replicas_timeout: float = key(
-        "REPLICAS_TIMEOUT",
-        0.2,
-        must_be(
-            "a number of seconds from 0.001 to 60",
-            lambda value: checks.is_number(value) and 0.001 <= value <= 60,
-        ),
-        "E043",
-        "Enqueueing waits that long for REPLICAS.",
-    )
-    """Seconds for which enqueueing waits for REPLICAS. Default: 0.2"""
+    """Replicas that must have a job before enqueueing it returns; NotReplicated is raised if
+    they do not have it within 0.2 s. Default: 0"""
     queues: Mapping[str, Mapping[str, Any]] = key(
         "QUEUES",
         {},

@@ -6,7 +6,6 @@ import logging
 from time import monotonic
 
 from django_qless.conf import config_sync
-from django_qless.conf.connections import connections
 from django_qless.schedules.declared import AGAIN, declarations_lost, sync_at_start
 from django_qless.schedules.per_row import listen_for_deletions
 
@@ -34,7 +33,6 @@ class Startup:
 
         Mistakes in schedules do not keep a worker from its work.
         """
-        connections.enter_worker()
         self.sync_config()
         self.sync_schedules()
         try:

@@ -19,7 +19,6 @@ from django_qless.conf.connections import connections
 from django_qless.conf.validation import validate_alias
 from django_qless.core import ConnectionLost, NotAuthenticated
 from django_qless.core.redis_pool import Limits, copy_pool
-from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.servers import embedded
 from tests.jobs_app import jobs
 from tests.real_servers import Server
@@ -268,27 +267,6 @@ def test_no_server_is_told(tmp_path) -> None:
             jobs.add.delay(1)
         with pytest.raises(ConnectionLost, match=r"Check that the server is running"):
             asyncio.run(jobs.add.aenqueue(1))
-
-
-def test_producers_and_workers_have_a_patience_each(server, monkeypatch) -> None:
-    def patience() -> list[float]:
-        return [
-            made.patience
-            for alias in ("default", "other")
-            for made in (connections[alias], connections.aclient(alias))
-        ]
-
-    settings = {
-        "default": {"LOCATION": server.url, "PATIENCE": 2, "WORKER_PATIENCE": 30},
-        "other": {"LOCATION": server.url},
-    }
-    monkeypatch.setattr(connections, "_in_worker", False)
-    with override_settings(QLESS=settings):
-        assert patience() == [2, 2, 10, 10]
-        DjangoEnvironment().on_start()
-        assert patience() == [30, 30, 10, 10]
-        connections.forget()
-        assert patience() == [30, 30, 10, 10]
 
 
 def test_a_wrong_password_is_told() -> None:

@@ -213,7 +213,7 @@ def test_an_open_job_is_taken_back_though_replicas_are_late(
     cut: Watched, client: Client
 ) -> None:
     client.replication = None
-    given = {**cut.settings, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.05}
+    given = {**cut.settings, "REPLICAS": 1}
     with override_settings(QLESS={"default": given}):
         before = [f"b{number}" for number in range(1000)]
         client.put_many("", [Put(jid, "before", "k", "{}") for jid in before])
@@ -227,7 +227,7 @@ def test_an_open_job_is_taken_back_though_replicas_are_late(
 def test_handles_and_commits(
     cut: Watched, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = {**cut.settings, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.05}
+    given = {**cut.settings, "REPLICAS": 1}
     with override_settings(QLESS={"default": given}):
         with pytest.raises(NotReplicated) as caught:
             jobs.add.delay(1)

@@ -428,7 +428,7 @@ def test_late_replicas_of_several_aliases_are_logged(
     if receives:
         job_enqueued.connect(receive)
     # There is none.
-    given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+    given = {"LOCATION": server.url, "REPLICAS": 1}
     aliases = {"default": given, "mail": {**given, "PREFIX": "ql-mail:"}}
     with override_settings(QLESS=aliases, QLESS_ROUTES={"mail": "mail"}):
         with transaction.atomic():

@@ -34,7 +34,7 @@ def test_late_replicas_are_told_with_the_entities_that_are_pushed(
     server: Server, push: Callable[[], object], entities: list[str]
 ) -> None:
     # There is none.
-    given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+    given = {"LOCATION": server.url, "REPLICAS": 1}
     with override_settings(QLESS={"default": given}):
         with pytest.raises(NotReplicated) as told:
             push()

@@ -450,7 +450,7 @@ class TestReplicas:
 
     @pytest.fixture
     def lonely(self, server: Any) -> Iterator[None]:
-        given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+        given = {"LOCATION": server.url, "REPLICAS": 1}
         with override_settings(QLESS={"default": given}):
             yield
 

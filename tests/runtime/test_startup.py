@@ -87,7 +87,7 @@ def test_preload_leaves_errors_to_the_job_that_meets_them(
 def test_a_server_that_goes_away_as_it_is_applied_stops_no_worker(
     declared: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    nowhere = {"LOCATION": "unix:///nowhere.sock", "WORKER_PATIENCE": 0.01}
+    nowhere = {"LOCATION": "unix:///nowhere.sock", "PATIENCE": 0.01}
     away = override_settings(
         QLESS={"default": {**nowhere, "CONFIG": {"heartbeat": 17}}}
     )

@@ -280,7 +280,7 @@ def test_late_replicas_are_told_with_the_schedule(server, caplog, monkeypatch) -
     # (In tests a commit raises it.)
     monkeypatch.setattr(dispatch, "dispatcher", dispatch.Dispatcher())
     # There is none.
-    given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+    given = {"LOCATION": server.url, "REPLICAS": 1}
     with override_settings(QLESS={"default": given}):
         with pytest.raises(NotReplicated) as told:
             jobs.add.recur(1, every=60)

@@ -86,11 +86,7 @@ class Scene:
     @property
     def settings(self) -> dict[str, Any]:
         """The aliases, by name."""
-        more: dict[str, Any] = (
-            {"REPLICAS": self.replicas, "REPLICAS_TIMEOUT": 0.5}
-            if self.replicas
-            else {}
-        )
+        more: dict[str, Any] = {"REPLICAS": self.replicas} if self.replicas else {}
         return {
             ALIASES[queue][0]: {
                 "CLUSTER": self.cluster.urls,

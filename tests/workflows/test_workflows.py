@@ -269,7 +269,7 @@ def test_a_receiver_hears_of_each_of_its_jobs(qless, is_async: bool) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_late_replicas_leave_it_enqueued(qless, server, is_async: bool) -> None:
-    given = {"LOCATION": server.url, "REPLICAS": 1, "REPLICAS_TIMEOUT": 0.02}
+    given = {"LOCATION": server.url, "REPLICAS": 1}
     with override_settings(QLESS={"default": given}):
         flow = workflow()
         node = flow.add(step.args("a"))
