@@ -111,7 +111,7 @@ def number(value: float | str | None) -> str:
 
 SHOWN = 40 * 1024
 """Characters of one long text on a page."""
-WHOLE = 400 * 1024
+WHOLE = 256 * 1024
 """Characters of a long text on its own page."""
 
 

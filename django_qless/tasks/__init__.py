@@ -2,8 +2,8 @@
 
     TASKS = {"default": {"BACKEND": "django_qless.tasks.QlessBackend"}}
 
-It serves django.tasks (Django 6.0 and newer) and the backport django-tasks. Where
-neither is installed this module can be imported all the same, and the backend says what
+It serves django.tasks where Django has it (6.0 and newer), else the backport django-tasks.
+Where neither is installed this module can be imported all the same, and the backend says what
 is missing when it is made.
 """
 
@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from django_qless.tasks import frameworks
 
-if TYPE_CHECKING or frameworks.primary() is not None:
+if TYPE_CHECKING or frameworks.installed() is not None:
     from django_qless.tasks.backend import QlessBackend
     from django_qless.tasks.task import QlessTask
 

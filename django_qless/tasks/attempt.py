@@ -40,9 +40,7 @@ class TaskAttempt:
             priority=int(current.priority),
             context=current.context,
         )
-        framework = frameworks.of(self.task)
-        assert framework is not None  # enqueued_task returns Tasks only
-        self.framework = framework
+        self.framework = frameworks.required()
         ask = needs_earlier_attempts(current)
         timeline = _earlier_attempts(current) if ask else results.Timeline()
         begun, drawn = [*timeline.begun, self.began], time_of(current.jid)
@@ -163,7 +161,7 @@ def is_quick(what: str, current: CurrentJob) -> bool:
         return False
     if current.task_run is None and needs_earlier_attempts(current):
         return False
-    return not _has_listeners(_declared_task(current))
+    return not _has_listeners()
 
 
 def needs_earlier_attempts(current: CurrentJob) -> bool:
@@ -173,7 +171,7 @@ def needs_earlier_attempts(current: CurrentJob) -> bool:
     crash leaves the retries alone.
     """
     task = _declared_task(current)
-    return bool(task.takes_context) or _has_listeners(task)
+    return bool(task.takes_context) or _has_listeners()
 
 
 def _earlier_attempts(current: CurrentJob) -> results.Timeline:
@@ -198,11 +196,9 @@ def _declared_task(current: CurrentJob) -> Any:
     return known_tasks.declared(job_type.name)
 
 
-def _has_listeners(task: Any) -> bool:
-    """Return whether a Task's signals have receivers other than the framework's log."""
-    framework = frameworks.of(task)
-    assert framework is not None
-    signals = framework.signals
+def _has_listeners() -> bool:
+    """Return whether the signals of Tasks have receivers other than the framework's log."""
+    signals = frameworks.required().signals
     # Django's log, by the key that a signal has for a receiver without sender.
     logs = {id(signals.log_task_started), id(signals.log_task_finished)}
     receivers = [*signals.task_started.receivers, *signals.task_finished.receivers]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from django.tasks.backends.base import BaseTaskBackend
 
 else:
-    BaseTaskBackend = frameworks.primary().backends.BaseTaskBackend
+    BaseTaskBackend = frameworks.required().backends.BaseTaskBackend
 
 # Plans kept by a backend: one for each Task and each using() of it.
 MAX_PLANS = 500
@@ -92,7 +92,7 @@ class TaskBatch(EnqueueBatch):
 
     @property
     def _signal(self) -> Any:
-        return frameworks.of(self.result.task).signals.task_enqueued  # type: ignore[union-attr]
+        return frameworks.required().signals.task_enqueued
 
 
 class QlessBackend(BaseTaskBackend):
@@ -119,10 +119,7 @@ class QlessBackend(BaseTaskBackend):
 
     def validate_task(self, task: Any) -> None:
         """Raise InvalidTask if no worker could run the Task; else let workers run it."""
-        try:
-            super().validate_task(task)
-        except frameworks.primary().exception("InvalidTask") as refused:  # type: ignore[union-attr]
-            raise frameworks.error("InvalidTask", str(refused)) from None
+        super().validate_task(task)
         name = task.module_path
         if self._validated.get(name) is task.func:
             return

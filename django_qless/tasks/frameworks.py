@@ -1,14 +1,12 @@
-"""The installed frameworks of Tasks: django.tasks, its backport, or both.
+"""The framework of Tasks that the project has: django.tasks, or else its backport.
 
 Django has Tasks since 6.0; for earlier versions the package django-tasks has them, with
-nearly the same names. A project on a newer Django may still import from the backport, so
-both may be in use at once.
+nearly the same names.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -31,7 +29,7 @@ MISSING = (
 
 
 class Framework:
-    """The modules of one framework, with the names of django.tasks."""
+    """The modules of the framework, with the names of django.tasks."""
 
     def __init__(self, name: str) -> None:
         """Import it. Raises ImportError."""
@@ -59,29 +57,21 @@ class Framework:
 
 
 @functools.cache
-def framework(name: str) -> Framework | None:
-    """Return the framework of this name, or None if it is not installed."""
-    try:
-        return Framework(name)
-    except ImportError:
-        return None
+def installed() -> Framework | None:
+    """Return Django's own framework, else the backport, None without either."""
+    for name in (CORE, BACKPORT):
+        try:
+            return Framework(name)
+        except ImportError:
+            continue
+    return None
 
 
-def primary() -> Framework | None:
-    """Return the framework of our backends: Django's own if it has one."""
-    return framework(CORE) or framework(BACKPORT)
-
-
-def in_use() -> list[Framework]:
-    """Return the frameworks that this process has imported, Django's own first."""
-    first = primary()
-    found = [] if first is None else [first]
-    if first is not None and first.name == CORE and BACKPORT in sys.modules:
-        # Not imported for its own sake: it changes other classes when it is.
-        second = framework(BACKPORT)
-        if second is not None:
-            found.append(second)
-    return found
+def required() -> Framework:
+    """Return the framework where something of it is in use, so that there is one."""
+    framework = installed()
+    assert framework is not None
+    return framework
 
 
 def register_checks() -> None:
@@ -91,32 +81,17 @@ def register_checks() -> None:
     the checks.
     """
     # LazySettings forwards this; its stubs do not know.
-    first = primary() if settings.is_overridden("TASKS") else None  # type: ignore[misc]
-    if first is not None:
-        import_module(f"{first.name}.checks")
+    framework = installed() if settings.is_overridden("TASKS") else None  # type: ignore[misc]
+    if framework is not None:
+        import_module(f"{framework.name}.checks")
 
 
-def of(task: Any) -> Framework | None:
-    """Return the framework whose Task this is, or None if it is no Task."""
-    for each in in_use():
-        if isinstance(task, each.base.Task):
-            return each
-    return None
+def is_task(value: object) -> bool:
+    """Return whether a value is a Task."""
+    framework = installed()
+    return framework is not None and isinstance(value, framework.base.Task)
 
 
 def error(name: str, text: str) -> Exception:
-    """Return an exception of the class of this name in each framework in use."""
-    return _combined(exceptions(name))(text)
-
-
-def exceptions(*names: str) -> tuple[type[Exception], ...]:
-    """Return the exceptions of these names in all frameworks in use."""
-    return tuple(each.exception(name) for each in in_use() for name in names)
-
-
-@functools.cache
-def _combined(classes: tuple[type[Exception], ...]) -> type[Exception]:
-    if len(classes) == 1:
-        return classes[0]
-    first = classes[0]
-    return type(first.__name__, classes, {"__module__": first.__module__})
+    """Return an exception of the framework's class of this name."""
+    return required().exception(name)(text)

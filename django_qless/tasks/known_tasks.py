@@ -76,7 +76,7 @@ def in_module(task: Any) -> Any:
     """Return the Task that a module has in place of its function, or None."""
     module = sys.modules.get(task.func.__module__)
     found: Any = getattr(module, task.func.__qualname__, None)
-    if frameworks.of(found) is None or found.func is not task.func:
+    if not frameworks.is_task(found) or found.func is not task.func:
         return None
     return found
 
@@ -107,7 +107,7 @@ def find(name: str, alias: str) -> JobType | None:
             logger.exception("a Task's module cannot be imported: %s", module)
         return None
     known = registry.get(name)
-    if known is not None or frameworks.of(found) is None:
+    if known is not None or not frameworks.is_task(found):
         return known
     for backend in ours:
         if is_trusted(module, backend):
@@ -120,7 +120,7 @@ def find(name: str, alias: str) -> JobType | None:
 
 def backends(alias: str) -> Iterator[QlessBackend]:
     """Yield the backends of TASKS whose Tasks may be in this alias of QLESS."""
-    framework = frameworks.primary()
+    framework = frameworks.installed()
     if framework is None:
         return
     from django_qless.tasks.backend import QlessBackend

@@ -214,7 +214,7 @@ def make_result(
     workers: Iterable[str] = (),
 ) -> Any:
     """Return a TaskResult; times are in seconds of the epoch."""
-    base = frameworks.of(task).base  # type: ignore[union-attr]
+    base = frameworks.required().base
     return base.TaskResult(
         task=task,
         id=jid,
@@ -272,10 +272,12 @@ def enqueued_task(
         changes |= context.get("options", {})
     if all(getattr(declared, name) == value for name, value in changes.items()):
         return declared
-    refusals = frameworks.exceptions("InvalidTask", "InvalidTaskBackend")
+    refusals = map(
+        frameworks.required().exception, ("InvalidTask", "InvalidTaskBackend")
+    )
     try:
         return replace(declared, **changes)
-    except (TypeError, ValueError, *refusals):  # type: ignore[misc]
+    except (TypeError, ValueError, *refusals):
         return declared
 
 

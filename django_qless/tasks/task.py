@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 else:
-    _framework = frameworks.primary()
+    _framework = frameworks.installed()
     Task = object if _framework is None else _framework.base.Task
 
 
@@ -123,7 +123,7 @@ def _split_after(after: Any) -> tuple[list[Any], list[str]]:
 
 
 def _is_result(value: object) -> bool:
-    return any(isinstance(value, each.base.TaskResult) for each in frameworks.in_use())
+    return isinstance(value, frameworks.required().base.TaskResult)
 
 
 # Options of `@job` that a backend may set for all its Tasks.

@@ -59,7 +59,7 @@ def test_its_result_and_signal_come_though_a_sweep_was_faster(
     def note(task_result: Any, **kwargs: Any) -> None:
         sent.append(task_result)
 
-    signal = frameworks.of(add).signals.task_enqueued
+    signal = frameworks.required().signals.task_enqueued
     signal.connect(note)
     try:
         with transaction.atomic():

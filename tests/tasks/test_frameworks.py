@@ -1,4 +1,4 @@
-"""Whichever of django.tasks and its backport is there: both, one, none."""
+"""With django.tasks, with its backport, and with neither."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 import django
 import pytest
 
-from django_qless.tasks import frameworks
-from tests.tasks import installed, work
+from tests.tasks import installed
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,109 +115,12 @@ class TestOrder:
         assert python(code, setting) == "QlessTask early.models.hello mail\nTrue\n"
 
 
-if django.VERSION >= (6, 0):
-
-    def test_djangos_own_alone(python: Any) -> None:
-        code = (
-            "from django_qless.tasks import frameworks\n"
-            "print([each.name for each in frameworks.in_use()])\n"
-            "from django.tasks import task_backends\n"
-            "print(type(task_backends['default']).__name__)\n"
-            "print(frameworks.error('InvalidTask', 'no').__class__.__mro__[1].__name__)\n"
-        )
-        setting = (
-            "TASKS = {'default': {'BACKEND': 'django_qless.tasks.QlessBackend'}}\n"
-        )
-        without = "import sys; sys.modules['django_tasks'] = None\n"
-        printed = python(code, setting, without)
-        assert printed == "['django.tasks']\nQlessBackend\nTaskException\n"
-
-    class TestBoth:
-        """On a newer Django, with a project that imports from the backport."""
-
-        @pytest.fixture(autouse=True)
-        def backport(self) -> Any:
-            # As an installed app has it: only then the backends follow the settings.
-            import django_tasks.signals
-
-            return django_tasks
-
-        def test_its_decorator_makes_our_tasks(self, qless, drain, backport) -> None:
-            hello = backport.task(retries=1)(work.plain)
-            assert type(hello) is type(work.add)
-            result = hello.enqueue()
-            drain()
-            result.refresh()
-            assert result.status == installed.Status.SUCCESSFUL
-
-        def test_its_backends_are_ours(self, qless, backport) -> None:
-            found = backport.task_backends["default"]
-            assert isinstance(found, type(installed.task_backends["default"]))
-
-        def test_exceptions_have_both_names(self, qless, backport) -> None:
-            from django_tasks import exceptions
-
-            for name, one in (
-                ("TaskResultDoesNotExist", lambda: work.add.get_result("x")),
-                ("InvalidTask", lambda: work.add.using(queue_name="x")),
-            ):
-                other = getattr(exceptions, name, None)
-                other = other or getattr(exceptions, f"{name}Error")
-                for expected in (other, getattr(installed, name)):
-                    with pytest.raises(expected):
-                        one()
-
-        def test_a_task_of_the_backport_itself(
-            self, qless, each_drain, settings, backport
-        ) -> None:
-            settings.TASKS = {
-                **settings.TASKS,
-                "elsewhere": {
-                    "BACKEND": "django_tasks.backends.immediate.ImmediateBackend"
-                },
-            }
-            theirs = backport.base.Task(
-                func=work.succeeds_at.func, backend="elsewhere", takes_context=True
-            )
-            ours = theirs.using(backend="default")
-            framework = frameworks.of(ours)
-            assert framework is not None
-            assert framework.name == frameworks.BACKPORT
-            heard = []
-
-            def receive(task_result: Any, **more: Any) -> None:
-                heard.append(type(task_result))
-
-            signals = [
-                framework.signals.task_enqueued,
-                framework.signals.task_started,
-                framework.signals.task_finished,
-            ]
-            for signal in signals:
-                signal.connect(receive)
-            result = ours.enqueue(1)
-            each_drain()
-            for signal in signals:
-                signal.disconnect(receive)
-            assert type(result) is backport.TaskResult
-            assert heard[0] is backport.TaskResult
-            assert len(heard) in (1, 3)
-
-
-def test_an_error_is_what_each_name_of_it_catches() -> None:
-    error = frameworks.error("InvalidTask", "no")
-    assert isinstance(error, installed.InvalidTask)
-    assert str(error) == "no"
-    assert "InvalidTask" in type(error).__name__
-
-
-def test_an_error_of_two_frameworks_is_caught_by_the_name_of_either() -> None:
-    class InvalidTask(Exception): ...
-
-    class InvalidTaskError(Exception): ...
-
-    combined = frameworks._combined((InvalidTask, InvalidTaskError))
-    assert combined.__name__ == "InvalidTask"
-    for expected in (InvalidTask, InvalidTaskError):
-        with pytest.raises(expected, match="no"):
-            raise combined("no")
+@pytest.mark.skipif(django.VERSION < (6, 0), reason="Django has Tasks since 6.0")
+def test_djangos_own_is_used_where_there_are_both(python: Any) -> None:
+    code = (
+        "import django_tasks\n"
+        "from django.tasks import task_backends\n"
+        "print(type(task_backends['default']).__mro__[1].__module__)\n"
+    )
+    setting = "TASKS = {'default': {'BACKEND': 'django_qless.tasks.QlessBackend'}}\n"
+    assert python(code, setting) == "django.tasks.backends.base\n"
