@@ -202,11 +202,11 @@ def _options(job_type: JobType) -> Iterator[CheckMessage]:
                     "E026", f"{whose}: {option}: {trouble}", "Check the spelling."
                 )
     database = options.on_commit
-    if isinstance(database, str) and database != dispatch.OUTBOX:
-        [database] = dispatch.commit_databases(database)
-    else:
-        database = None
-    if database is not None and database not in settings.DATABASES:
+    if (
+        isinstance(database, str)
+        and database != dispatch.OUTBOX
+        and database not in settings.DATABASES
+    ):
         yield error(
             "E027",
             f"{whose}: on_commit={options.on_commit!r} is not in DATABASES.",

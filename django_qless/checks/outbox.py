@@ -16,7 +16,6 @@ from django.conf import settings
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, DatabaseError
-from django.db import connections as databases
 
 from django_qless import conf
 from django_qless.checks.messages import error
@@ -38,8 +37,7 @@ def check_outbox(**kwargs: Any) -> list[CheckMessage]:
                 "E063",
                 'DATABASES has a database "outbox": on_commit="outbox" means the outbox of '
                 "the default one.",
-                "Give the database another name, or write on_commit="
-                '"outbox:outbox" for its outbox.',
+                "Give the database another name.",
             )
         )
     user = next(_users(), None)
@@ -87,7 +85,7 @@ def _users(alias: str | None = None) -> Iterator[str]:
             yield f"QLESS[{name!r}], by ON_OUTAGE,"
     for job_type in registry:
         options = job_type.options
-        if _may_be_of(alias, options) and _is_outbox(options.on_commit):
+        if _may_be_of(alias, options) and options.on_commit == dispatch.OUTBOX:
             yield f"{job_type.name}, by on_commit,"
 
 
@@ -100,19 +98,13 @@ def _used_databases(alias: str) -> Iterator[str]:
             yield tables.usual_database()
     for job_type in registry:
         options = job_type.options
-        if _may_be_of(alias, options) and _is_outbox(options.on_commit):
-            for name in dispatch.commit_databases(options.on_commit):
-                if name in databases:
-                    yield name
+        if _may_be_of(alias, options) and options.on_commit == dispatch.OUTBOX:
+            yield DEFAULT_DB_ALIAS
 
 
 def _may_be_of(alias: str | None, options: Options) -> bool:
     """Return whether such jobs are in this alias; None: any."""
     return alias in (None, routing.alias_for(options))
-
-
-def _is_outbox(on_commit: object) -> bool:
-    return isinstance(on_commit, str) and dispatch.is_outbox(on_commit)
 
 
 def _aliases(alias: str | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import groupby
 from operator import attrgetter
 from types import MethodType
@@ -140,7 +140,7 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         keys = NO_KEYS
         if options.concurrency_key is not None or options.fair_by is not None:
             keys = self._limit_keys(args, kwargs)
-        databases = envelope.databases_in(data)
+        databases = envelope.databases_of(data)
         if self._generation != registry.generation:
             self._has_dependents = has_dependents(job_type)
             self._generation = registry.generation
@@ -328,8 +328,8 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
 
     def _batches(
         self, all_arguments: Iterable[request.CallArguments]
-    ) -> tuple[list[JobHandle[R]], list[tuple[EnqueueBatch, Sequence[str]]]]:
-        """Return the handles, and batches of jobs with the transactions they await."""
+    ) -> tuple[list[JobHandle[R]], list[tuple[EnqueueBatch, str | None]]]:
+        """Return the handles, and batches of jobs with the database whose commit they await."""
         own = self._plan or self._bound_plan()
         # Check everything before anything is enqueued.
         checked = [self._checked(each) for each in all_arguments]
@@ -342,13 +342,13 @@ class JobFunction(RecurMethods, PushMethods, Generic[P, R]):
         ]
         # Each alias gets its jobs together, in the order given.
         batches: dict[tuple[Any, ...], list[EnqueueRequest]] = {}
-        for some, transactions in runs:
+        for some, transaction in runs:
             plan = some[0].plan
-            key = (plan.alias, plan.outbox, tuple(transactions))
+            key = (plan.alias, plan.outbox, transaction)
             batches.setdefault(key, []).extend(some)
         return handles, [
-            (EnqueueBatch(requests), transactions)
-            for (*_, transactions), requests in batches.items()
+            (EnqueueBatch(requests), transaction)
+            for (*_, transaction), requests in batches.items()
         ]
 
     def _checked(self, arguments: request.CallArguments) -> request.CallArguments:

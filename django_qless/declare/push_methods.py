@@ -70,17 +70,17 @@ class PushMethods:
         return await self._apush(self._items(items))
 
     def _push(self, items: Iterable[tuple[Any, ...]]) -> list[EntityHandle]:
-        batch, transactions = self._pushing(items)
+        batch, transaction = self._pushing(items)
         if batch.payloads:
-            dispatch.send(batch, transactions)
+            dispatch.send(batch, transaction)
         return batch.entities
 
     async def _apush(self, items: Iterable[tuple[Any, ...]]) -> list[EntityHandle]:
         if self._uses_outbox:
             return await sync_to_async(self._push)(items)
-        batch, transactions = self._pushing(items)
+        batch, transaction = self._pushing(items)
         if batch.payloads:
-            await dispatch.asend(batch, transactions)
+            await dispatch.asend(batch, transaction)
         return batch.entities
 
     def _check_pushed(self, args: tuple[Any, ...]) -> None:
@@ -101,8 +101,8 @@ class PushMethods:
 
     def _pushing(
         self, items: Iterable[tuple[Any, ...]]
-    ) -> tuple[entities.PushBatch, list[str]]:
-        """Return the batch of these payloads, and the transactions that it awaits."""
+    ) -> tuple[entities.PushBatch, str | None]:
+        """Return the batch of these payloads, and the database whose commit it awaits."""
         plan = self._plan or self._bound_plan()
         return entities.batch_of(plan, self.options, map(self._pushed_item, items))
 

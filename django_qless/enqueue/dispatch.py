@@ -8,7 +8,7 @@ another object in the place of `dispatcher`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from operator import methodcaller
 from typing import Any
@@ -28,8 +28,6 @@ from django_qless.outbox import entries
 from django_qless.signals import job_enqueued
 
 logger = logging.getLogger("django_qless")
-
-ONLY_DEFAULT = (DEFAULT_DB_ALIAS,)
 
 #: What the option `on_commit` says for the outbox.
 OUTBOX = "outbox"
@@ -107,71 +105,70 @@ def _may_go_at_once(some: Sequence[Dispatchable]) -> bool:
 dispatcher = Dispatcher()
 
 
-def commit_databases(on_commit: bool | str | None, *more: str) -> tuple[str, ...]:
-    """Return the databases whose commits the option `on_commit` lets a job await.
+def commit_database(
+    on_commit: bool | str | None, of_row: str = DEFAULT_DB_ALIAS
+) -> str | None:
+    """Return the database whose commit the option `on_commit` lets a job await.
 
-    By default these are the default one and `more`, those of its rows; False: none. The
-    outbox may name one: "outbox:archive".
+    The one that it names, else that of its row, by default the default one; None: it is
+    enqueued at once.
     """
     if on_commit is False:
-        return ()
-    usual = on_commit is None or on_commit == OUTBOX
-    if isinstance(on_commit, str) and not usual:
-        return (on_commit.removeprefix(f"{OUTBOX}:"),)
-    if usual and more:
-        return tuple(dict.fromkeys((DEFAULT_DB_ALIAS, *more)))
-    return ONLY_DEFAULT
+        return None
+    if isinstance(on_commit, str) and on_commit != OUTBOX:
+        return on_commit
+    return of_row
 
 
 def uses_outbox(on_commit: bool | str | None, alias: str) -> bool:
     """Return whether the outbox is used, by the option `on_commit` or by the alias."""
     if on_commit is None:
         return conf.alias(alias).on_commit == OUTBOX
-    return isinstance(on_commit, str) and is_outbox(on_commit)
+    return on_commit == OUTBOX
 
 
-def is_outbox(text: str) -> bool:
-    """Return whether the option `on_commit` asks for the outbox by this text."""
-    return text == OUTBOX or text.startswith(f"{OUTBOX}:")
+def open_transaction(whose: str, names: Collection[str]) -> str | None:
+    """Return the one of these databases in which a transaction is open, None without one.
 
-
-def open_transactions(whose: str, names: Sequence[str]) -> list[str]:
-    """Return those of these databases in which a transaction is open.
-
-    `whose` names the job in messages. Raises InvalidOption for an unknown database.
+    `whose` names the job in messages. Raises InvalidOption for an unknown database, and if
+    transactions are open in several: what is enqueued together waits for one commit.
     """
     in_tests.begin()
-    is_open = dispatcher.is_in_transaction
     try:
-        if len(names) == 1:
-            return [names[0]] if is_open(names[0]) else []
-        return [name for name in names if is_open(name)]
+        found = [name for name in names if dispatcher.is_in_transaction(name)]
     except ConnectionDoesNotExist:
         known = ", ".join(databases)
         raise InvalidOption(
             f"{whose}: on_commit={' or '.join(names)!r} is not in DATABASES; there are: "
             f"{known}."
         ) from None
+    if len(found) > 1:
+        raise InvalidOption(
+            f"{whose}: transactions are open in {' and '.join(sorted(found))}, and what is "
+            "enqueued together waits for one commit. Enqueue the jobs of each database by "
+            "themselves, or name one database by on_commit=."
+        )
+    return found[0] if found else None
 
 
-def send(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
-    """Send it now, or when these databases, of `open_transactions`, commit."""
-    if transactions:
-        _send_after_commits([dispatchable], transactions)
+def send(dispatchable: Dispatchable, transaction: str | None = None) -> None:
+    """Send it now, or when the database of an open transaction commits."""
+    if transaction:
+        _send_after_commit([dispatchable], transaction)
     else:
         dispatcher.send(outage.guarded(dispatchable))
 
 
-async def asend(dispatchable: Dispatchable, transactions: Sequence[str] = ()) -> None:
+async def asend(dispatchable: Dispatchable, transaction: str | None = None) -> None:
     """Asynchronous version of `send`."""
-    if transactions:
-        _send_after_commits([dispatchable], transactions)
+    if transaction:
+        _send_after_commit([dispatchable], transaction)
     else:
         await dispatcher.asend(outage.guarded(dispatchable))
 
 
-def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
-    """Send several batches, each now or when its databases commit.
+def send_each(some: Sequence[tuple[Dispatchable, str | None]]) -> None:
+    """Send several batches, each now or when its database commits.
 
     At the same time, where it may be.
     """
@@ -182,7 +179,7 @@ def send_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
     at_once.send_in_turn([outage.guarded(each) for each in now], dispatcher.send)
 
 
-async def asend_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None:
+async def asend_each(some: Sequence[tuple[Dispatchable, str | None]]) -> None:
     """Asynchronous version of `send_each`."""
     now = [outage.guarded(each) for each in _waiting_apart(some)]
     if len(now) == 1:
@@ -192,28 +189,27 @@ async def asend_each(some: Sequence[tuple[Dispatchable, Sequence[str]]]) -> None
 
 
 def _waiting_apart(
-    some: Sequence[tuple[Dispatchable, Sequence[str]]],
+    some: Sequence[tuple[Dispatchable, str | None]],
 ) -> list[Dispatchable]:
     """Let those wait that await a commit; return the others."""
-    waiting: dict[tuple[str, ...], list[Dispatchable]] = {}
+    waiting: dict[str, list[Dispatchable]] = {}
     now = []
-    for each, transactions in some:
-        if transactions:
-            waiting.setdefault(tuple(transactions), []).append(each)
+    for each, transaction in some:
+        if transaction:
+            waiting.setdefault(transaction, []).append(each)
         else:
             now.append(each)
-    for names, those in waiting.items():
-        _send_after_commits(those, names)
+    for database, those in waiting.items():
+        _send_after_commit(those, database)
     return now
 
 
-def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> None:
-    """Send these when all these databases have committed; never if one rolls back.
+def _send_after_commit(some: Sequence[Dispatchable], database: str) -> None:
+    """Send these when this database has committed; never if it rolls back.
 
-    They are sent by the dispatcher that was in use when they were enqueued. With the outbox
-    one commit decides, for an entry is in one database: that of the job's rows.
+    They are sent by the dispatcher that was in use when they were enqueued.
     """
-    then, database = dispatcher, names[-1]
+    then = dispatcher
     commits = [Commit(outbox=each.outbox) for each in some]
     for each, commit in zip(some, commits, strict=True):
         for handle in each.awaiting:
@@ -227,17 +223,9 @@ def _send_after_commits(some: Sequence[Dispatchable], names: Sequence[str]) -> N
     others = [outage.guarded(each) for each in some if not each.outbox]
     if not others:
         return
-    missing = set(names)
-
-    def committed(name: str) -> None:
-        missing.discard(name)
-        if missing:
-            return
-        if len(others) == 1:
-            then.send_on_commit(others[0])
-        else:
-            then.send_each_on_commit(others)
-
+    if len(others) == 1:
+        send = partial(then.send_on_commit, others[0])
+    else:
+        send = partial(then.send_each_on_commit, others)
     elsewhere = [commit for commit in commits if not commit.outbox]
-    for name in names:
-        then.on_commit(name, OnCommit(partial(committed, name), elsewhere))
+    then.on_commit(database, OnCommit(send, elsewhere))

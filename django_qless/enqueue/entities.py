@@ -108,8 +108,8 @@ class PushBatch(Dispatchable):
 
 def batch_of(
     plan: EnqueuePlan, options: Options, items: Iterable[tuple[Any, ...]]
-) -> tuple[PushBatch, list[str]]:
-    """Return the batch to push, and the transactions that it awaits.
+) -> tuple[PushBatch, str | None]:
+    """Return the batch to push, and the database whose commit it awaits.
 
     An item is: row part of the envelope or "", entity, payload, score, run_at. Raises
     InvalidOption and UnserialisableArgument, before anything is pushed.
@@ -130,7 +130,7 @@ def batch_of(
         head = envelope.entity_head(
             entity if is_number(entity) and not row else text, row + mark
         )
-        databases.update(envelope.databases_in(head))
+        databases.update(envelope.databases_of(head))
         payloads.append(
             Payload(
                 text,
@@ -141,12 +141,12 @@ def batch_of(
             )
         )
         handles[text] = EntityHandle(alias, options.queue, text)
-    transactions = plan.open_transactions(databases) if payloads else []
+    transaction = plan.open_transaction(databases) if payloads else None
     for handle in handles.values():
-        handle.pending = bool(transactions)
+        handle.pending = bool(transaction)
     context = plan.captured_context(alias)
     batch = PushBatch(plan, options, payloads, list(handles.values()), context)
-    return batch, transactions
+    return batch, transaction
 
 
 def entity_text(whose: str, entity: object) -> str:

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asgiref.sync import sync_to_async
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
 # The core's words for the end of a unique key's lifetime.
 UNTIL = {"waiting": "start", "running": "end"}
 
+ONLY_DEFAULT = {DEFAULT_DB_ALIAS}
+
 # Data of so many characters are surely short enough for a job.
 SHORT = MOST_BYTES // 4
 
@@ -64,7 +64,7 @@ class EnqueuePlan:
     """
 
     __slots__ = (
-        *("_databases", "_handle_shape", "_jid", "_on_commit", "_options"),
+        *("_handle_shape", "_jid", "_on_commit", "_options"),
         *("_packed_keys", "_travelling"),
         *("after", "after_jids", "context", "depends", "has_late_dependencies"),
         *("has_many", "is_ordered", "job_type", "keyed", "met", "prepared", "replaces"),
@@ -82,7 +82,6 @@ class EnqueuePlan:
         self.is_ordered = options.ordered
         self._jid = options.jid
         self._on_commit = options.on_commit
-        self._databases = dispatch.commit_databases(options.on_commit)
         self._travelling = options.travelling(job_type.name, job_type.options)
         #: The context of the jobs, without what is captured at each enqueue.
         self.context = to_json(self._travelling) if self._travelling else None
@@ -143,10 +142,10 @@ class EnqueuePlan:
 
     def enqueue(self, job: CallArguments) -> JobHandle[Any]:
         """Enqueue one job, at once or on commit; return its handle."""
-        transactions = self.open_transactions(job.databases)
-        requests = self._with_dependencies(job, pending=bool(transactions))
-        if transactions or requests[-1].handle.alias not in outage.raising:
-            dispatch.send(EnqueueBatch(requests), transactions)
+        transaction = self.open_transaction(job.databases)
+        requests = self._with_dependencies(job, pending=bool(transaction))
+        if transaction or requests[-1].handle.alias not in outage.raising:
+            dispatch.send(EnqueueBatch(requests), transaction)
         else:
             # At once, and without a policy for outages: the usual case.
             dispatch.dispatcher.send(EnqueueBatch(requests))
@@ -162,9 +161,9 @@ class EnqueuePlan:
         if self.outbox:
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(job)
-        transactions = self.open_transactions(job.databases)
-        requests = self._with_dependencies(job, pending=bool(transactions))
-        await dispatch.asend(EnqueueBatch(requests), transactions)
+        transaction = self.open_transaction(job.databases)
+        requests = self._with_dependencies(job, pending=bool(transaction))
+        await dispatch.asend(EnqueueBatch(requests), transaction)
         return requests[-1].handle
 
     def enqueue_missing(
@@ -224,8 +223,8 @@ class EnqueuePlan:
 
     def requests(
         self, jobs: Sequence[CallArguments]
-    ) -> tuple[list[EnqueueRequest], list[str]]:
-        """Return requests for many jobs, and the transactions that they await.
+    ) -> tuple[list[EnqueueRequest], str | None]:
+        """Return requests for many jobs, and the database whose commit they await.
 
         Raises NotPut if a dependency would be enqueued only later.
         """
@@ -234,9 +233,10 @@ class EnqueuePlan:
                 f"{self.job_type.name}: jid={self._jid!r} can name one job, not "
                 f"{len(jobs)}"
             )
-        databases = set(chain.from_iterable(map(attrgetter("databases"), jobs)))
-        transactions = self.open_transactions(databases)
-        pending, context = bool(transactions), self.captured_context(self.alias)
+        transaction = self.open_transaction(
+            {name for job in jobs for name in job.databases}
+        )
+        pending, context = bool(transaction), self.captured_context(self.alias)
         if any(job.dependencies is not NO_DEPENDENCIES for job in jobs):
             return [
                 request
@@ -244,7 +244,7 @@ class EnqueuePlan:
                 for request in self._with_dependencies(
                     job, pending=pending, context=context
                 )
-            ], transactions
+            ], transaction
         alias, shape, of_put = self.alias, self._handle_shape, JobHandle.of_put
         if sealing.codec_of(alias) is not None or any(
             len(job.data) > SHORT for job in jobs
@@ -261,7 +261,7 @@ class EnqueuePlan:
                 job.limit_keys,
             )
             for job in jobs
-        ], transactions
+        ], transaction
 
     def stored(self, data: str) -> str:
         """Return data as a job carries it: sealed, if that is asked for.
@@ -334,26 +334,22 @@ class EnqueuePlan:
         )
         return requests
 
-    def open_transactions(self, databases: Collection[str]) -> list[str]:
-        """Return the databases with a transaction that the job must await.
+    def open_transaction(self, of_rows: Collection[str]) -> str | None:
+        """Return the database whose open transaction jobs on rows of these must await.
 
         Raises NotPut if a dependency would be enqueued only later.
         """
         if self.job_type not in discovery.warned:
             discovery.warn_if_undiscovered(self.job_type)
-        names = self._databases
-        if databases:
-            names = dispatch.commit_databases(self._on_commit, *databases)
         if in_tests.ENVIRONMENT in sys.modules:
             # Tests may have begun since the last call: they have another dispatcher.
             in_tests.begin()
-        found: list[str] = []
+        names = {dispatch.commit_database(self._on_commit, name) for name in of_rows}
+        found = None
         # No transaction, the usual case: told without a call.
-        if names and (
-            names is not dispatch.ONLY_DEFAULT
-            or django_databases[DEFAULT_DB_ALIAS].in_atomic_block
-        ):
-            found = dispatch.open_transactions(self.job_type.name, names)
+        if names != ONLY_DEFAULT or django_databases[DEFAULT_DB_ALIAS].in_atomic_block:
+            wanted = [name for name in names if name is not None]
+            found = dispatch.open_transaction(self.job_type.name, wanted)
         if self.has_late_dependencies and not found:
             for each in self.after:
                 if getattr(each, "pending", False):

@@ -29,6 +29,7 @@ from django_qless.enqueue.puts import MOST_DEPENDENCIES, put_of, puts_of
 from django_qless.job_types.current import running
 from django_qless.job_types.redaction import data_for_log
 from django_qless.outbox.delivery import parts_of, through
+from django_qless.serialization.envelope import ONLY_DEFAULT
 from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class CallArguments(NamedTuple):
     """The options of the `using()` that it was made with, if there was one."""
     key: str = ""
     """The unique key, by the option `unique`."""
-    databases: tuple[str, ...] = ()
-    """The databases of its rows, apart from the default one."""
+    databases: tuple[str, ...] = ONLY_DEFAULT
+    """The databases of its rows."""
     conflict: str = ""
     """The word for another job with the key, if not what the options say."""
     limit_keys: LimitKeys = NO_KEYS

@@ -206,8 +206,8 @@ class Options:
     """How many entities one run may get at most, with `entity=True`: 1 to 100."""
     on_commit: bool | str | None = option(None, checks.on_commit, NO_TASK)
     """The database alias whose commit the enqueueing waits for, if a transaction is open there.
-    None or True: the default database. False: enqueue at once. "outbox": write the job into
-    the outbox in the default database, "outbox:archive": in the database `archive`."""
+    None or True: that of its rows, else the default one. False: enqueue at
+    once. "outbox": wait for the same commit, and write the job into that database's outbox."""
 
     def changed(self, whose: str, **given: Any) -> Options:
         """Return a copy with these options, each checked, and together.

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from asgiref.sync import sync_to_async
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model
 
 from django_qless.conf import routing
@@ -147,8 +148,8 @@ def setting(
     given: Mapping[str, Any],
     data: str,
     unique: str,
-) -> tuple[ScheduleChange, Sequence[str]]:
-    """Return the change that makes a schedule, and the databases whose commit it awaits.
+) -> tuple[ScheduleChange, str | None]:
+    """Return the change that makes a schedule, and the database whose commit it awaits.
 
     `given` are the options of `.recur()` that say when; `data` is what each job carries,
     and `unique` its key if it is unique by declaration.
@@ -205,26 +206,27 @@ def setting(
 
 def removal(
     target: ScheduleTarget, options: Options
-) -> tuple[ScheduleChange, Sequence[str]]:
-    """Return the change that ends a schedule, and the databases whose commit it awaits."""
+) -> tuple[ScheduleChange, str | None]:
+    """Return the change that ends a schedule, and the database whose commit it awaits."""
     return _change(target, options, None)
 
 
 def _change(
     target: ScheduleTarget, options: Options, definition: Mapping[str, Any] | None
-) -> tuple[ScheduleChange, Sequence[str]]:
-    """Return a change, and the databases whose commit it awaits."""
-    of_row = []
+) -> tuple[ScheduleChange, str | None]:
+    """Return a change, and the database whose commit it awaits."""
+    of_row = DEFAULT_DB_ALIAS
     if target.row is not None:
-        of_row = [write_database(target.row, target.job_type.model)]
-    databases = dispatch.commit_databases(options.on_commit, *of_row)
-    transactions = dispatch.open_transactions(target.job_type.name, databases)
+        of_row = write_database(target.row, target.job_type.model)
+    database = dispatch.commit_database(options.on_commit, of_row)
+    names = () if database is None else (database,)
+    transaction = dispatch.open_transaction(target.job_type.name, names)
     change = ScheduleChange(
         *(target, routing.alias_for(options), definition),
-        pending=bool(transactions),
+        pending=bool(transaction),
         outbox=dispatch.uses_outbox(options.on_commit, routing.alias_for(options)),
     )
-    return change, transactions
+    return change, transaction
 
 
 def _check_sendable(target: ScheduleTarget, definition: Mapping[str, Any]) -> None:
@@ -317,8 +319,8 @@ class RecurMethods:
         ):
             # In the thread that may have the transaction.
             return await sync_to_async(self._recur)(args, kwargs, given, key)
-        change, transactions = self._setting(args, kwargs, given, key)
-        await dispatch.asend(change, transactions)
+        change, transaction = self._setting(args, kwargs, given, key)
+        await dispatch.asend(change, transaction)
         return change.handle
 
     def unrecur(self, *row: Any, key: str = "") -> None:
@@ -341,8 +343,8 @@ class RecurMethods:
         given: Mapping[str, Any],
         key: str,
     ) -> RecurringHandle:
-        change, transactions = self._setting(args, kwargs, given, key)
-        dispatch.send(change, transactions)
+        change, transaction = self._setting(args, kwargs, given, key)
+        dispatch.send(change, transaction)
         return change.handle
 
     def _setting(
@@ -351,7 +353,7 @@ class RecurMethods:
         kwargs: dict[str, Any],
         given: Mapping[str, Any],
         key: str,
-    ) -> tuple[ScheduleChange, Sequence[str]]:
+    ) -> tuple[ScheduleChange, str | None]:
         plan = self._plan or self._bound_plan()
         whose = self.declaration.function.__name__
         last: Any = args[-1] if args else None

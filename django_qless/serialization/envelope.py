@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from django.db.models import Model
 
 VERSION = 1
+
+ONLY_DEFAULT = (DEFAULT_DB_ALIAS,)
 ROW_KEY = "row"
 MOST_BYTES = 512 * 1024
 #: Before compression; what a job carries is checked where it is enqueued.
@@ -257,17 +259,17 @@ def decode(data: str, *, sensitive: bool = False) -> Envelope:
     return envelope.revived() if '"$' in data else envelope
 
 
-def databases_in(data: str) -> tuple[str, ...]:
-    """Return the databases, except the default one, of the rows in the data."""
+def databases_of(data: str) -> tuple[str, ...]:
+    """Return the databases of the rows in the data; those of no row are in the default one."""
     if '"db":"' not in data:
-        return ()
+        return ONLY_DEFAULT
     envelope = Envelope.read(data)
     # The data of a class job is anything.
     if envelope is None or envelope.version is None:
-        return ()
+        return ONLY_DEFAULT
     rows = references([envelope.args, envelope.kwargs])
-    found = [envelope.database, *(database for _, _, database in rows)]
-    return tuple(dict.fromkeys(name for name in found if name != DEFAULT_DB_ALIAS))
+    own = [envelope.database] if ROW_KEY in envelope.members else []
+    return tuple({*own, *(database for _, _, database in rows)}) or ONLY_DEFAULT
 
 
 def limited(whose: str, data: str, most: int = MOST_BYTES) -> str:

@@ -138,8 +138,8 @@ class QlessBackend(BaseTaskBackend):
 
         Raises InvalidTask, and TypeError for an argument that JSON cannot carry.
         """
-        batch, transactions = self._batch(task, args, kwargs)
-        dispatch.send(batch, transactions)
+        batch, transaction = self._batch(task, args, kwargs)
+        dispatch.send(batch, transaction)
         return batch.result
 
     async def aenqueue(
@@ -150,8 +150,8 @@ class QlessBackend(BaseTaskBackend):
         if dispatch.uses_outbox(options.on_commit, routing.alias_for(options)):
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)(task, args, kwargs)
-        batch, transactions = self._batch(task, args, kwargs)
-        await dispatch.asend(batch, transactions)
+        batch, transaction = self._batch(task, args, kwargs)
+        await dispatch.asend(batch, transaction)
         return batch.result
 
     def for_queue(self, queue: str) -> QlessBackend:
@@ -223,8 +223,8 @@ class QlessBackend(BaseTaskBackend):
 
     def _batch(
         self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[TaskBatch, Sequence[str]]:
-        """Validate a call; return it as a batch, and the open transactions to await."""
+    ) -> tuple[TaskBatch, str | None]:
+        """Validate a call; return it as a batch, and the database whose commit it awaits."""
         for problem in self.qless.problems:
             text = f"TASKS[{self.alias!r}]: {problem.text} {problem.hint}"
             raise frameworks.error("InvalidTaskBackend", text)
@@ -247,11 +247,11 @@ class QlessBackend(BaseTaskBackend):
             *(task.module_path, self.options_of(task), task.func, args, kwargs),
             skip_first=task.takes_context,
         )
-        [request], transactions = plan.requests(
+        [request], transaction = plan.requests(
             [CallArguments(plan.job_type, data, None, key, limit_keys=keys)]
         )
         results.update(result, id=request.handle.jid)
-        return TaskBatch(request, result, type(self)), transactions
+        return TaskBatch(request, result, type(self)), transaction
 
     def _plan(self, task: Any) -> tuple[EnqueuePlan, Any]:
         """Return the plan for this Task, and its option `unique`."""

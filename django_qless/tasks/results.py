@@ -272,9 +272,8 @@ def enqueued_task(
         changes |= context.get("options", {})
     if all(getattr(declared, name) == value for name, value in changes.items()):
         return declared
-    refusals = map(
-        frameworks.required().exception, ("InvalidTask", "InvalidTaskBackend")
-    )
+    exception = frameworks.required().exception
+    refusals = exception("InvalidTask"), exception("InvalidTaskBackend")
     try:
         return replace(declared, **changes)
     except (TypeError, ValueError, *refusals):

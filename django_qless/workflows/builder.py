@@ -63,7 +63,7 @@ class Workflow:
         # The options are kept beside their plan, so that their id is not used again.
         self._plans: dict[tuple[JobType, int], tuple[Options, EnqueuePlan]] = {}
         self._by_key: dict[str, Node] = {}
-        self._databases: dict[str, None] = {}
+        self._databases: set[str] = set()
 
     def __str__(self) -> str:
         return f"workflow {self.name!r}" if self.name else f"workflow {self.id}"
@@ -139,7 +139,7 @@ class Workflow:
         )
         dependencies = [*after, *outside, *self._dependencies(arguments)]
         node = self._added(Node(self, request, policy), dependencies)
-        self._databases.update(dict.fromkeys(arguments.databases))
+        self._databases.update(arguments.databases)
         return node
 
     def enqueue(self) -> WorkflowHandle:
@@ -148,9 +148,9 @@ class Workflow:
         Raises DependencyCycle, which names the cycle, and what enqueueing a job raises:
         then nothing is enqueued.
         """
-        request, transactions = self._seal()
+        request, transaction = self._seal()
         try:
-            dispatch.send(request, transactions)
+            dispatch.send(request, transaction)
         except NotReplicated:
             raise  # It is there.
         except BaseException:
@@ -163,9 +163,9 @@ class Workflow:
         if self._alias and dispatch.uses_outbox(self._on_commit, self._alias):
             # In the thread that may have the transaction.
             return await sync_to_async(self.enqueue)()
-        request, transactions = self._seal()
+        request, transaction = self._seal()
         try:
-            await dispatch.asend(request, transactions)
+            await dispatch.asend(request, transaction)
         except NotReplicated:
             raise  # It is there.
         except BaseException:
@@ -173,22 +173,23 @@ class Workflow:
             raise
         return request.handle
 
-    def _seal(self) -> tuple[WorkflowRequest, Sequence[str]]:
-        """Return the request, and the transactions that it awaits."""
+    def _seal(self) -> tuple[WorkflowRequest, str | None]:
+        """Return the request, and the database whose commit it awaits."""
         self.check_open()
         if not self._nodes:
             raise InvalidOption(f"{self} has no jobs: add(…) some before enqueue()")
         nodes = in_order(self, self._nodes)
-        names = dispatch.commit_databases(self._on_commit, *self._databases)
-        transactions = dispatch.open_transactions(str(self), names) if names else ()
-        if not transactions:
+        wanted = {dispatch.commit_database(self._on_commit, n) for n in self._databases}
+        names = [name for name in wanted if name is not None]
+        transaction = dispatch.open_transaction(str(self), names)
+        if not transaction:
             self._check_dependencies_enqueued(nodes)
         assert self._alias is not None
         self.handle = WorkflowHandle.of_put(
-            self._alias, self.id, self.name, len(nodes), pending=bool(transactions)
+            self._alias, self.id, self.name, len(nodes), pending=bool(transaction)
         )
         outbox = dispatch.uses_outbox(self._on_commit, self._alias)
-        return WorkflowRequest(self.handle, nodes, outbox=outbox), transactions
+        return WorkflowRequest(self.handle, nodes, outbox=outbox), transaction
 
     def _unseal(self) -> None:
         """Allow another enqueue; under a new id, for part of it may be staged."""

@@ -59,10 +59,10 @@ def spawn(
     alias: str, current: CurrentJob, jobs: Iterable[CallArguments]
 ) -> list[JobHandle[Any]]:
     """Enqueue jobs for a running job of this alias; return their handles."""
-    batch, transactions = _batch(alias, current, jobs)
+    batch, transaction = _batch(alias, current, jobs)
     if batch is None:
         return []
-    dispatch.send(batch, transactions)
+    dispatch.send(batch, transaction)
     return _handles(batch)
 
 
@@ -70,10 +70,10 @@ async def aspawn(
     alias: str, current: CurrentJob, jobs: Iterable[CallArguments]
 ) -> list[JobHandle[Any]]:
     """Asynchronous version of `spawn`."""
-    batch, transactions = _batch(alias, current, jobs)
+    batch, transaction = _batch(alias, current, jobs)
     if batch is None:
         return []
-    await dispatch.asend(batch, transactions)
+    await dispatch.asend(batch, transaction)
     return _handles(batch)
 
 
@@ -127,15 +127,15 @@ def _read(
 
 def _batch(
     alias: str, current: CurrentJob, jobs: Iterable[CallArguments]
-) -> tuple[SpawnedBatch | None, Sequence[str]]:
+) -> tuple[SpawnedBatch | None, str | None]:
     given = list(jobs)
     for each in given:
         _check_suits(alias, current.queue, each)
     requests: list[EnqueueRequest] = []
-    transactions: dict[str, None] = {}
+    transactions: set[str] = set()
     for (job_type, options), run in groupby(given, attrgetter("job_type", "options")):
         plan = EnqueuePlan(job_type, options) if options else declared_plan(job_type)
-        some, names = plan.requests(list(run))
+        some, transaction = plan.requests(list(run))
         for request in some:
             if plan.further_dependencies(request):
                 raise InvalidOption(
@@ -143,13 +143,15 @@ def _batch(
                     f"dependencies"
                 )
         requests += some
-        transactions.update(dict.fromkeys(names))
+        if transaction:
+            transactions.add(transaction)
     if transactions:
         for request in requests:
             request.handle.pending = True
     if not requests:
-        return None, []
-    return SpawnedBatch(requests, current), list(transactions)
+        return None, None
+    found = dispatch.open_transaction("spawn()", transactions)
+    return SpawnedBatch(requests, current), found
 
 
 def _check_suits(alias: str, queue: str, job: object) -> None:

@@ -21,13 +21,17 @@ from django_qless.outbox.entries import INSERT_BYTES
 from django_qless.outbox.models import Entry
 from django_qless.outbox.sweep import sweep
 from django_qless.runtime.outboxes import sweep_all
-from tests.jobs_app import jobs
+from tests.jobs_app.models import Feed
 from tests.outbox.databases import SERVERS
 from tests.postgres import Postgres
 
 NAME = "real"
 
-kept = jobs.add.using(on_commit=f"outbox:{NAME}")
+#: A row of that database: its job is written into the outbox there.
+row = Feed(pk=1)
+row._state.db, row._state.adding = NAME, False
+
+kept = Feed.rename.using(on_commit="outbox", queue="default")
 
 
 @pytest.fixture(scope="module", params=sorted(SERVERS))
@@ -61,7 +65,7 @@ def left(qless: Any, away: Any) -> list[str]:
     jids = []
     for number in range(20):
         with away(), transaction.atomic(using=NAME):
-            jids.append(kept.delay(number).jid)
+            jids.append(kept.delay(row, f"{number}").jid)
     make_old()
     return jids
 
@@ -76,8 +80,8 @@ def queued(qless: Any) -> list[str]:
 
 def test_it_is_delivered_at_the_commit(qless: Any) -> None:
     with transaction.atomic(using=NAME):
-        handle = kept.delay(1)
-        many = kept.enqueue_many([kept.args(2), kept.args(3)])
+        handle = kept.delay(row, "1")
+        many = kept.enqueue_many([kept.args(row, "2"), kept.args(row, "3")])
         assert tables.entries(NAME).count() == 2
     assert queued(qless) == [handle.jid, *(each.jid for each in many)]
     assert not tables.entries(NAME).exists()
@@ -93,7 +97,7 @@ def test_what_is_left_is_swept_up_in_its_order(qless: Any, left: list[str]) -> N
 
 def test_young_entries_belong_to_their_process(qless: Any, away: Any) -> None:
     with away(), transaction.atomic(using=NAME):
-        kept.delay(1)
+        kept.delay(row, "1")
     assert sweep(NAME, "default").entries == 0
     [found] = [each for each in waiting.waiting("default") if each.database == NAME]
     assert 0 <= found.oldest < 3600
@@ -192,10 +196,9 @@ def test_the_patience_of_a_sweep_is_short(
 def test_much_is_written_with_one_insert_for_each_7_mib(qless: Any, away: Any) -> None:
     # Nothing takes more room than quotes.
     text = '"' * 120_000
-    own = jobs.echo.using(on_commit=f"outbox:{NAME}")
     made = CaptureQueriesContext(databases[NAME])
     with made, away(), transaction.atomic(using=NAME):
-        handles = own.enqueue_many([own.args(text) for _ in range(50)])
+        handles = kept.enqueue_many([kept.args(row, text) for _ in range(50)])
     size = sum(len(row.command) for row in tables.entries(NAME).all())
     inserts = [each for each in made.captured_queries if "INSERT" in each["sql"]]
     assert len(inserts) == -(-size // INSERT_BYTES) == 4
@@ -211,7 +214,7 @@ def test_the_time_of_an_entry_is_in_utc(
     database_server.set_time_zone("-05:00")
     try:
         with away(), transaction.atomic(using=NAME):
-            kept.delay(1)
+            kept.delay(row, "1")
         [entry] = tables.entries(NAME).all()
         assert abs(entry.created - timezone.now()) < timedelta(hours=1)
         [found] = [each for each in waiting.waiting("default") if each.database == NAME]

@@ -22,11 +22,13 @@ from django_qless.outbox.sweep import Swept, _is_locked, sweep
 from django_qless.runtime import outboxes
 from django_qless.runtime.outboxes import sweep_all as sweep_quietly
 from tests.jobs_app import jobs, secret
+from tests.jobs_app.models import Feed
 
 BOTH = ["default", "other"]
 pytestmark = pytest.mark.django_db(transaction=True, databases=BOTH)
 
 kept = jobs.add.using(on_commit="outbox")
+renamed = Feed.rename.using(on_commit="outbox", queue="default")
 
 
 def waiting(qless: Client) -> list[str]:
@@ -35,11 +37,12 @@ def waiting(qless: Client) -> list[str]:
 
 def left(away: Any, *numbers: int, database: str = "default") -> list[str]:
     """Commit jobs while the server is away; return their jids."""
-    own = jobs.add.using(on_commit=f"outbox:{database}")
+    row = Feed(pk=1)
+    row._state.db, row._state.adding = database, False
     jids = []
     for number in numbers:
         with away(), transaction.atomic(using=database):
-            jids.append(own.delay(number).jid)
+            jids.append(renamed.delay(row, f"{number}").jid)
     return jids
 
 

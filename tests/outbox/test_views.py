@@ -165,9 +165,9 @@ def test_the_outbox_needs_its_app(server, setting) -> None:
 
 @pytest.fixture
 def declared():
-    """A job that is declared with the outbox of another database."""
+    """A job that is declared with the outbox."""
 
-    @job(on_commit="outbox:other", name="declared_with_outbox")
+    @job(on_commit="outbox", name="declared_with_outbox")
     def declared() -> None:
         pass
 
@@ -179,21 +179,21 @@ def test_a_worker_refuses_to_start_without_the_table(qless, declared) -> None:
     assert ids() == []
     DjangoEnvironment().on_start()
     table = Entry._meta.db_table
-    with connections["other"].cursor() as cursor:
+    with connections["default"].cursor() as cursor:
         cursor.execute(f"ALTER TABLE {table} RENAME TO aside")
     try:
-        words = r"manage.py migrate django_qless_outbox --database=other"
+        words = r"manage.py migrate django_qless_outbox"
         with pytest.raises(ImproperlyConfigured, match=words):
             DjangoEnvironment().on_start()
         assert [text for level, text in findings() if level == "PROBLEM"]
         assert not [*outbox_problems("other")]  # The job is of another alias.
     finally:
-        with connections["other"].cursor() as cursor:
+        with connections["default"].cursor() as cursor:
             cursor.execute(f"ALTER TABLE aside RENAME TO {table}")
 
 
 def test_a_job_that_names_an_unknown_database() -> None:
-    @job(on_commit="outbox:nowhere", name="outbox_nowhere")
+    @job(on_commit="nowhere", name="outbox_nowhere")
     def nowhere() -> None:
         pass
 
