@@ -37,7 +37,6 @@ class CommonOptions(TypedDict, total=False):
 
     alias: str | None
     priority: int
-    delay: float | timedelta
     retries: int
     backoff: Backoff
     timeout: float | timedelta | None
@@ -79,7 +78,6 @@ class DeclaredOptions(CommonOptions, total=False):
     cron: str | None
     timezone: str | tzinfo | None
     rows: Rows | None
-    offset: float | timedelta | None
     missed: Literal["all", "last", "none"] | None
 
 
@@ -87,6 +85,7 @@ class CallOptions(CommonOptions, total=False):
     """The options of `.using()`."""
 
     queue: str
+    delay: float | timedelta
     expires: float | timedelta | datetime | None
     after: str | Sequence[Any]
     after_jids: Sequence[str]

@@ -50,7 +50,7 @@ class Options:
     )
     """Jobs of a higher priority leave their queue first; negative ones are allowed."""
     delay: float = option(
-        0, checks.seconds, NO_TASK, aka="countdown schedule_in", hint="(seconds)"
+        0, checks.seconds, In.USING, aka="countdown schedule_in", hint="(seconds)"
     )
     """Seconds until the job may start."""
     run_at: datetime | None = option(
@@ -216,13 +216,8 @@ class Options:
         """
         options = self.with_checked(whose, **given)
         if options.delay and options.run_at is not None:
-            if "delay" in given and "run_at" in given:
-                raise InvalidOption(f"{whose}: delay and run_at exclude each other.")
-            # The later word wins: .using(run_at=…) of a job declared with a delay.
-            options = (
-                replace(options, delay=0)
-                if "run_at" in given
-                else replace(options, run_at=None)
+            raise InvalidOption(
+                f"{whose}: delay and run_at exclude each other: keep one of them."
             )
         if options.debounce is not None and "unique" not in given:
             options = replace(options, unique=options.unique or True)
@@ -293,7 +288,7 @@ ONLY_USING = KNOWN - given_in(In.JOB)
 
 #: What belongs to the job's code, so not to a call: workers run what they find there.
 ONLY_DECLARED = (KNOWN - given_in(In.USING)) | {
-    *("name", "aliases", "every", "cron", "timezone", "rows", "missed", "offset")
+    *("name", "aliases", "every", "cron", "timezone", "rows", "missed")
 }
 IN_USING = given_in(In.USING)
 IN_DECORATOR = (KNOWN - ONLY_USING) | ONLY_DECLARED
@@ -306,7 +301,6 @@ _CHECKS |= {
     "name": checks.name,
     "aliases": checks.strings("names"),
     "every": checks.interval,
-    "offset": checks.seconds,
     "missed": checks.one_of(*MISSED),
 }
 

@@ -253,8 +253,8 @@ def _check_options(job_type: JobType, options: Options, *, in_python: bool) -> N
             continue
         if each.name == "delay" and value:
             raise InvalidOption(
-                f"{job_type.name}: a job that recurs starts at its ticks: put off the "
-                "first with offset=, and say .using(delay=0) if it is declared with one."
+                f"{job_type.name}: delay={value:g} cannot be given to a schedule, whose "
+                "jobs start at its ticks: say in every= or cron= when."
             )
         if value != getattr(declared, each.name) and value != getattr(usual, each.name):
             raise InvalidOption(
@@ -278,14 +278,13 @@ class RecurMethods:
         every: float | timedelta | None = None,
         cron: str | None = None,
         timezone: str | tzinfo | None = None,
-        offset: float | timedelta | None = None,
         missed: Literal["all", "last", "none"] | None = None,
         key: str = "",
         **kwargs: Any,
     ) -> RecurringHandle:
         """Enqueue the job with these arguments again and again, from now on.
 
-        `every` is seconds or a timedelta: the first time after `offset`, or at once.
+        `every` is seconds or a timedelta, the first time at once.
         Or `cron` is a text such as "0 6 * * mon-fri", in a `timezone` (default: the
         setting TIME_ZONE). `missed` says which ticks
         are made up for after a time without workers: all, the last one, or none.
@@ -296,7 +295,7 @@ class RecurMethods:
 
         Waits for a commit as `delay` does. Raises InvalidOption.
         """
-        when = (every, cron, timezone, offset, missed)
+        when = (every, cron, timezone, missed)
         given = dict(zip(NAMES, when, strict=True))
         return self._recur(args, kwargs, given, key)
 
@@ -306,13 +305,12 @@ class RecurMethods:
         every: float | timedelta | None = None,
         cron: str | None = None,
         timezone: str | tzinfo | None = None,
-        offset: float | timedelta | None = None,
         missed: Literal["all", "last", "none"] | None = None,
         key: str = "",
         **kwargs: Any,
     ) -> RecurringHandle:
         """Asynchronous version of `recur`."""
-        when = (every, cron, timezone, offset, missed)
+        when = (every, cron, timezone, missed)
         given = dict(zip(NAMES, when, strict=True))
         if dispatch.uses_outbox(
             self.options.on_commit, routing.alias_for(self.options)

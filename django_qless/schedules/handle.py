@@ -294,7 +294,6 @@ class RecurringHandle(Handle):
             timetable = Timetable.of(self.id, times)
             assert timetable is not None
             said = timetable.for_core()
-            said.pop("offset", None)
             if "missed" not in changes:
                 del said["missed"]
             checked |= said

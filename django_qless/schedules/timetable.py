@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Rows = str | Callable[[type[Model]], QuerySet[Model]]
 
 #: The options of `@job` and of `.recur()` that say when.
-NAMES = ("every", "cron", "timezone", "offset", "missed")
+NAMES = ("every", "cron", "timezone", "missed")
 #: Those of `@job` only.
 DECLARED_NAMES = (*NAMES, "rows")
 
@@ -35,8 +35,6 @@ class Timetable:
     cron: str = ""
     timezone: str = ""
     """The time zone of `cron`, such as "Europe/Berlin"; default: the setting TIME_ZONE."""
-    offset: float = 0
-    """Seconds until the first run, with `every` only; default: 0."""
     missed: str = "last"
     """Which runs are made up for after a time without workers: "all", the "last" one (the
     default) or "none"."""
@@ -66,7 +64,7 @@ class Timetable:
     def for_core(self) -> dict[str, Any]:
         """Return it as arguments of the core's client."""
         if self.every is not None:
-            return {"every": self.every, "offset": self.offset, "missed": self.missed}
+            return {"every": self.every, "missed": self.missed}
         return {"cron": self.cron, "timezone": self.zone, "missed": self.missed}
 
     @property
@@ -118,11 +116,6 @@ class DeclaredSchedule:
                 )
         if timetable is None:
             return None
-        if given.get("delay"):
-            raise InvalidOption(
-                f"{whose}: a job that recurs starts at its ticks, so it has no delay=: "
-                "offset= puts off the first tick of an interval."
-            )
         return cls(timetable, rows)
 
 
@@ -171,7 +164,6 @@ def _interval(
     whose: str,
     *,
     every: Any,
-    offset: Any = 0,
     missed: Any = "last",
     timezone: Any = None,
 ) -> Timetable:
@@ -181,8 +173,7 @@ def _interval(
             f"{whose}: timezone= goes with cron= only: an interval is the same "
             "everywhere."
         )
-    first = check(whose, "offset", offset)
-    return Timetable(every=seconds, offset=first, missed=check(whose, "missed", missed))
+    return Timetable(every=seconds, missed=check(whose, "missed", missed))
 
 
 def _cron(
@@ -191,12 +182,7 @@ def _cron(
     cron: Any,
     timezone: Any = "",
     missed: Any = "last",
-    offset: Any = None,
 ) -> Timetable:
-    if offset is not None:
-        raise InvalidOption(
-            f"{whose}: offset= goes with every= only: say it in the cron text."
-        )
     if not isinstance(cron, str):
         raise InvalidOption(
             f'{whose}: cron must be a text such as "0 6 * * mon-fri", not {cron!r}.'

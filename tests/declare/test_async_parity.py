@@ -113,9 +113,7 @@ CASES: dict[str, Callable[[Project], Any]] = {
     "enqueue_many": lambda on: on.do(
         on.add.using(queue="many"), "enqueue_many", [on.add.args(n) for n in range(3)]
     ),
-    "recur": lambda on: on.do(
-        on.add, "recur", 1, every=60, offset=5, missed="last", key="k"
-    ),
+    "recur": lambda on: on.do(on.add, "recur", 1, every=60, missed="last", key="k"),
     "recur cron": lambda on: on.do(
         on.add, "recur", 1, cron="0 6 * * *", timezone="UTC"
     ),

@@ -354,7 +354,6 @@ def test_what_is_refused_is_refused_where_it_is_written(
         ({"entity": True, "batch_size": 0}, "batch_size"),
         ({"entity": True, "every": 60}, "cannot go with a schedule"),
         ({"entity": True, "unique": True}, "queued once anyway"),
-        ({"entity": True, "delay": 5}, "run_at"),
         ({"entity": True, "debounce": 5}, "debounce cannot go with entity=True"),
         ({"entity": True, "ordered": True}, "payloads of an entity come in order"),
     ],

@@ -225,16 +225,6 @@ def test_what_is_refused(name: str, value: Any, words: str) -> None:
     assert f"shop.send: {name}" in str(caught.value)
 
 
-def test_the_later_word_wins_about_when_it_runs() -> None:
-    declared = Options().changed("shop.send", delay=60)
-    later = declared.changed("shop.send", run_at=MOMENT)
-    assert (later.delay, later.run_at) == (0, MOMENT)
-    again = later.changed("shop.send", delay=5)
-    assert (again.delay, again.run_at) == (5, None)
-    with pytest.raises(InvalidOption, match="delay and run_at exclude each other"):
-        declared.changed("shop.send", delay=5, run_at=MOMENT)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [

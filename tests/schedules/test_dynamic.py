@@ -75,12 +75,6 @@ def test_again_changes_it_and_keeps_the_rhythm(qless, work) -> None:
     assert ids() == [first.id]
 
 
-def test_the_first_tick_may_wait(qless, work) -> None:
-    handle = Feed.objects.create().check_now.recur(every=60, offset=3600)
-    assert work() == 0
-    assert handle.refresh().count == 0
-
-
 def test_the_row_may_be_passed(qless) -> None:
     feed = Feed.objects.create()
     handle = Feed.rename.recur(feed, "x", every=60)
@@ -228,16 +222,6 @@ def test_options_of_the_call(qless, work) -> None:
             feed.check_now.using(**{option: value}).recur(every=60)
 
 
-def test_a_declared_delay_is_refused_until_it_is_taken_back(qless) -> None:
-    @job(name="tests.late", delay=60)
-    def late() -> None: ...
-
-    with pytest.raises(InvalidOption, match="put off the first with offset="):
-        late.recur(every=60)
-    assert ids() == []
-    assert late.using(delay=0).recur(every=60).id in ids()
-
-
 # At the commit.
 
 
@@ -297,7 +281,7 @@ def test_a_job_that_a_worker_has_done_before_it_is_read(
     qless, work, monkeypatch
 ) -> None:
     qless.config_set("jobs-history-count", 0)
-    handle = jobs.add.recur(1, every=60, offset=60)
+    handle = jobs.add.recur(1, cron="0 6 29 2 *")
 
     def late(client, jid):
         monkeypatch.undo()

@@ -509,8 +509,8 @@ NOON = 1_800_000_000
 """A time in whole minutes."""
 
 WHOAMI = "tests.jobs_app.jobs.whoami"
-MINUTELY = {"cron": {"cron": "* * * * *"}, "every": {"every": 60, "offset": 30}}
-"""What ticks at noon, and each minute from then on, if declared half a minute before."""
+MINUTELY = {"cron": {"cron": "* * * * *"}, "every": {"every": 60}}
+"""What ticks at noon, and each minute from then on, if `sync` declares it half a minute before."""
 
 NAMES = [(WHOAMI, {}), (CHECK, {"rows": "all"})]
 """Jobs that the core enqueues, and that a tick's job enqueues."""
@@ -536,6 +536,19 @@ def minutely(request):
     return MINUTELY[request.param]
 
 
+@pytest.fixture
+def sync(qless):
+    """Declares the schedules, those of intervals with the first tick in half a minute."""
+
+    def sync() -> None:
+        sync_schedules()
+        for schedule in qless.schedule_list().schedules:
+            if schedule.every:
+                qless.schedule_update(schedule.id, offset=30)
+
+    return sync
+
+
 def runs_of(client, name: str) -> list[str]:
     """Return the ids of the jobs of this name that are complete."""
     return sorted(job.jid for job in all_jobs(client) if job.klass == name)
@@ -544,12 +557,12 @@ def runs_of(client, name: str) -> list[str]:
 @pytest.mark.parametrize("unique", [None, True])
 @pytest.mark.parametrize(("name", "rows"), NAMES)
 def test_expires_counts_from_the_tick(
-    qless, work, declare, move, minutely, name, rows, unique
+    qless, work, declare, move, sync, minutely, name, rows, unique
 ) -> None:
     Feed.objects.create()
     options = {"queue": "q", "expires": 5, "unique": unique, "missed": "all"}
     declare(name, **minutely, **rows, **options)
-    sync_schedules()
+    sync()
     move(-25)
     queues["q"].pause()
     for seconds in (0, 60, 63):
@@ -560,9 +573,11 @@ def test_expires_counts_from_the_tick(
     assert qless.failed() == {"expired": 1}
 
 
-def test_debounce_counts_from_the_tick(qless, work, declare, move, minutely) -> None:
+def test_debounce_counts_from_the_tick(
+    qless, work, declare, move, sync, minutely
+) -> None:
     declare(WHOAMI, **minutely, queue="q", debounce=50)
-    sync_schedules()
+    sync()
     queues["q"].pause()
     move(-25)
     move(0)
@@ -572,9 +587,11 @@ def test_debounce_counts_from_the_tick(qless, work, declare, move, minutely) -> 
     assert qless.due(["q"])[0].scheduled == NOON + 50
 
 
-def test_unique_for_counts_from_the_tick(qless, work, declare, move, minutely) -> None:
+def test_unique_for_counts_from_the_tick(
+    qless, work, declare, move, sync, minutely
+) -> None:
     declare(WHOAMI, **minutely, queue="q", unique=True, unique_for=20)
-    sync_schedules()
+    sync()
     for seconds in (-25, 0, 25):
         move(seconds)
     assert work() == 2  # late, so that the key was kept for long enough already
@@ -585,11 +602,11 @@ def test_unique_for_counts_from_the_tick(qless, work, declare, move, minutely) -
 @pytest.mark.parametrize(("missed", "count"), [("last", 1), ("none", 0), ("all", 4)])
 @pytest.mark.parametrize(("name", "rows"), NAMES)
 def test_missed_ticks_of_a_queue_that_is_paused_or_that_nobody_serves(
-    qless, work, declare, move, minutely, name, rows, is_paused, missed, count
+    qless, work, declare, move, sync, minutely, name, rows, is_paused, missed, count
 ) -> None:
     Feed.objects.create()
     declare(name, **minutely, **rows, queue="q", missed=missed)
-    sync_schedules()
+    sync()
     if is_paused:
         queues["q"].pause()
     for seconds in (-25, 0, 60, 120, 180, 220):

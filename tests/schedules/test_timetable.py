@@ -55,10 +55,8 @@ def declared(**options: object) -> Timetable:
 
 def test_an_interval() -> None:
     assert declared(every=90) == Timetable(every=90)
-    table = declared(
-        every=timedelta(hours=1), offset=timedelta(minutes=5), missed="all"
-    )
-    assert table == Timetable(every=3600, offset=300, missed="all")
+    table = declared(every=timedelta(hours=1), missed="all")
+    assert table == Timetable(every=3600, missed="all")
     assert (table.description, table.zone) == ("every hour", "")
 
 
@@ -76,12 +74,7 @@ def test_the_shortest_interval_and_the_longest(seconds: Any) -> None:
     number = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
     assert declared(every=seconds) == Timetable(every=number)
     told = declared(every=seconds).for_core()
-    assert told == {"every": number, "offset": 0, "missed": "last"}
-
-
-@pytest.mark.parametrize("offset", [0, 0.001, 1e10])
-def test_the_first_tick_of_an_interval(offset: float) -> None:
-    assert declared(every=5, offset=offset).offset == offset
+    assert told == {"every": number, "missed": "last"}
 
 
 @pytest.mark.parametrize("missed", ["all", "last", "none"])
@@ -117,19 +110,12 @@ def test_without_a_time_zone_it_is_the_projects() -> None:
         ({"every": "5"}, "every must be a number of seconds or a timedelta, not '5'"),
         ({"every": True}, "a number of seconds or a timedelta, not True"),
         ({"every": float("nan")}, "every must be a finite number of seconds"),
-        (
-            {"every": 5, "offset": -1},
-            "offset must be a finite number of seconds, not below 0",
-        ),
-        ({"every": 5, "offset": -0.001}, "not below 0, not -0.001"),
-        ({"every": 5, "offset": 1.1e10}, "offset must be a finite number of seconds"),
-        ({"every": 5, "offset": True}, "offset must be a number of seconds"),
         ({"every": 5, "timezone": "UTC"}, "timezone= goes with cron= only"),
         (
             {"every": 5, "missed": "some"},
             'missed must be "all" or "last" or "none", not',
         ),
-        ({"every": 5, "delay": 5}, "offset= puts off the first tick"),
+        ({"every": 5, "delay": 5}, "delay is known only when the job is enqueued"),
         ({"cron": "0 0 30 2 *"}, "never"),
         ({"cron": "0 6 * *"}, "0 6 * *"),
         ({"cron": "61 * * * *"}, "61"),
@@ -137,7 +123,6 @@ def test_without_a_time_zone_it_is_the_projects() -> None:
         ({"cron": 5}, "cron must be a text"),
         ({"cron": "0 6 * * *", "timezone": "Europe/Nowhere"}, "Europe/Nowhere"),
         ({"cron": "0 6 * * *", "timezone": 1}, "timezone must be a name"),
-        ({"cron": "0 6 * * *", "offset": 5}, "offset= goes with every= only"),
         ({"timezone": "UTC"}, "timezone= belongs to a schedule"),
         ({"missed": "all"}, "missed= belongs to a schedule"),
         ({"rows": "all"}, "rows= belongs to a schedule"),
