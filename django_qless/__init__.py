@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from django_qless.core.exceptions import DuplicateJob as DuplicateJob
     from django_qless.declare.decorators import job as job
     from django_qless.exceptions import BatchFailure as BatchFailure
     from django_qless.exceptions import Fail as Fail
@@ -47,7 +46,6 @@ __version__ = "0.1.0"
 _HOMES = {
     "job": "declare.decorators",
     "exponential": "job_types.backoff",
-    "DuplicateJob": "core.exceptions",
     "current_job": "job_types.current",
     "CurrentJob": "job_types.current",
     "Retry": "exceptions",

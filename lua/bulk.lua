@@ -11,9 +11,7 @@ local function attempt(act, jid, args, i)
   if fine then
     return nil
   elseif Errors.is_refusal(problem) then
-    -- (A refused duplicate has before it who holds the key.)
-    local duplicate = problem.code == 'DUPLICATE' and '.-' or ''
-    return string.gsub(problem.text, '^' .. duplicate .. '[%w.]+%(%): ', '', 1)
+    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)
 end

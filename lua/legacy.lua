@@ -31,11 +31,7 @@ end
 
 function Legacy.Errors()
   function Errors.raise(code, words, ...)
-    local text = Errors.worded(words, ...)
-    if code == 'DUPLICATE' then -- Before the words stands who holds the key, for clients of ours.
-      text = string.match(text, '%w+%(%): The unique key .*') or text
-    end
-    error(text, 2)
+    error(Errors.worded(words, ...), 2)
   end
 end
 

@@ -4,8 +4,7 @@
 local function want_key(job)
   local field = job.old.more.unique
   if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
-    job.unique, job.unique_field, job.conflict = Unique.shown(field), field, 'refuse'
-    job.regains = true
+    job.unique, job.unique_field, job.regains = Unique.shown(field), field, true
   end
 end
 

@@ -19,7 +19,6 @@ for _, name in ipairs({
   'unique_until',
   'conflict',
   'debounce',
-  'debounce_max',
   'expires',
   'at',
   'since',

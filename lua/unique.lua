@@ -4,6 +4,9 @@ local sub, floor = string.sub, math.floor
 
 local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
 
+-- A debounced job starts at the latest after this many times its debounce.
+local MOST_DEBOUNCES = 10
+
 local PENDING = { waiting = true, scheduled = true, depends = true }
 
 -- In which states a job counts as the holder of its key, by the first letter of its field
@@ -19,7 +22,7 @@ local function counts(field, state)
 end
 
 local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+local ANSWERS = { keep = true, replace = true, take = true }
 
 local function check_until(command, job)
   local until_when = job.unique_until or 'end'
@@ -44,21 +47,19 @@ local function check_debounce(command, job)
   elseif job.conflict == 'take' then
     Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
   end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
+  local seconds = Arguments.number(command, 'debounce', job.debounce)
+  if seconds < 0 then
+    Errors.argument(command, 'debounce must not be below 0, as ' .. job.debounce .. ' is')
   end
+  job.debounce = seconds
   job.first = job.since or scope.now
-  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
+  job.delay = math.max(0, job.first + seconds - scope.now)
 end
 
 -- Checks the options of a put that have to do with its key, as the call gave them.
 function Unique.check(command, job)
   if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce' }) do
       if job[name] then
         Errors.argument(command, name .. ' can only be used with unique')
       end
@@ -72,15 +73,13 @@ function Unique.check(command, job)
   if not ANSWERS[job.conflict] then
     Errors.argument(
       command,
-      'conflict must be keep, replace, refuse or take, not %s',
+      'conflict must be keep, replace or take, not %s',
       Errors.value(job.conflict)
     )
   end
   check_until(command, job)
   if job.debounce then
     check_debounce(command, job)
-  elseif job.debounce_max then
-    Errors.argument(command, 'debounce_max can only be used with debounce')
   end
 end
 
@@ -175,12 +174,11 @@ function Unique.is_pending(state)
   return PENDING[state] or state == 'stalled'
 end
 
--- Refuses a job, of which jid and unique are known.
+-- Refuses a job that would take its key again, of which jid and unique are known.
 function Unique.refuse(command, job, jid, state)
   Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
+    'STATE',
+    '%s(): The unique key %s of job %s belongs to job %s%s',
     command,
     Errors.name(job.unique),
     Errors.name(job.jid),
@@ -199,7 +197,7 @@ function Unique.answer(command, job, jid, state)
     return 'replace'
   elseif job.conflict == 'keep' then
     return 'keep'
-  elseif job.conflict == 'refuse' then
+  elseif job.regains then
     Unique.refuse(command, job, jid, state)
   elseif pending then
     return 'replace'
@@ -214,10 +212,7 @@ end
 function Unique.push_back(job, first)
   if job.debounce and first then
     job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = (job.since or scope.now) + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
+    local due = math.min((job.since or scope.now) + job.debounce, first + MOST_DEBOUNCES * job.debounce)
     job.delay = math.max(0, due - scope.now)
     job.overdue = due < scope.now and due or nil
   end

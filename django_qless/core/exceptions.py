@@ -10,7 +10,6 @@
     ├── WrongState                  the state of the job, or of the queue, forbids it
     ├── HasDependents               other jobs wait for this one
     ├── DependencyCycle             the job would wait for itself
-    ├── DuplicateJob                another job holds the unique key
     ├── StaleRequest                a repeat arrived after a newer request
     ├── UnknownCommand              the Lua core on the server is another version
     ├── CoreFailed                  the Lua core failed with an internal error: a defect
@@ -37,7 +36,6 @@ The docstring of a class is the end of its message: what the error means, and th
 from __future__ import annotations
 
 import inspect
-import json
 from typing import TYPE_CHECKING, Any
 
 from .permissions import USER, rules_for
@@ -113,20 +111,6 @@ class HasDependents(QlessError):
 
 class DependencyCycle(QlessError):
     """The job would wait for itself, directly or through others: nothing was changed."""
-
-
-class DuplicateJob(QlessError):
-    """Another job holds the unique key: nothing was written. `jid` of this error is its
-    id. With the conflict option (on_conflict of @job) "keep" its handle is returned,
-    with "replace" it is overwritten."""
-
-    def __init__(self, detail: str = "", *, done: int = 0) -> None:
-        #: The id of the job that holds the key.
-        self.jid = ""
-        if detail.startswith('"'):
-            self.jid, end = json.JSONDecoder().raw_decode(detail)
-            detail = detail[end:].lstrip()
-        super().__init__(detail, done=done)
 
 
 class StaleRequest(QlessError):
@@ -276,4 +260,4 @@ class PoolExhausted(ServerError):
 
 
 #: Refusals of a call for what it asks: it would be refused again.
-REFUSALS = (DuplicateJob, JobNotFound, WrongState, DependencyCycle, BadArgument)
+REFUSALS = (JobNotFound, WrongState, DependencyCycle, BadArgument)

@@ -128,12 +128,11 @@ class Put(NamedTuple):
     unique_until: str | int | float = "end"
     #: The outcome when another job holds the key: "keep" (the other stands for this one),
     #: "replace" (it starts again as this one, unless it runs: then this one waits for its
-    #: end), "refuse" (DuplicateJob), "take" (there are both; the key is this one's).
+    #: end), "take" (there are both; the key is this one's).
     conflict: str = "keep"
-    #: Seconds until the job is due; each put with the same key restarts them.
+    #: Seconds until the job is due; each put with the same key restarts them, until ten
+    #: times as many have passed since the first.
     debounce: int | float | None = None
-    #: Seconds from the first of these puts after which the job is due in any case.
-    debounce_max: int | float | None = None
     #: Seconds after which the job must not start any more: then it fails as `expired`.
     expires: int | float | None = None
     #: When the job is ready, in seconds since the epoch, instead of a delay.
@@ -186,7 +185,7 @@ def _until(value: object) -> Argument:
 
 POLICIES = ("block", "cancel", "run")
 UNTIL = ("start", "end")
-CONFLICTS = ("keep", "replace", "refuse", "take")
+CONFLICTS = ("keep", "replace", "take")
 
 # Each option of a Put that travels by name, in this order, and its check.
 _CHECKS: dict[str, Callable[[Any], Argument]] = {
@@ -202,7 +201,6 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "unique_until": _until,
     "conflict": partial(arguments.one_of, "conflict", known=CONFLICTS),
     "debounce": partial(arguments.not_negative, "debounce"),
-    "debounce_max": partial(arguments.not_negative, "debounce_max"),
     "expires": partial(arguments.number, "expires"),
     "at": partial(arguments.number, "at"),
     "since": partial(arguments.number, "since"),
@@ -237,7 +235,7 @@ def options(item: Put) -> list[Argument]:
 def rare_options(item: Put) -> list[Argument]:
     """Return the options of a Put from `on_failure` on, as names and values."""
     if item.unique is None:
-        if item.debounce is not None or item.debounce_max is not None:
+        if item.debounce is not None:
             raise BadArgument("debounce needs unique: the key of what is put again")
         # They speak of the key.
         item = item._replace(unique_until="end", conflict="keep")
@@ -247,8 +245,6 @@ def rare_options(item: Put) -> list[Argument]:
             f"debounce says when the job is due: a delay of {item.delay} s cannot "
             "be given with it"
         )
-    if item.debounce_max is not None and item.debounce is None:
-        raise BadArgument("debounce_max needs debounce, which it limits")
     if item.at is not None and (item.delay or item.debounce is not None):
         raise BadArgument("at says when the job is due: no delay, no debounce then")
     if item.ordered and item.limit_key is None:

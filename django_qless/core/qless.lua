@@ -2842,6 +2842,9 @@ local sub, floor = string.sub, math.floor
 
 local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cannot count
 
+-- A debounced job starts at the latest after this many times its debounce.
+local MOST_DEBOUNCES = 10
+
 local PENDING = { waiting = true, scheduled = true, depends = true }
 
 -- In which states a job counts as the holder of its key, by the first letter of its field
@@ -2857,7 +2860,7 @@ local function counts(field, state)
 end
 
 local LETTERS = { ['start'] = 's', ['end'] = 'e' }
-local ANSWERS = { keep = true, replace = true, refuse = true, take = true }
+local ANSWERS = { keep = true, replace = true, take = true }
 
 local function check_until(command, job)
   local until_when = job.unique_until or 'end'
@@ -2882,21 +2885,19 @@ local function check_debounce(command, job)
   elseif job.conflict == 'take' then
     modules.Errors.argument(command, 'debounce moves the job that holds the key: conflict must not be take')
   end
-  for _, name in ipairs({ 'debounce', 'debounce_max' }) do
-    local seconds = job[name] and modules.Arguments.number(command, name, job[name])
-    if seconds and seconds < 0 then
-      modules.Errors.argument(command, name .. ' must not be below 0, as ' .. job[name] .. ' is')
-    end
-    job[name] = seconds
+  local seconds = modules.Arguments.number(command, 'debounce', job.debounce)
+  if seconds < 0 then
+    modules.Errors.argument(command, 'debounce must not be below 0, as ' .. job.debounce .. ' is')
   end
+  job.debounce = seconds
   job.first = job.since or scope.now
-  job.delay = math.max(0, job.first + math.min(job.debounce, job.debounce_max or job.debounce) - scope.now)
+  job.delay = math.max(0, job.first + seconds - scope.now)
 end
 
 -- Checks the options of a put that have to do with its key, as the call gave them.
 function Unique.check(command, job)
   if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'debounce_max' }) do
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce' }) do
       if job[name] then
         modules.Errors.argument(command, name .. ' can only be used with unique')
       end
@@ -2910,15 +2911,13 @@ function Unique.check(command, job)
   if not ANSWERS[job.conflict] then
     modules.Errors.argument(
       command,
-      'conflict must be keep, replace, refuse or take, not %s',
+      'conflict must be keep, replace or take, not %s',
       modules.Errors.value(job.conflict)
     )
   end
   check_until(command, job)
   if job.debounce then
     check_debounce(command, job)
-  elseif job.debounce_max then
-    modules.Errors.argument(command, 'debounce_max can only be used with debounce')
   end
 end
 
@@ -3013,12 +3012,11 @@ function Unique.is_pending(state)
   return PENDING[state] or state == 'stalled'
 end
 
--- Refuses a job, of which jid and unique are known.
+-- Refuses a job that would take its key again, of which jid and unique are known.
 function Unique.refuse(command, job, jid, state)
   modules.Errors.raise(
-    'DUPLICATE',
-    '%s %s(): The unique key %s of job %s belongs to job %s%s',
-    cjson.encode(jid),
+    'STATE',
+    '%s(): The unique key %s of job %s belongs to job %s%s',
     command,
     modules.Errors.name(job.unique),
     modules.Errors.name(job.jid),
@@ -3037,7 +3035,7 @@ function Unique.answer(command, job, jid, state)
     return 'replace'
   elseif job.conflict == 'keep' then
     return 'keep'
-  elseif job.conflict == 'refuse' then
+  elseif job.regains then
     Unique.refuse(command, job, jid, state)
   elseif pending then
     return 'replace'
@@ -3052,10 +3050,7 @@ end
 function Unique.push_back(job, first)
   if job.debounce and first then
     job.first = math.min(first, scope.now) -- the clock may have been set back
-    local due = (job.since or scope.now) + job.debounce
-    if job.debounce_max then
-      due = math.min(due, first + job.debounce_max)
-    end
+    local due = math.min((job.since or scope.now) + job.debounce, first + MOST_DEBOUNCES * job.debounce)
     job.delay = math.max(0, due - scope.now)
     job.overdue = due < scope.now and due or nil
   end
@@ -9470,8 +9465,7 @@ modules.Put = Put
 local function want_key(job)
   local field = job.old.more.unique
   if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
-    job.unique, job.unique_field, job.conflict = modules.Unique.shown(field), field, 'refuse'
-    job.regains = true
+    job.unique, job.unique_field, job.regains = modules.Unique.shown(field), field, true
   end
 end
 
@@ -9604,7 +9598,6 @@ for _, name in ipairs({
   'unique_until',
   'conflict',
   'debounce',
-  'debounce_max',
   'expires',
   'at',
   'since',
@@ -14684,28 +14677,6 @@ local function staged_before(id)
   end
 end
 
--- That a key is free is asked when its job is staged. When the job is unpacked it takes the key: its
--- caller is past hearing that there is another one.
--- (One that is debounced cannot take it: then the other one stands for it.)
-local function take_keys(raw)
-  local at = 1
-  while at <= #raw do
-    local last = at + 5 + 2 * tonumber(raw[at + 5])
-    local answer, place = 'take', nil
-    for n = at + 6, last, 2 do
-      if raw[n] == 'conflict' and raw[n + 1] == 'refuse' then
-        place = n + 1
-      elseif raw[n] == 'debounce' then
-        answer = 'keep'
-      end
-    end
-    if place then
-      raw[place] = answer
-    end
-    at = last + 1
-  end
-end
-
 local function slice(args, i)
   local part, n = {}, 0
   for at = i, #args do
@@ -14776,9 +14747,6 @@ function WorkflowPut.stage(args, i)
   modules.Workflow.will_take(id)
   local raw = slice(args, i + 3) -- before it is read, which changes places in it
   local jids = stage(id, args, i + 3)
-  if #jids > 0 then
-    take_keys(raw)
-  end
   local batches = call('RPUSH', key.staged(id), cmsgpack.pack({ args[i + 2], raw, #jids }))
   number(key.staged_jids(id), jids)
   call('EXPIRE', key.staged(id), math.min(seconds, LONGEST))
@@ -14912,9 +14880,7 @@ local function attempt(act, jid, args, i)
   if fine then
     return nil
   elseif modules.Errors.is_refusal(problem) then
-    -- (A refused duplicate has before it who holds the key.)
-    local duplicate = problem.code == 'DUPLICATE' and '.-' or ''
-    return string.gsub(problem.text, '^' .. duplicate .. '[%w.]+%(%): ', '', 1)
+    return string.gsub(problem.text, '^[%w.]+%(%): ', '', 1)
   end
   error(problem, 0)
 end
@@ -15779,11 +15745,7 @@ end
 
 function Legacy.Errors()
   function modules.Errors.raise(code, words, ...)
-    local text = modules.Errors.worded(words, ...)
-    if code == 'DUPLICATE' then -- Before the words stands who holds the key, for clients of ours.
-      text = string.match(text, '%w+%(%): The unique key .*') or text
-    end
-    error(text, 2)
+    error(modules.Errors.worded(words, ...), 2)
   end
 end
 

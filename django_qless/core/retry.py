@@ -49,7 +49,6 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "LOCKLOST": (Remedy.NONE, exceptions.LockLost),
     "STATE": (Remedy.NONE, exceptions.WrongState),
     "DEPENDENTS": (Remedy.NONE, exceptions.HasDependents),
-    "DUPLICATE": (Remedy.NONE, exceptions.DuplicateJob),
     "CYCLE": (Remedy.NONE, exceptions.DependencyCycle),
     "STALE": (Remedy.NONE, exceptions.StaleRequest),
     "NOCOMMAND": (Remedy.NONE, exceptions.UnknownCommand),

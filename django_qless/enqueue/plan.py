@@ -114,7 +114,6 @@ class EnqueuePlan:
             unique_until=UNTIL[until] if isinstance(until, str) else until,
             conflict="replace" if options.debounce else options.on_conflict,
             debounce=options.debounce,
-            debounce_max=options.debounce_max,
         )
         #: The shape, packed.
         self.prepared = PreparedPut(self.shape)
@@ -388,7 +387,6 @@ class EnqueuePlan:
                 unique_until=self.keyed.unique_until,
                 conflict=conflict or self.keyed.conflict,
                 debounce=self.keyed.debounce,
-                debounce_max=self.keyed.debounce_max,
             )
             found = self._packed_keys[conflict] = pack(rare_options(put)[2:])
         return found

@@ -45,7 +45,7 @@ def put_of(request: EnqueueRequest) -> Put:
     if not request.optional:
         return put
     # No debouncing: another job waits for this one.
-    return put._replace(optional=True, debounce=None, debounce_max=None)
+    return put._replace(optional=True, debounce=None)
 
 
 def puts_of(plan: EnqueuePlan, requests: Iterable[EnqueueRequest]) -> Iterator[Put]:

@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django_qless.conf.connections import connections
-from django_qless.core import Client, DuplicateJob, PreparedPut, Put, QlessError
+from django_qless.core import Client, PreparedPut, Put, QlessError
 from django_qless.core.exceptions import REFUSALS
 from django_qless.core.replication import LateReplicas
 from django_qless.core.request import Steps, drive
@@ -226,17 +226,13 @@ class EnqueueBatch(Dispatchable):
             for each in optional:
                 each.mark_not_enqueued()
             handle = request.handle
-            if isinstance(error, DuplicateJob):
-                request.mark_enqueued(error.jid)
-                logger.warning("a job was not enqueued on commit: %s", error)
-            else:
-                request.mark_not_enqueued()
-                # Nothing else is left of it.
-                logger.error(
-                    "%s %s was not enqueued on commit: %s; its data: %s",
-                    *(handle.name, handle.jid, error),
-                    data_for_log(handle.name, handle.data),
-                )
+            request.mark_not_enqueued()
+            # Nothing else is left of it.
+            logger.error(
+                "%s %s was not enqueued on commit: %s; its data: %s",
+                *(handle.name, handle.jid, error),
+                data_for_log(handle.name, handle.data),
+            )
 
     def mark_enqueued(
         self, duplicates: Mapping[str, str] | None = None, skipped: Collection[str] = ()

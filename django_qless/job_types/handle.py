@@ -278,7 +278,7 @@ class JobHandle(Handle, Generic[R]):
     def move(self, queue: str, *, delay: float = 0) -> None:
         """Move the job to another queue, where it starts again, whatever its state.
 
-        One that has ended takes its unique key again: raises DuplicateJob if another job has
+        One that has ended takes its unique key again: raises WrongState if another job has
         it. Raises InvalidOption if QLESS_ROUTES has that queue in another alias.
         """
         now = self.refresh()

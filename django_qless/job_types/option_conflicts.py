@@ -67,7 +67,7 @@ def _times(options: Options) -> Iterator[str]:
 
 
 def _uniqueness(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
-    debounce, most = options.debounce, options.debounce_max
+    debounce = options.debounce
     if options.unique is None:
         for name in ("unique_for", "on_conflict"):
             if name in given:
@@ -76,8 +76,6 @@ def _uniqueness(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
                     "unique=True, or a key"
                 )
     if debounce is None:
-        if most is not None:
-            yield f"debounce_max={most:g} needs debounce=, the wait that it limits"
         return
     if options.unique is None:
         yield (
@@ -89,13 +87,6 @@ def _uniqueness(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"debounce={debounce:g} and {word} both set the start of the job: keep "
             "one of them"
-        )
-    if most is not None and most < debounce:
-        yield f"debounce_max={most:g} must not be below debounce={debounce:g}"
-    if options.on_conflict == "refuse":
-        yield (
-            'on_conflict="refuse" contradicts debounce, where each call replaces the one '
-            "before: leave one of them away"
         )
     if not isinstance(options.unique_for, str):
         yield (

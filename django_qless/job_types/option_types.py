@@ -46,9 +46,8 @@ class CommonOptions(TypedDict, total=False):
     result_ttl: int
     unique: Unique
     unique_for: Literal["waiting", "running"] | float | timedelta
-    on_conflict: Literal["keep", "replace", "refuse"]
+    on_conflict: Literal["keep", "replace"]
     debounce: float | timedelta | None
-    debounce_max: float | timedelta | None
     on_failure: Literal["block", "cancel", "run"]
     missing: Literal["fail", "ignore"]
 

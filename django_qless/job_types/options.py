@@ -145,15 +145,13 @@ class Options:
     unique_for: str | float = option("running", checks.unique_for)
     """How long a unique job keeps others out: "waiting" (until it starts), "running" (until it
     has ended), or seconds from its enqueueing."""
-    on_conflict: str = option("keep", checks.one_of("keep", "replace", "refuse"))
+    on_conflict: str = option("keep", checks.one_of("keep", "replace"))
     """What becomes of a second unique job: "keep" (the first stays; the handle is that of the
-    first), "replace" (the second takes its place) or "refuse" (raises DuplicateJob)."""
+    first, and its `created` is False) or "replace" (the second takes its place)."""
     debounce: float | None = option(None, checks.span)
     """Seconds that the job waits before it may start. Another one with the same `unique` key
-    (default: the same arguments) takes its place and starts the wait again."""
-    debounce_max: float | None = option(None, checks.span)
-    """Seconds after the first one at which a debounced job starts, whatever follows. None: no
-    limit."""
+    (default: the same arguments) takes its place and starts the wait again, until ten times
+    as many seconds have passed since the first one."""
     after: tuple[Any, ...] = option(
         (), checks.after, aka="depends_on", hint="(handles of other jobs)"
     )

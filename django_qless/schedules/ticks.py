@@ -193,12 +193,9 @@ def _tick_type(base: JobType) -> JobType:
         `alias` is where it is; without, it is the one that is declared.
         """
         now = _running().reserved
-        # An operator may have given the schedule another queue, priority or tags. And a
-        # tick cannot handle a refusal: the job with a row's key stands for it.
-        conflict = base.options.on_conflict
+        # An operator may have given the schedule another queue, priority or tags.
         options = replace(
             base.options,
-            on_conflict="keep" if conflict == "refuse" else conflict,
             alias=alias or routing.alias_for(base.options),
             # Only a dynamic schedule can have a base with one, which `.recur()` refuses.
             delay=0,

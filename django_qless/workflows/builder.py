@@ -245,12 +245,10 @@ class Workflow:
         self, job_type: JobType, options: Options, arguments: CallArguments
     ) -> None:
         conflict = arguments.conflict or options.on_conflict
-        may_stay = conflict in (TAKE, "refuse") and not options.debounce
-        if arguments.key and not may_stay:
+        if arguments.key and (conflict != TAKE or options.debounce):
             raise InvalidOption(
                 f"{self}: {job_type.name} is unique, and another job cannot stand for "
-                f"one of a workflow: add it with .using(unique=None).args(…), or with "
-                f'on_conflict="refuse"'
+                f"one of a workflow: add it with .using(unique=None).args(…)"
             )
 
     def check_alias(self, alias: str, job_name: str, queue: str) -> None:

@@ -103,7 +103,6 @@ class Node:
             ),
             open=False,
             debounce=None,
-            debounce_max=None,
             on_failure=policy,
             workflow=self.flow.id,
         )

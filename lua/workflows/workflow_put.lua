@@ -112,28 +112,6 @@ local function staged_before(id)
   end
 end
 
--- That a key is free is asked when its job is staged. When the job is unpacked it takes the key: its
--- caller is past hearing that there is another one.
--- (One that is debounced cannot take it: then the other one stands for it.)
-local function take_keys(raw)
-  local at = 1
-  while at <= #raw do
-    local last = at + 5 + 2 * tonumber(raw[at + 5])
-    local answer, place = 'take', nil
-    for n = at + 6, last, 2 do
-      if raw[n] == 'conflict' and raw[n + 1] == 'refuse' then
-        place = n + 1
-      elseif raw[n] == 'debounce' then
-        answer = 'keep'
-      end
-    end
-    if place then
-      raw[place] = answer
-    end
-    at = last + 1
-  end
-end
-
 local function slice(args, i)
   local part, n = {}, 0
   for at = i, #args do
@@ -204,9 +182,6 @@ function WorkflowPut.stage(args, i)
   Workflow.will_take(id)
   local raw = slice(args, i + 3) -- before it is read, which changes places in it
   local jids = stage(id, args, i + 3)
-  if #jids > 0 then
-    take_keys(raw)
-  end
   local batches = call('RPUSH', key.staged(id), cmsgpack.pack({ args[i + 2], raw, #jids }))
   number(key.staged_jids(id), jids)
   call('EXPIRE', key.staged(id), math.min(seconds, LONGEST))

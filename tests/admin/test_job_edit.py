@@ -99,7 +99,7 @@ def test_canceled_job_is_put_again_with_its_unique_key(
     put(qless, "j2", unique="k")
     fields = edited(qless, put=what)
     page = act(admin_browser, "edit", **fields).content.decode()
-    assert "The unique key k of job" in page
+    assert "Job j2 has its unique key" in page
     assert "belongs to job j2, which is waiting" in page
     qless.cancel("j2")
     assert done(act(admin_browser, "edit", **fields))

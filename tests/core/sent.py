@@ -70,7 +70,6 @@ SAMPLES: dict[str, Any] = {
     "data": "[5]",
     "date": 1700000000,
     "debounce": 6,
-    "debounce_max": 60,
     "declared": "as declared",
     "formerly": ["old.s"],
     "gone": ["d1", "d2"],
@@ -167,7 +166,7 @@ MORE: dict[str, list[dict[str, Any]]] = {
         {"unique": "u", "unique_until": 30.5},
         {"unique": "u", "conflict": "replace"},
         {"unique": "u", "debounce": 6},
-        {"unique": "u", "debounce": 6, "debounce_max": 60},
+        {"unique": "u", "debounce": 6},
         {"delay": 0, "priority": 0, "retries": 0, "tags": []},
     ],
     "Client.complete": [

@@ -122,7 +122,6 @@ REFUSED: list[tuple[Calling, list[str]]] = [
     (put(unique="k", debounce=-5), ["debounce", "below 0", "-5"]),
     (put(unique="k", debounce="5"), ["debounce", "number", "'5'"]),
     (put(unique="k", debounce=5, delay=3), ["debounce", "delay of 3"]),
-    (put(unique="k", debounce_max=5), ["debounce_max needs debounce"]),
     (put(expires=NAN), ["expires", "nan"]),
     (put(at=5.0, delay=3), ["at says when", "no delay"]),
     (put(at=5.0, unique="k", debounce=5), ["at says when", "no debounce"]),

@@ -10,12 +10,10 @@ import pytest
 from django_qless.core import (
     AsyncClient,
     Client,
-    DuplicateJob,
     HasDependents,
     LockLost,
     Put,
     PutMany,
-    QlessError,
     Settlement,
     WrongState,
 )
@@ -45,31 +43,11 @@ def test_the_job_that_holds_the_key_stands_for_the_others(client: Client) -> Non
     assert client.needs("e") == ["a"]
 
 
-@pytest.mark.parametrize("jid", ["a", 'quoted "jid"', "ü\n{}", "x" * 255])
-def test_a_duplicate_names_the_other_job(client: Client, jid: str) -> None:
-    put(client, jid, unique="key")
-    with pytest.raises(DuplicateJob, match="on_conflict") as caught:
-        put(client, "b", unique="key", conflict="refuse")
-    assert caught.value.jid == jid
-    assert str(caught.value).startswith("put(): The unique key key of job b belongs to")
-    assert isinstance(caught.value, QlessError)
-    many = [Put("b", "mail", "k", "{}", unique="key", conflict="refuse")]
-    with pytest.raises(DuplicateJob) as caught:
-        client.put_many("", many)
-    assert caught.value.jid == jid
-
-
-def test_a_duplicate_without_a_jid_is_only_its_text() -> None:
-    assert (DuplicateJob("text").jid, DuplicateJob().jid) == ("", "")
-
-
 def test_a_job_is_pushed_back(client: Client, at: Clock) -> None:
     for seconds in (0, 8):
         at(seconds)
-        assert put(client, f"j{seconds}", unique="k", debounce=10, debounce_max=15) == (
-            "j0"
-        )
-    assert client.due(["mail"])[0].scheduled == NOW + 15
+        assert put(client, f"j{seconds}", unique="k", debounce=10) == "j0"
+    assert client.due(["mail"])[0].scheduled == NOW + 18
 
 
 def test_a_deadline_is_shown_and_kept(client: Client, at: Clock) -> None:
@@ -152,11 +130,8 @@ def test_asynchronous_code_has_it_all(server: Server) -> None:
         await client.spawn("root", job.token, "w", [Put("a", "mail", "k", "{}")])
         assert await client.needs("after") == ["root", "a"]
         assert await client.results(["root"]) == [None]
-        with pytest.raises(DuplicateJob) as caught:
-            await client.put(
-                "", "mail", "b", "k", "{}", unique="key", conflict="refuse"
-            )
-        assert caught.value.jid == "root"
+        found = await client.put("", "mail", "b", "k", "{}", unique="key")
+        assert found == "root"
         await client.aclose()
 
     asyncio.run(body())

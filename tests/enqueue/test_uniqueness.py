@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 
 import pytest
 from django.db import transaction
 
-from django_qless import failures, job, workflow
+from django_qless import failures, job
 from django_qless import jobs as known
-from django_qless.core import DuplicateJob, Put, WrongState
+from django_qless.core import Put, WrongState
 from django_qless.enqueue import unique_keys
 from django_qless.exceptions import InvalidOption
 from django_qless.operations.bulk import change_jobs
@@ -193,34 +192,6 @@ def test_replacing_one_that_runs_comes_after_it(qless, work) -> None:
     assert second.result() == "new"
 
 
-def test_refusing_it(qless, each_way) -> None:
-    first = each_way(policies.refused, "a")
-    with pytest.raises(DuplicateJob, match=first.jid) as caught:
-        each_way(policies.refused, "b")
-    assert caught.value.jid == first.jid
-    assert qless.queue_counts("default").waiting == 1
-
-
-@pytest.mark.parametrize(
-    "enqueue_all",
-    [
-        lambda function, calls: function.enqueue_many(calls),
-        lambda function, calls: asyncio.run(function.aenqueue_many(calls)),
-    ],
-)
-def test_of_a_long_list_the_error_tells_how_many_came_before(
-    qless, enqueue_all
-) -> None:
-    """They are there, a thousand with each call: the caller goes on behind them."""
-    by_word = policies.refused.using(unique=lambda word: word)
-    held = by_word.delay("w1200")
-    calls = [by_word.args(f"w{number}") for number in range(2_500)]
-    with pytest.raises(DuplicateJob, match="The 1000 items before it") as caught:
-        enqueue_all(by_word, calls)
-    assert (caught.value.done, caught.value.jid) == (1_000, held.jid)
-    assert qless.queue_counts("default").waiting == 1_001
-
-
 class TestInTransactions:
     def test_it_shows_at_the_commit(self, qless) -> None:
         with transaction.atomic():
@@ -250,26 +221,6 @@ class TestInTransactions:
         assert same.jid == first.jid
         for handle in (last, *many):
             assert handle.refresh().dependencies == [first.jid]
-
-    def test_refused_ones_are_logged_and_stop_nothing(self, qless, caplog) -> None:
-        first = policies.refused.delay("a")
-        with transaction.atomic():
-            second = policies.refused.delay("b")
-            third = policies.once.delay(3)
-        assert (second.created, second.jid, second.pending) == (False, first.jid, False)
-        assert third.created
-        [record] = [r for r in caplog.records if r.name == "django_qless"]
-        assert record.levelno == logging.WARNING
-        assert first.jid in record.getMessage()
-
-    def test_of_many_only_the_refused_ones(self, qless, caplog) -> None:
-        by_word = policies.refused.using(unique=lambda word: word)
-        first = by_word.delay("3")
-        with transaction.atomic():
-            handles = by_word.enqueue_many(by_word.args(str(i)) for i in range(6))
-        assert [h.created for h in handles] == [True] * 3 + [False] + [True] * 2
-        assert handles[3].jid == first.jid
-        assert qless.queue_counts("default").waiting == 6
 
 
 def test_many_at_once(qless) -> None:
@@ -395,7 +346,7 @@ def was_taken_from_its_worker(qless, fresh):
     return handle
 
 
-@pytest.mark.parametrize("conflict", ["keep", "replace", "refuse"])
+@pytest.mark.parametrize("conflict", ["keep", "replace"])
 @pytest.mark.parametrize(
     "first_of",
     [
@@ -491,7 +442,7 @@ def each_by(act):
     def do(qless, handles):
         done = 0
         for handle in handles:
-            with suppress(DuplicateJob, WrongState):
+            with suppress(WrongState):
                 act(handle)
                 done += 1
         return done
@@ -542,7 +493,7 @@ def test_one_failed_job_of_a_unique_key_goes_on_at_a_time(
 def test_failed_jobs_of_one_unique_key_are_not_put_again_in_one_batch(qless) -> None:
     one, other, _ = failed_three(qless)
     again = [Put(each.jid, "default", each.name, each.data) for each in (one, other)]
-    with pytest.raises(DuplicateJob):
+    with pytest.raises(WrongState):
         qless.put_many("", again)
     assert qless.failed() == {"group": 3}
     assert qless.put_many("", again[1:]).skipped == []
@@ -570,19 +521,6 @@ def test_job_that_waits_for_a_failed_one_of_its_key_does_not_hold_up_its_retry(
     first.retry()
     assert work() == 2
     assert second.result() == 7
-
-
-def test_retried_workflow_leaves_a_job_failed_whose_unique_key_is_taken(qless) -> None:
-    flow = workflow()
-    node = flow.add(policies.once.using(on_conflict="refuse").args(7))
-    handle = flow.enqueue()
-    job = reserve(qless)
-    qless.fail(job.jid, job.token, "group", "message")
-    other = policies.once.delay(7)
-    assert handle.retry() == 0
-    assert node.handle.refresh().state == "failed"
-    other.cancel()
-    assert handle.retry() == 1
 
 
 def test_expired_job_does_not_keep_a_failed_one_from_a_retry(qless, later) -> None:

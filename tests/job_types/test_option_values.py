@@ -48,7 +48,6 @@ def test_the_defaults() -> None:
         "unique_for": "running",
         "on_conflict": "keep",
         "debounce": None,
-        "debounce_max": None,
         "sensitive": (),
         "missing": "fail",
         "on_commit": None,

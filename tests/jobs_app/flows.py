@@ -95,21 +95,9 @@ def spawning_in_a_transaction(*, fail: bool = False) -> str:
     return handle.state
 
 
-@job
-def spawning_a_duplicate() -> str:
-    with transaction.atomic():
-        _, beside = current_job().spawn([strict_one.args(), step.args("beside")])
-    return beside.jid
-
-
 @job(unique=True)
 def only_one() -> None:
     pass
-
-
-@job(unique=True, on_conflict="refuse")
-def strict_one() -> None:
-    ran.append("strict")
 
 
 @job(on_failure="cancel")

@@ -73,12 +73,7 @@ def latest(word: str) -> str:
     return word
 
 
-@job(unique="k", on_conflict="refuse")
-def refused(word: str) -> str:
-    return word
-
-
-@job(debounce=60, debounce_max=300)
+@job(debounce=60)
 def index(page: int, text: str = "") -> str:
     return f"{page} {text}"
 

@@ -30,7 +30,7 @@ async def athird_time() -> int:
     return attempt
 
 
-@job(debounce=10, debounce_max=25)
+@job(debounce=10)
 def index(page: int) -> int:
     ran.append(page)
     return page

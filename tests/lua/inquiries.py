@@ -271,7 +271,7 @@ class Inquirer(Generator):
             [], [], ["tags", json.dumps(self.random.choices([*TAGS, "t5"], k=choose([0, 1, 3, 4])))], ["context", "{}"],
             ["workflow", self.flow()], ["on_failure", choose(["run", "cancel"]), "depends", json.dumps(self.some(JIDS, 5))],
             ["unique", choose(KEYS), "unique_until", choose(["start", "end", 0.5, 30, 3600]), "conflict", choose(["keep", "replace", "take"])],
-            ["unique", choose(KEYS), "debounce", choose([0, 5, 100]), *choose([[], ["debounce_max", choose([5, 50, 200])]])],
+            ["unique", choose(KEYS), "debounce", choose([0, 5, 100])],
             ["expires", choose([0, 0.001, 3, 61])], ["priority", choose([2**53, -0.5, 1e300])], ["open", "1"],
         ])  # fmt: skip
         job = (

@@ -177,10 +177,9 @@ class Generator(DeliveryOperations):
             if dice() < 0.7:
                 chosen += ["unique_until", choose(["start", "end", "end", 3600])]
             if dice() < 0.8:
-                chosen += ["conflict", choose(["keep", "replace", "refuse", "take"])]
+                chosen += ["conflict", choose(["keep", "replace", "take"])]
             if dice() < 0.2:
                 chosen += ["debounce", choose([0, 5, 60.5])]
-                chosen += choose([[], ["debounce_max", choose([10, 100])]])
         if dice() < 0.2:
             chosen += ["expires", choose([-1, 1, 50, 4000])]
         elif dice() < 0.2:
@@ -235,7 +234,7 @@ class Generator(DeliveryOperations):
                 pairs += ["on_failure", self.random.choice(["cancel", "run", "block"])]
             if self.random.random() < 0.2:
                 pairs += ["unique", self.random.choice(KEYS)]
-                pairs += ["conflict", self.random.choice(["take", "refuse", "keep"])]
+                pairs += ["conflict", self.random.choice(["take", "keep"])]
             if first:  # staged
                 pairs += ["absent", "1"]
             before.append(f"{flow}-{n}")

@@ -24,7 +24,7 @@ from tests.lua.operations import (
 )
 
 CODES = set(
-    "NOJOB NOSCHEDULE NOWORKER LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG DUPLICATE".split()
+    "NOJOB NOSCHEDULE NOWORKER LOCKLOST STATE DEPENDENTS CYCLE STALE BADARG TOOBIG".split()
 )
 DAY = 86400
 CHECKED = 10  # operations between two checks of the invariants

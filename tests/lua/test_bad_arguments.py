@@ -27,8 +27,7 @@ NONSENSE: list[Any] = [
 ]  # fmt: skip
 
 CODES = set(
-    "BADARG NOCOMMAND NOSCHEDULE NOJOB NOWORKER LOCKLOST STATE DEPENDENTS CYCLE TOOBIG STALE "
-    "DUPLICATE".split()
+    "BADARG NOCOMMAND NOSCHEDULE NOJOB NOWORKER LOCKLOST STATE DEPENDENTS CYCLE TOOBIG STALE".split()
 )
 
 # A good call of every command; each of its arguments is replaced in turn.
@@ -36,10 +35,10 @@ KEYED: list[Call] = [
     ("put", "w", "queue", "new", "klass", "{}", 0, "priority", 1, "tags", '["t"]',
      "retries", 2, "depends", '["waiting"]', "context", "{}", "absent", "1", "open", "1"),
     ("put", "w", "queue", "new", "klass", "{}", 0, "unique", "key", "unique_until", 9,
-     "conflict", "replace", "debounce", 5, "debounce_max", 9, "expires", 90),
+     "conflict", "replace", "debounce", 5, "expires", 90),
     ("put", "w", "queue", "new", "klass", "{}", 0, "at", 50, "expires_at", 90),
     ("put", "w", "queue", "new", "klass", "{}", 0, "depends", '["waiting"]',
-     "on_failure", "cancel", "unique", "key", "conflict", "refuse"),
+     "on_failure", "cancel", "unique", "key", "conflict", "take"),
     ("spawn", "run", "1", "w", "n1", "queue", "k", "{}", 0, 1, "priority", 1,
      "n2", "queue", "k", "{}", 0, 1, "depends", '["waiting"]'),
     ("workflow.put", "f", "w", "{}", "n1", "queue", "k", "{}", 0, 1, "workflow", "f",

@@ -25,13 +25,6 @@ def end(keyed: Keyed, job: dict[str, str], verb: str, *args: Any, now: Any = 5) 
     ).refused == []
 
 
-def duplicate(keyed: Keyed, jid: str, now: Any = 0, **options: Any) -> str:
-    """Put a job that is refused; return the text of the refusal."""
-    with pytest.raises(redis.ResponseError) as caught:
-        put(keyed, jid, now, conflict="refuse", **options)
-    return str(caught.value)
-
-
 def test_the_first_stands_for_the_second(keyed: Keyed) -> None:
     assert put(keyed, "a", data="[1]") == "a"
     before = snapshot(keyed.server)
@@ -185,14 +178,6 @@ def test_a_holder_that_vanished_holds_nothing(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
-def test_a_second_put_is_refused_by_name(keyed: Keyed) -> None:
-    put(keyed, 'a "b"')
-    before = snapshot(keyed.server)
-    text = duplicate(keyed, "c")
-    assert text.startswith('DUPLICATE "a \\"b\\"" put(): The unique key key of job c ')
-    assert snapshot(keyed.server) == before
-
-
 def test_a_waiting_job_is_replaced_under_its_jid(keyed: Keyed) -> None:
     put(keyed, "a", priority=5, tags=["old"], retries=1, context={"old": 1})
     keyed.put("after", depends=["a"])
@@ -335,12 +320,6 @@ def test_in_a_batch_the_last_replaces_the_earlier_ones(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
-def test_in_a_batch_the_refusal_names_both(keyed: Keyed) -> None:
-    with pytest.raises(redis.ResponseError, match=r'^DUPLICATE "a" .* of job b .* a'):
-        batch(keyed, {"jid": "a"}, {"jid": "b", "conflict": "refuse"})
-    assert keyed.server.dbsize() == 0
-
-
 def test_in_a_batch_the_last_one_takes_the_key(keyed: Keyed) -> None:
     batch(keyed, {"jid": "a"}, {"jid": "b", "conflict": "take"})
     assert keyed.instead == {}
@@ -401,21 +380,24 @@ def test_each_put_pushes_the_job_back(keyed: Keyed) -> None:
 
 
 def test_pushing_back_has_an_end(keyed: Keyed) -> None:
-    for now in (100, 108, 116, 124):
-        put(keyed, f"j{now}", now, debounce=10, debounce_max=25)
-    assert keyed.server.zscore("ql:q:queue-scheduled", "j100") == 125
-    put(keyed, "late", 130, debounce=10, debounce_max=25)
+    """A debounced job is due ten times its debounce after the first put."""
+    for now in range(100, 200, 8):
+        put(keyed, f"j{now}", now, debounce=10)
+    assert keyed.server.zscore("ql:q:queue-scheduled", "j100") == 200
+    put(keyed, "late", 205, debounce=10)
     assert keyed.job("j100")["state"] == "waiting"
-    [job] = keyed.take(now=131)
-    end(keyed, job, "complete", now=132)
-    put(keyed, "new", 133, debounce=10, debounce_max=25)
-    assert keyed.server.zscore("ql:q:queue-scheduled", "new") == 143
+    [job] = keyed.take(now=206)
+    end(keyed, job, "complete", now=207)
+    put(keyed, "new", 208, debounce=10)
+    assert keyed.server.zscore("ql:q:queue-scheduled", "new") == 218
 
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_job_that_is_due_keeps_its_place(keyed: Keyed, many: bool) -> None:
-    options = {"unique": "key", "debounce": 10, "debounce_max": 20}
+    options = {"unique": "key", "debounce": 2}
     keyed.put("a", **options)
+    for now in (2, 4, 6, 8, 10, 12, 14, 16, 18):
+        keyed.put(f"b{now}", now, **options)
     keyed.put("other", 25)
     for now in (30, 31):
         if many:
@@ -427,7 +409,7 @@ def test_a_job_that_is_due_keeps_its_place(keyed: Keyed, many: bool) -> None:
 
 
 def test_a_new_life_has_a_first_put_of_its_own(keyed: Keyed) -> None:
-    options = {"debounce": 10, "debounce_max": 20, "unique_until": 500}
+    options = {"debounce": 10, "unique_until": 500}
     put(keyed, "a", **options)
     [job] = keyed.take(now=10)
     end(keyed, job, "complete", now=10)
@@ -435,24 +417,19 @@ def test_a_new_life_has_a_first_put_of_its_own(keyed: Keyed) -> None:
     assert keyed.job("a", 100)["state"] == "scheduled"
 
 
-def test_the_longest_delay_counts_from_the_first_put_on(keyed: Keyed) -> None:
-    put(keyed, "a", 100, debounce=50, debounce_max=20)
-    assert keyed.server.zscore("ql:q:queue-scheduled", "a") == 120
-
-
 def test_a_batch_pushes_back_as_well(keyed: Keyed) -> None:
-    how = {"debounce": 10, "debounce_max": 15}
+    how = {"debounce": 10}
     batch(keyed, {"jid": "a", **how}, {"jid": "b", "data": "[2]", **how}, now=100)
     assert keyed.instead == {"b": "a"}
     batch(keyed, {"jid": "c", "data": "[3]", **how}, now=109)
-    assert keyed.server.zscore("ql:q:queue-scheduled", "a") == 115
+    assert keyed.server.zscore("ql:q:queue-scheduled", "a") == 119
     assert keyed.job("a")["data"] == "[3]"
 
 
 def test_the_same_jid_is_pushed_back_too(keyed: Keyed) -> None:
     for now in (100, 109):
-        put(keyed, "a", now, debounce=10, debounce_max=15)
-    assert keyed.server.zscore("ql:q:queue-scheduled", "a") == 115
+        put(keyed, "a", now, debounce=10)
+    assert keyed.server.zscore("ql:q:queue-scheduled", "a") == 119
 
 
 @pytest.mark.parametrize(("until", "answer"), [("end", "a"), ("start", "b")])
@@ -474,10 +451,9 @@ def test_a_running_job_is_not_pushed_back(
         ({"unique": "k" * 256}, "1 to 255 bytes"),
         ({"unique": "k", "unique_until": "never"}, "unique_until must be"),
         ({"unique": "k", "unique_until": 0}, "unique_until must be"),
-        ({"unique": "k", "conflict": "fight"}, "keep, replace, refuse or take"),
+        ({"unique": "k", "conflict": "fight"}, "keep, replace or take"),
         ({"unique": "k", "debounce": -1}, "must not be below 0"),
         ({"unique": "k", "debounce": 1, "delay": 1}, "delay must be 0"),
-        ({"unique": "k", "debounce_max": 1}, "only be used with debounce"),
         ({"unique": "k", "debounce": 1, "conflict": "take"}, "must not be take"),
     ],
 )

@@ -531,7 +531,7 @@ def test_nobody_is_left_at_the_gate_of_one_that_is_cancelled(keyed: Keyed) -> No
 
 
 def test_a_debounced_job_may_be_staged(keyed: Keyed) -> None:
-    assert stage(keyed, {"a": []}, unique="key", debounce=5, conflict="refuse") == 1
+    assert stage(keyed, {"a": []}, unique="key", debounce=5) == 1
     release(keyed, 1)
     assert carry(keyed) == 0
     flow = keyed.json("workflow.get", "f", now=0)

@@ -64,7 +64,7 @@ def test_a_row_that_is_refused_keeps_no_other_from_its_tick(
 ) -> None:
     for _ in range(3):
         Feed.objects.create()
-    declare(CHECK, every=3600, rows="all", unique=True, on_conflict="refuse")
+    declare(CHECK, every=3600, rows="all", unique=True)
     sync_schedules()
     recurring[CHECK].run()
     worker = Execution(DjangoEnvironment("default"), qless, "w")

@@ -11,7 +11,6 @@ from django.db import transaction
 from django.test import override_settings
 
 from django_qless import queues, recurring
-from django_qless.core import DuplicateJob
 from django_qless.testing import (
     assert_enqueued,
     assert_enqueued_count,
@@ -108,10 +107,6 @@ def test_what_is_unique_is_the_cores_to_judge() -> None:
     assert_not_enqueued(note, "second")
     assert len(run_jobs()) == 1
     assert done == ["first"]
-    alone = note.using(unique="other", on_conflict="refuse")
-    alone.delay("x")
-    with pytest.raises(DuplicateJob):
-        alone.delay("x")
     with captured_jobs() as jobs:
         once.delay("captured")
     assert jobs.only.unique

@@ -10,7 +10,7 @@ from django_qless.exceptions import (
     InvalidOption,
 )
 from tests.jobs_app import flows
-from tests.jobs_app.flows import gather, step, strict_one
+from tests.jobs_app.flows import gather, step
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,15 +98,6 @@ def test_spawning_respects_transactions(qless, each_work) -> None:
     assert each_work() == 3
     assert (kept.result(), undone.result()) == ("waiting", "rolled back")
     assert flows.ran == ["at commit"]
-
-
-def test_a_duplicate_at_the_commit_leaves_the_others_spawned(qless, work) -> None:
-    strict_one.using(delay=60).delay()
-    spawner = flows.spawning_a_duplicate.delay()
-    last = gather.using(after=[spawner]).delay()
-    assert work() == 3
-    assert flows.ran == ["beside", "gather"]
-    assert last.result() == {spawner.jid: spawner.result(), spawner.result(): "beside"}
 
 
 def test_spawning_what_is_none(qless, work) -> None:

@@ -145,7 +145,7 @@ class EditJob(JobAction):
         jid = new_jid() if is_new else job.jid
         exists = not is_new and not job.canceled
         put = self.client.requeue if exists else self.client.put
-        put(
+        enqueued = put(
             "",
             *(fields["queue"], jid, job.klass, data, fields["delay"] or 0),
             priority=fields["priority"],
@@ -154,6 +154,11 @@ class EditJob(JobAction):
             context=to_json(job.context) if job.context else None,
             **({} if exists else self.key_options),
         )
+        if enqueued != jid:
+            raise WrongState(
+                _("Job %s has its unique key: wait until that has ended, or cancel it")
+                % enqueued
+            )
         self.enqueued = jid
         said = {"klass": job.klass, "queue": fields["queue"], "jid": jid}
         if is_new:
@@ -168,7 +173,7 @@ class EditJob(JobAction):
         job_type = job_type_of(self.job.klass)
         waiting = job_type is not None and job_type.options.unique_for == "waiting"
         until = "start" if waiting else "end"
-        return {"unique": self.job.unique, "unique_until": until, "conflict": "refuse"}
+        return {"unique": self.job.unique, "unique_until": until}
 
     def data_of(self, fields: dict[str, Any]) -> str:
         """Return the edited data. Raises BadArgument."""

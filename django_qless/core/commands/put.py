@@ -35,7 +35,6 @@ class PutCommands:
         unique_until: str | int | float = "end",
         conflict: str = "keep",
         debounce: int | float | None = None,
-        debounce_max: int | float | None = None,
         expires: int | float | None = None,
         at: int | float | None = None,
         expires_at: int | float | None = None,
@@ -47,8 +46,9 @@ class PutCommands:
         takes it away. `data` is JSON text, `delay` seconds; the other options are those of Put.
         Returns the jid of the job that stands for it: another one than given if that
         holds the key `unique`; None when `absent` was given and the job exists. Raises
-        JobNotFound for an unknown dependency, DependencyCycle, DuplicateJob, WrongState
-        for a dependency that has failed when that would cancel the job, ServerFull.
+        JobNotFound for an unknown dependency, DependencyCycle, ServerFull, and WrongState
+        for a dependency that has failed when that would cancel the job, or for an ended job
+        whose unique key another job holds by now.
         """
         item = Put(
             jid=jid,
@@ -68,7 +68,6 @@ class PutCommands:
             unique_until=unique_until,
             conflict=conflict,
             debounce=debounce,
-            debounce_max=debounce_max,
             expires=expires,
             at=at,
             expires_at=expires_at,
