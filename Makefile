@@ -1,4 +1,4 @@
-# Everything here needs Python 3.10 or newer and make; the rest is fetched into .venv.
+# Everything here needs Python 3.11 or newer and make; the rest is fetched into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -22,7 +22,7 @@ help: ## say what can be made (this text)
 	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
 	@echo "  ARGS='-k pop -x'    make test, bench, chaos, against, matrix: passed on to the program"
-	@echo "  COMBINATIONS='py3.10 py3.13'   make matrix: only those whose name begins so"
+	@echo "  COMBINATIONS='py3.11 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
 demo: .venv/embedded,hiredis.stamp ## see real work done: the standard library's source, analysed

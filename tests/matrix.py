@@ -4,7 +4,7 @@
 
 Each combination has an environment of its own under .matrix/. An interpreter that is
 not on PATH leaves its combinations out; the end lists them, and with STRICT=1 in the
-environment that is a failure. COMBINATIONS="py3.10 py3.13" chooses by name. With --install
+environment that is a failure. COMBINATIONS="py3.11 py3.13" chooses by name. With --install
 as the only argument the environments are made, for the next run to begin at once.
 """
 
@@ -76,9 +76,8 @@ class Combination:
 
 
 COMBINATIONS = [
-    Combination("3.10", ("django==5.2.*", "redis==5.*", "django-redis==6.*")),
-    Combination("3.11", ("django==5.2.*", "redis==8.*", "django-redis==7.*")),
     Combination("3.11", ("django==5.2.*", "redis==6.*", "django-redis==6.*")),
+    Combination("3.11", ("django==5.2.*", "redis==8.*", "django-redis==7.*")),
     Combination("3.12", ("django==6.1.*", "redis==7.*", "django-redis==6.*")),
     Combination("3.13", ("django==6.1.*", "redis==8.*", "django-redis==7.*")),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django.utils import formats
@@ -51,7 +51,7 @@ def moment(seconds: float | None) -> datetime | None:
     if not seconds:
         return None
     try:
-        aware = datetime.fromtimestamp(float(seconds), timezone.utc)
+        aware = datetime.fromtimestamp(float(seconds), UTC)
     except (OverflowError, ValueError, OSError):
         return None
     return zones.localtime(aware)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import UserSettingsHolder, global_settings, settings
@@ -86,7 +86,7 @@ def settings_in_tests(given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
 def clock() -> str | float:
     """Return the clock of a call to a server of the tests."""
     if any(name in sys.modules for name in _FREEZERS):
-        return datetime.now(timezone.utc).timestamp()
+        return datetime.now(UTC).timestamp()
     return "*"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from django.conf import settings
 from django.utils.timezone import get_default_timezone
@@ -22,6 +22,6 @@ def in_utc(value: datetime) -> datetime:
             raise UnclearTime("an aware datetime, as django.utils.timezone.now() gives")
         value = value.replace(tzinfo=get_default_timezone())
     try:
-        return value.astimezone(timezone.utc)
+        return value.astimezone(UTC)
     except OverflowError:
         raise UnclearTime("within the years 1 to 9999, also in UTC") from None

@@ -29,7 +29,7 @@ class AsyncConnection(BaseConnection):
         reading = self._raw.read_response(timeout=limit + LATE_SECONDS)
         try:
             return await asyncio.wait_for(reading, limit)
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise late(self._late_seconds) from error
 
 

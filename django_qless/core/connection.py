@@ -314,7 +314,7 @@ class BasePool(Generic[C]):
         patience = self._limits.patience(seconds)
         try:
             waited: C = yield self._next_idle(patience)
-        except (Empty, asyncio.TimeoutError):
+        except (TimeoutError, Empty):
             raise self._limits.exhausted(patience) from None
         return waited
 

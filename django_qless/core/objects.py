@@ -19,7 +19,7 @@ from .request import (
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from .states import QueueState
 

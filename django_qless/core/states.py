@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Literal, get_args
 
 
-class JobState(str, Enum):
+class JobState(StrEnum):
     """A job's state, equal to the text that the core sends for it."""
 
     WAITING = "waiting"

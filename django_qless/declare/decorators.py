@@ -34,7 +34,7 @@ from django_qless.job_types.validation import (
 from django_qless.schedules.timetable import DeclaredSchedule, checked_schedule
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
     from django_qless.declare.function import (
         AsyncClassMethodJob,

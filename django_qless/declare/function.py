@@ -44,7 +44,7 @@ from django_qless.schedules.dynamic import RecurMethods
 from django_qless.serialization import envelope
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
     from django_qless.job_types.options import CallOptions
 

@@ -12,7 +12,7 @@ from django_qless.exceptions import JobGone, NotPut, ResultNotReady
 from django_qless.job_types.commit import AwaitsCommit
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from django_qless.core import AsyncClient, Client
     from django_qless.core.request import Steps

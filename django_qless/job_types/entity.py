@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django_qless.conf.connections import connections
@@ -75,7 +75,7 @@ class EntityHandle(AwaitsCommit):
         """When it may run, or since when it is due; None if it does not wait."""
         if self.state not in ("waiting", "scheduled"):
             return None
-        return datetime.fromtimestamp(self._job["due"], timezone.utc)
+        return datetime.fromtimestamp(self._job["due"], UTC)
 
     @property
     def last_error(self) -> str:

@@ -22,7 +22,7 @@ from django_qless.job_types.commit import ROLLED_BACK
 from django_qless.serialization.json_values import revive, to_json
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from django_qless.core import AsyncJob, DetachedRun, Put
     from django_qless.core.objects import Canceled, Failure

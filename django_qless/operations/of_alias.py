@@ -8,7 +8,7 @@ from django_qless.conf import DEFAULT_ALIAS
 from django_qless.conf.connections import connections
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from django_qless.core import AsyncClient, Client
 

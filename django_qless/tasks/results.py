@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -244,7 +244,7 @@ def to_datetime(seconds: float | None) -> datetime | None:
     """Return a time as Django has it: aware, if USE_TZ is True."""
     if seconds is None:
         return None
-    return datetime.fromtimestamp(seconds, timezone.utc if settings.USE_TZ else None)
+    return datetime.fromtimestamp(seconds, UTC if settings.USE_TZ else None)
 
 
 def enqueued_task(

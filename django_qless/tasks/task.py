@@ -20,9 +20,9 @@ from django_qless.tasks import frameworks
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Self
 
     from django.tasks.base import Task
-    from typing_extensions import Self
 
 else:
     _framework = frameworks.installed()

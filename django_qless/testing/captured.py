@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -24,7 +24,7 @@ from django_qless.serialization.model_references import load_instance
 from django_qless.testing.matching import JobMatcher, call_text, listing
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from django_qless.core import Job, Reserved
     from django_qless.enqueue.dispatchable import Dispatchable
@@ -50,7 +50,7 @@ class CapturedJob:
         self.put = put = _opened(put)
         self.name = put.klass
         self.queue = put.queue
-        self._enqueued_at = datetime.now(timezone.utc).timestamp()
+        self._enqueued_at = datetime.now(UTC).timestamp()
         #: Seconds until it may start.
         self.delay = put.delay
         if put.at is not None:
@@ -98,8 +98,8 @@ class CapturedJob:
         if not self.delay:
             return None
         if self.put.at is not None:
-            return datetime.fromtimestamp(self.put.at, timezone.utc)
-        return datetime.fromtimestamp(self._enqueued_at + self.delay, timezone.utc)
+            return datetime.fromtimestamp(self.put.at, UTC)
+        return datetime.fromtimestamp(self._enqueued_at + self.delay, UTC)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -12,13 +12,13 @@ a wall clock is set forward or back is decided here, as Debian's cron does:
 from __future__ import annotations
 
 import contextlib
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-UTC = timezone.utc
+UTC = UTC
 
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 

@@ -15,7 +15,7 @@ def leaves_of(error: BaseException) -> list[BaseException]:
     waiting = [error]
     while waiting:
         first = waiting.pop()
-        inner = getattr(first, "exceptions", ()) if is_group(first) else ()
+        inner = first.exceptions if isinstance(first, BaseExceptionGroup) else ()
         waiting += reversed(inner)
         if not inner:
             found.append(first)
@@ -33,8 +33,3 @@ def decisive(error: BaseException) -> BaseException:
             if isinstance(leaf, kind):
                 return leaf
     return leaves[0] if len(set(map(type, leaves))) == 1 else error
-
-
-def is_group(error: BaseException) -> bool:
-    """Return whether this is a group, of Python 3.11 or of its backport."""
-    return any(kind.__name__ == "BaseExceptionGroup" for kind in type(error).__mro__)

@@ -208,11 +208,10 @@ class TaskScope:
             _scopes.pop(self._token, None)
             if timer is not None:
                 timer.cancel()
-            # Python 3.11 and newer count cancellations, and asyncio.timeout() asks.
-            uncancel = getattr(self._task, "uncancel", None)
-            if uncancel is not None:
+            # asyncio.timeout() asks how many cancellations there are.
+            if self._task is not None:
                 for _ in range(self._cancels):
-                    uncancel()
+                    self._task.uncancel()
 
     def after_fork(self) -> None:
         """Do nothing: the loop is of no use in a forked process."""

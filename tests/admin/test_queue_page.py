@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -169,7 +169,7 @@ def test_retried_attempts_and_lost_locks_are_told_apart(
     [job] = qless.settle(WORKER, [], 1, ["mail"]).jobs
     again = Settlement(job.jid, job.token, "retry", (0, "group", "message"))
     qless.settle(WORKER, [again], 0, [])
-    stat(redis_client, "stats", datetime.now(timezone.utc), retried=1, retries=3)
+    stat(redis_client, "stats", datetime.now(UTC), retried=1, retries=3)
     head, today, *_ = shown(admin_browser).table(DAYS)
     counted = dict(zip(head, today, strict=True))
     assert (counted["Retried attempts"], counted["Locks lost"]) == ("1", "3")
@@ -179,7 +179,7 @@ def test_a_day_before(
     admin_browser: Browser, qless: Client, redis_client: redis.Redis
 ) -> None:
     put(qless, "mail", "a")
-    day = datetime.now(timezone.utc) - timedelta(days=3)
+    day = datetime.now(UTC) - timedelta(days=3)
     stat(redis_client, "stats", day, retried=6, retries=4, failures=5, failed=1)
     stat(redis_client, "wait", day, total=10, mean=30, vk=81, s30=9, m2=1)
     stat(redis_client, "run", day, total=8, mean=4000, vk=700, h1=8)
@@ -202,7 +202,7 @@ def test_a_day_of_which_only_the_mean_is_kept(
     admin_browser: Browser, qless: Client, redis_client: redis.Redis
 ) -> None:
     put(qless, "mail", "a")
-    day = datetime.now(timezone.utc) - timedelta(days=9)
+    day = datetime.now(UTC) - timedelta(days=9)
     stat(redis_client, "wait", day, total=10, mean=30, vk=90)
     page = shown(admin_browser, day=day.date().isoformat())
     assert "Only numbers, means and deviations of this day are kept" in page.text

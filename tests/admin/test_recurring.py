@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -350,7 +350,7 @@ def schedule(**members: Any) -> Schedule:
 
 
 def moments(times: Iterable[float]) -> list[str]:
-    return [f"{datetime.fromtimestamp(t, timezone.utc):%d.%m. %H:%M}" for t in times]
+    return [f"{datetime.fromtimestamp(t, UTC):%d.%m. %H:%M}" for t in times]
 
 
 def at(text: str) -> float:
@@ -371,9 +371,7 @@ def test_times_of_cron() -> None:
     ]
     assert moments(next_times(found, 0, 2)) == ["30.03. 04:30", "31.03. 04:30"]
     yearly = schedule(cron="0 0 29 2 *", timezone="UTC", last=at("03-01T00:00:00"))
-    times = [
-        datetime.fromtimestamp(tick.time, timezone.utc) for tick in last_times(yearly)
-    ]
+    times = [datetime.fromtimestamp(tick.time, UTC) for tick in last_times(yearly)]
     assert [f"{time:%Y}" for time in times[1:3]] == ["2024", "2020"]
 
 

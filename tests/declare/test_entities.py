@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -98,7 +98,7 @@ def test_push_many_takes_tuples_and_dicts_in_one_call() -> None:
 
 
 def test_a_time_may_order_the_payloads() -> None:
-    noon = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     sync.push("o", "noon", score=noon)
     sync.push_many([("o", "before", noon - timedelta(milliseconds=1))])
     asyncio.run(sync.apush("o", "after", score=noon + timedelta(milliseconds=1)))
@@ -109,7 +109,7 @@ def test_a_time_may_order_the_payloads() -> None:
 
 
 def test_each_form_of_an_item_may_have_a_time_to_run_at() -> None:
-    later = datetime.now(timezone.utc) + timedelta(hours=1)
+    later = datetime.now(UTC) + timedelta(hours=1)
     handles = sync.push_many([
         ("a", 1, None, later),
         {"entity": "b", "payload": 2, "run_at": later},
@@ -249,7 +249,7 @@ def test_it_waits_for_the_commit_and_is_forgotten_with_a_rollback() -> None:
 
 
 def test_it_runs_at_its_time_or_inline() -> None:
-    later = datetime.now(timezone.utc) + timedelta(hours=1)
+    later = datetime.now(UTC) + timedelta(hours=1)
     handle = sync.push("o", 1, run_at=later)
     run_jobs()
     assert seen == []

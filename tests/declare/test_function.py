@@ -6,7 +6,7 @@ import asyncio
 import copy
 import inspect
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -104,7 +104,7 @@ def test_using_in_another_alias(qless, work) -> None:
 def test_delay_and_run_at(qless) -> None:
     handle = jobs.add.using(delay=timedelta(minutes=1)).delay(1)
     assert handle.state == handle.refresh().state == "scheduled"
-    soon = datetime.now(timezone.utc) + timedelta(hours=1)
+    soon = datetime.now(UTC) + timedelta(hours=1)
     later = jobs.add.using(run_at=soon).delay(1)
     assert later.refresh().state == "scheduled"
     assert qless.jobs("scheduled", "default") == [handle.jid, later.jid]
@@ -116,7 +116,7 @@ def test_delay_and_run_at(qless) -> None:
 def test_times_travel_as_times_whatever_the_clock_here_says(
     qless, monkeypatch, off: int
 ) -> None:
-    begins = datetime.now(timezone.utc) + timedelta(hours=1)
+    begins = datetime.now(UTC) + timedelta(hours=1)
     ends = begins + timedelta(minutes=5)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + off)
@@ -313,7 +313,7 @@ def test_wrong_options_are_told_at_once(qless, options, message) -> None:
         ({"delay": -1}, "delay must be a finite number of seconds, not below 0"),
         ({"delay": float("nan")}, "delay must be a finite number"),
         ({"delay": "1"}, "delay must be a number of seconds or a timedelta, not '1'"),
-        ({"delay": 1, "run_at": datetime.now(timezone.utc)}, "exclude each other"),
+        ({"delay": 1, "run_at": datetime.now(UTC)}, "exclude each other"),
         ({"after": 5}, "after must be a list of job handles and of names"),
         ({"after": [5]}, "after must be a list of job handles"),
         ({"after": ["a-jid"]}, r"after must be .* \(for ids use after_jids=\)"),

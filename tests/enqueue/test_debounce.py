@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import transaction
@@ -65,7 +65,7 @@ def test_many_at_once(qless) -> None:
 
 
 def test_what_has_expired_is_not_run(qless, work) -> None:
-    moment = datetime.now(timezone.utc)
+    moment = datetime.now(UTC)
     late = jobs.add.using(expires=moment - timedelta(seconds=1)).delay(1)
     good = jobs.add.using(expires=moment + timedelta(hours=1)).delay(2)
     also = jobs.add.using(expires=timedelta(hours=1)).delay(3)
@@ -77,7 +77,7 @@ def test_what_has_expired_is_not_run(qless, work) -> None:
 
 
 def test_seconds_count_from_the_call_moments_do_not(qless) -> None:
-    moment = datetime.now(timezone.utc) + timedelta(hours=1)
+    moment = datetime.now(UTC) + timedelta(hours=1)
     relative = jobs.add.using(expires=3600)
     absolute = jobs.add.using(expires=moment)
     for item in (relative.job_type, absolute.job_type):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.test import override_settings
@@ -76,7 +76,7 @@ def test_delay(at, delay) -> None:
 
 
 def test_run_at(at, start) -> None:
-    moment = datetime.fromtimestamp(start + 60, timezone.utc)
+    moment = datetime.fromtimestamp(start + 60, UTC)
     handle = add.using(run_at=moment).delay(1)
     assert [at(seconds) for seconds in (1, 59, 61)] == [0, 0, 1]
     assert handle.result() == 1
@@ -109,7 +109,7 @@ def test_expires(at, start, way) -> None:
     expires = {
         "seconds": 60,
         "timedelta": timedelta(seconds=60),
-        "datetime": datetime.fromtimestamp(start + 60, timezone.utc),
+        "datetime": datetime.fromtimestamp(start + 60, UTC),
     }[way]
     in_time = add.using(expires=expires).delay(1)
     assert at(59) == 1
@@ -252,7 +252,7 @@ def test_times_without_a_zone_are_in_that_of_the_project(at) -> None:
     soon = django_timezone.now() + timedelta(seconds=60)
     assert soon.tzinfo is None
     handle = add.using(run_at=soon).delay(1)
-    aware = add.using(run_at=datetime.now(timezone.utc) + timedelta(seconds=60))
+    aware = add.using(run_at=datetime.now(UTC) + timedelta(seconds=60))
     aware.delay(2)
     later = soon + timedelta(seconds=1)
     expired = add.using(run_at=soon, expires=later).delay(3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from django_qless import exponential, job
 from django_qless.exceptions import Fail, InvalidOption, JobLost, Retry, ShuttingDown
 from django_qless.job_types.options import Options
 
-MOMENT = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
+MOMENT = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LONGEST_NAME = "n" * 255
 MANY_TAGS = [f"tag-{number}" for number in range(32)]
 # As JSON it is as many bytes as are allowed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -17,7 +17,7 @@ from django_qless.job_types.options import (
 )
 from tests.jobs_app import jobs, policies
 
-SOON = datetime(2030, 1, 1, tzinfo=timezone.utc)
+SOON = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def options(**given: object) -> Options:

@@ -316,7 +316,6 @@ def raised(make: Any) -> str:
     raise AssertionError
 
 
-# Python 3.10 has no groups of exceptions.
 GROUP = """\
   + Exception Group Traceback (most recent call last):
   |   File "jobs.py", line 5, in <module>

@@ -66,7 +66,7 @@ def test_a_cron_text() -> None:
     assert table.description == "at 06:00, Monday through Friday, Europe/Berlin"
     with_zone = declared(cron="@daily", timezone=zoneinfo.ZoneInfo("Asia/Tokyo"))
     assert with_zone.timezone == "Asia/Tokyo"
-    assert declared(cron="@daily", timezone=datetime.timezone.utc).zone == "UTC"
+    assert declared(cron="@daily", timezone=datetime.UTC).zone == "UTC"
 
 
 @pytest.mark.parametrize("seconds", [1, 1.0, timedelta(seconds=1), 1e10])

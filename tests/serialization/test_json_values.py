@@ -6,7 +6,7 @@ import enum
 import json
 import re
 from collections import OrderedDict, UserDict, namedtuple
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from time import gmtime
 from types import MappingProxyType
@@ -42,7 +42,7 @@ VALUES = [
     *(None, True, False, 0, -1, 2**63, 10**30, 1.5, 1e300, "", "plain", "ä€😀\n\0"),
     *([], {}, [[]], [{}], {"a": []}, {"": ""}, [1, "a", None, {"b": [True]}]),
     datetime(2030, 1, 31, 12, 30, 15, 123456),
-    datetime(2030, 1, 31, 12, 30, tzinfo=timezone.utc),
+    datetime(2030, 1, 31, 12, 30, tzinfo=UTC),
     datetime(2030, 7, 31, 12, 30, tzinfo=BERLIN),
     date(2030, 1, 31),
     time(23, 59, 59, 1),
@@ -86,7 +86,7 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
-class Role(str, enum.Enum):
+class Role(enum.StrEnum):
     STAFF = "staff"
 
 
@@ -169,7 +169,7 @@ def test_results_that_would_change_fail(
     assert re.search(message, failure.message)
 
 
-zones = st.sampled_from([None, timezone.utc, BERLIN, ZoneInfo("America/St_Johns")])
+zones = st.sampled_from([None, UTC, BERLIN, ZoneInfo("America/St_Johns")])
 times = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=zones)
 scalars = st.one_of(
     *(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates()),
@@ -198,7 +198,7 @@ def comparable(value: Any) -> Any:
     if isinstance(value, list):
         return [comparable(each) for each in value]
     if isinstance(value, datetime) and value.tzinfo:
-        return value.astimezone(timezone.utc)
+        return value.astimezone(UTC)
     return value
 
 

@@ -5,10 +5,9 @@ A comment that ignores an error is needed there: where there is none, checkers c
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_type
 
 from django.db import models
-from typing_extensions import assert_type
 
 from django_qless import config, failures, job, jobs, queues, tags, tracked, workers
 from django_qless.core import AsyncJob, Job

@@ -11,8 +11,7 @@ import logging
 import pickle
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta
-from datetime import timezone as zones
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -43,7 +42,7 @@ JSON_VALUES: list[Any] = [
     {"key with spaces": [True, False]},
 ]
 NOT_JSON: list[Any] = [
-    datetime(2030, 1, 1, tzinfo=zones.utc),
+    datetime(2030, 1, 1, tzinfo=UTC),
     date(2030, 1, 1),
     timedelta(1),
     Decimal("1.1"),

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import freezegun
@@ -43,7 +43,7 @@ def freeze(request: pytest.FixtureRequest) -> Freeze:
 @pytest.fixture(params=[2020, 2050])
 def moment(request: pytest.FixtureRequest) -> datetime:
     """A moment before, or after, the time of the server."""
-    return datetime(request.param, 1, 2, 3, tzinfo=timezone.utc)
+    return datetime(request.param, 1, 2, 3, tzinfo=UTC)
 
 
 def test_run_at_is_by_the_clock_of_the_test(freeze: Freeze, moment: datetime) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from bisect import bisect_right
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -20,7 +20,7 @@ import pytest
 from django_qless.worker.cron import LONGEST, BadCron, Cron, cron_for, next_tick
 from tests.drawing import turn
 
-UTC = timezone.utc
+UTC = UTC
 MINUTE = 60
 
 ZONES = {

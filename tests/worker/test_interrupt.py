@@ -665,5 +665,6 @@ def test_interruptions_of_jobs_that_never_begin_are_forgotten_in_the_end(
 
 
 def _cancelling() -> int:
-    task: Any = asyncio.current_task()
-    return task.cancelling() if sys.version_info >= (3, 11) else 0
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling()

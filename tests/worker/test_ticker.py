@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.real_servers import Server
     from tests.worker.stage import Stage
 
-MINUTE = int(datetime(2026, 3, 29, 1, 0, tzinfo=timezone.utc).timestamp())
+MINUTE = int(datetime(2026, 3, 29, 1, 0, tzinfo=UTC).timestamp())
 """When clocks in Berlin go from 2:00 to 3:00."""
 
 FOREVER = 10**6

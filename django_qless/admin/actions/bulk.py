@@ -290,9 +290,9 @@ class BulkAction(Action):
         else:
             status = gettext("finished") if run.finished else gettext("in progress")
         text = self.log_message(run, f"{status} {problem}".strip())
-        LogEntry.objects.filter(pk=self.entry).update(
-            change_message=storable(with_alias(self, text))
-        )
+        if self.entry is not None:
+            message = storable(with_alias(self, text))
+            LogEntry.objects.filter(pk=self.entry).update(change_message=message)
         if run.lately and run.number > 1:
             jobs = [models.Job(name=jid) for jid in run.lately]
             record(self, jobs, self.log_message(run, status))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -200,7 +200,7 @@ class Days:
 
 def day_of(text: str, now: float) -> date:
     """Return the day in a query, such as 2026-12-31, within the epoch and today."""
-    today = datetime.fromtimestamp(now, timezone.utc).date()
+    today = datetime.fromtimestamp(now, UTC).date()
     try:
         return max(EPOCH, min(date.fromisoformat(text), today))
     except ValueError:

@@ -24,7 +24,7 @@ from ..request import (
 from .schedules import COMMON
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 R = TypeVar("R")  # the class of recurring jobs
 
