@@ -53,9 +53,9 @@ def record(
     `title` names an entry about several things, which have no page to link to.
     """
     single = len(objects) == 1
-    user: Any = view.request.user
-    entry: Any = LogEntry.objects.log_actions(
-        user_id=user.pk,
+    log: Any = LogEntry.objects
+    entry = log.log_actions(
+        user_id=view.request.user.pk,
         queryset=objects,
         action_flag=CHANGE,
         change_message=storable(with_alias(view, message)),
