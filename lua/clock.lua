@@ -1,6 +1,6 @@
 -- The server's clock, and the record of the namespace that keeps it: meta.
 
-local format, rep, floor = string.format, string.rep, math.floor
+local format, rep, floor, max = string.format, string.rep, math.floor, math.max
 
 -- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
 local TOO_FAR = 60
@@ -19,16 +19,12 @@ local WRITTEN = format('%d', NEWEST)
 
 -- Of a call, in scope.clock:
 --   kept, token  as meta has them
---   drawn        how many tokens the call has drawn
---   last         the last of them, as text
---   known        the server on which this build drew last, as meta has it
---   newcomer     this server, if it is another one
+--   drawn, last  the last token that the call has drawn; the same as text
 --   looked       when all queues were looked at last, see nonempty.lua
 --   older        meta does not say the format yet that this build writes
---   server       the time is the server's
+--   time         the server's time, as TIME replies; nil if the caller gives another
 --   ahead        by how much the kept time was ahead of it
 --   skewed       and that is no drift
---   shifts       what skews have left to do, as meta has it
 
 -- Refuses a namespace that this build cannot work on.
 local function check_format(text)
@@ -50,8 +46,8 @@ for digits = 1, 6 do
   BEFORE[digits] = '.' .. rep('0', 6 - digits)
 end
 
-local function take_server_time()
-  local time = call('TIME')
+-- Sets the time of the call to that of the server.
+local function take_server_time(time)
   local second, rest = time[1], BEFORE[#time[2]] .. time[2]
   scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
 end
@@ -60,16 +56,9 @@ end
 -- another field of meta
 function Clock.set(text, field)
   field = field or 'clock'
-  local kept, token, written, shifts, known, looked, value =
-    Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', Epoch.field(), Nonempty.looked, field)
-  local clock = {
-    kept = tonumber(kept),
-    token = tonumber(token) or 0,
-    drawn = 0,
-    shifts = false,
-    known = known,
-    looked = looked,
-  }
+  local kept, token, written, looked, value =
+    Hash.values(key.meta(), 'clock', 'token', 'format', Nonempty.looked, field)
+  local clock = { kept = tonumber(kept), token = tonumber(token) or 0, looked = looked }
   scope.clock = clock
   if written ~= WRITTEN then
     clock.older = true
@@ -79,8 +68,8 @@ function Clock.set(text, field)
     scope.now = Arguments.number('now', 'now', text)
     return value
   end
-  clock.server, clock.shifts = true, shifts
-  take_server_time()
+  clock.time = call('TIME')
+  take_server_time(clock.time)
   clock.ahead = clock.kept and clock.kept - scope.now or 0
   if clock.ahead > TOO_FAR then
     clock.skewed = true
@@ -90,46 +79,19 @@ function Clock.set(text, field)
   return value
 end
 
--- Has the clock been set back, now or lately?
-function Clock.is_skewed()
-  return (scope.clock.shifts or scope.clock.skewed) and true or false
+-- The last number that the first token of a call must exceed.
+local function floor_of_tokens(clock)
+  local time = clock.time
+  local microseconds = time and tonumber(time[1]) * 1e6 + tonumber(time[2]) or 0
+  return max(clock.token, microseconds - 1)
 end
 
--- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
--- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
--- ahead by much
-function Clock.skew()
-  local clock = scope.clock
-  if clock.skewed then
-    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
-  end
-  return clock.shifts
-end
-
-function Clock.keep_shifts(text)
-  if text then
-    call('HSET', key.meta(), 'shifts', text)
-  elseif scope.clock.shifts then
-    call('HDEL', key.meta(), 'shifts')
-  end
-end
-
--- Before the first token of a call: was the last one drawn here?
-local function look_who_draws(clock)
-  clock.newcomer = Epoch.newcomer(clock.known)
-  if clock.newcomer then
-    clock.token = Epoch.begin(clock.token)
-  end
-end
-
--- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
+-- Draws a fencing token: the server's time in microseconds, or one more than the last token if that is more.
+-- So a server that has lost its last writes, or a replica that lacked them, draws none of those again.
 function Clock.draw()
   local clock = scope.clock
-  if clock.drawn == 0 then
-    look_who_draws(clock)
-  end
-  clock.drawn = clock.drawn + 1
-  clock.last = NumberFormat.whole(clock.token + clock.drawn)
+  clock.drawn = (clock.drawn or floor_of_tokens(clock)) + 1
+  clock.last = NumberFormat.whole(clock.drawn)
   return clock.last
 end
 
@@ -144,30 +106,24 @@ end
 -- their values may be given, which are written with it.
 function Clock.keep(...)
   local name, clock = key.meta(), scope.clock
-  local server, last, kept = clock.server, clock.last, clock.kept
-  if not last and not kept then
+  local last = clock.last
+  if not last and not clock.kept then
     last = NumberFormat.whole(clock.token)
   end
-  if server and last then
+  if clock.time and last then
     call('HSET', name, 'clock', NumberFormat.now(), 'token', last, ...)
-  elseif server then
+  elseif clock.time then
     call('HSET', name, 'clock', NumberFormat.now(), ...)
   elseif last then
     call('HSET', name, 'token', last, ...)
   elseif ... then
     call('HSET', name, ...)
   end
-  if clock.newcomer then
-    call('HSET', name, Epoch.field(), clock.newcomer)
-  end
   if clock.older then
     call('HSET', name, 'format', WRITTEN)
   end
   if clock.skewed then
     call('HINCRBY', name, 'skews', 1)
-  elseif server and clock.ahead < -TOO_FAR then
-    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
-    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
   end
 end
 

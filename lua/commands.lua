@@ -119,7 +119,6 @@ schedule.mark ScheduleView.mark
 schedule.due Cron.due
 schedule.tick Cron.tick
 schedule.trouble Cron.trouble
-schedule.mend Cron.mend
 queue.pause Pause.pause_with
 queue.forget.empty Queue.forget_empty
 cancel.each Bulk.cancel

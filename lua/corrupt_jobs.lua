@@ -47,7 +47,7 @@ end
 -- What takes the place of what cannot be read; of the others nothing does.
 local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
 
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade' }
 
 -- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
 -- in the one given, which Job.read has made.

@@ -30,7 +30,6 @@ local call = redis.call
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
 --   sharded  events go to sharded channels, which a cluster keeps with the keys
---   library  the name of the library that was called; nil for a script
 local scope = {}
 
 -- THE KEYS: what each is called behind the prefix, where <> stands for what the function of its name is given,
@@ -70,11 +69,9 @@ local PATTERNS = {
 
   -- What follows exists only where calls with KEYS are made: clients of qless-core know nothing of it.
 
-  -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
-  -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
-  -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
-  -- ahead by much last, or no call was made), looked (when the index of queues was compared
-  -- with them) and reply:<client> (its last request and the reply)
+  -- clock (the last time given out), token (the last one drawn), format (of what is stored), skews (how often
+  -- the clock was set back by more than a minute), looked (when the index of queues was compared with them) and
+  -- reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -214,9 +211,7 @@ function key.list_ending(jid)
   end
 end
 
--- j:<jid>               hash   the job's record. Of ours are `at` (a delayed job's time, if it was given as
---                              a time), `fixed` (so was its deadline), `shifted` (by which skew its
---                              times were set back last) and `waited` (how many milliseconds the job
+-- j:<jid>               hash   the job's record. Of ours are `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds,

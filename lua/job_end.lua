@@ -104,7 +104,7 @@ function JobEnd.revived(jid, record, state)
   if record.entity then
     Entity.returned(jid, record.home)
   end
-  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
+  call('HDEL', key.job(jid), 'deadline', 'cascade')
 end
 
 -- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
@@ -125,7 +125,7 @@ function JobEnd.goes_on(job, state, moved)
     Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
   end
   if moved then
-    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
+    call('HDEL', key.job(job.jid), 'deadline')
   end
 end
 

@@ -15,8 +15,8 @@ local function encoded(shown)
 end
 
 -- ARGV = command, now, args...
-function Legacy.serve(args, library)
-  Serve.begin('ql:', false, library)
+function Legacy.serve(args)
+  Serve.begin('ql:', false)
   local command = Arguments.given('qless', 'command', args[1])
   local known = Commands.find(command)
   if not known or known.is_ours then
@@ -73,16 +73,17 @@ function Legacy.Lock()
   end
 end
 
--- A token, where meta is not read in advance.
+-- A token, where meta is not read in advance. The caller's time says nothing about it.
 function Legacy.Clock()
+  local draw = Clock.draw
+
   function Clock.draw()
-    local name, field = key.meta(), Epoch.field()
-    local newcomer = Epoch.newcomer(call('HGET', name, field))
-    if newcomer then
-      local token = Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-      call('HSET', name, field, newcomer, 'token', NumberFormat.whole(token))
-    end
-    return call('HINCRBY', name, 'token', 1)
+    local name = key.meta()
+    scope.clock = scope.clock
+      or { token = tonumber(call('HGET', name, 'token') or nil) or 0, time = call('TIME') }
+    local token = draw()
+    call('HSET', name, 'token', token)
+    return token
   end
 end
 

@@ -2,13 +2,13 @@
 -- loaded is to register functions, nothing else; so the modules are built by the first call.
 local with_keys, without_keys
 
-local function serve(keys, args, class, library)
+local function serve(keys, args, class)
   if #keys == 0 then
     without_keys = without_keys or build(true)
-    return without_keys(args, library)
+    return without_keys(args)
   end
   with_keys = with_keys or build(false)
-  return with_keys(keys, args, class, library)
+  return with_keys(keys, args, class)
 end
 
 -- The loader of a library calls this with the library's name.
@@ -17,20 +17,20 @@ local Qless = {
     redis.register_function({
       function_name = library .. '_read',
       callback = function(keys, args)
-        return serve(keys, args, 'read', library)
+        return serve(keys, args, 'read')
       end,
       flags = { 'no-writes' },
     })
     redis.register_function({
       function_name = library .. '_write',
       callback = function(keys, args)
-        return serve(keys, args, 'write', library)
+        return serve(keys, args, 'write')
       end,
     })
     redis.register_function({
       function_name = library .. '_drain',
       callback = function(keys, args)
-        return serve(keys, args, 'drain', library)
+        return serve(keys, args, 'drain')
       end,
       flags = { 'allow-oom' },
     })

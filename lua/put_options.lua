@@ -77,7 +77,7 @@ local function check_rare(command, job)
     if job.expires then
       Errors.argument(command, 'expires and expires_at exclude each other')
     end
-    job.deadline, job.fixed = Arguments.number(command, 'expires_at', job.expires_at), '1'
+    job.deadline = Arguments.number(command, 'expires_at', job.expires_at)
   elseif job.expires then
     job.deadline = (job.since or scope.now) + Arguments.number(command, 'expires', job.expires)
   end

@@ -26,7 +26,6 @@ local RARE = {
   'workflow',
   'on_failure',
   'deadline',
-  'fixed',
   'first',
   'behind',
   'beyond',
@@ -97,9 +96,7 @@ local function inherit(job, old)
     job.behind, job.beyond = more.behind, more.beyond
   end
   if old.state ~= 'failed' and old.state ~= 'complete' then
-    if not job.deadline then
-      job.deadline, job.fixed = more.deadline, more.fixed
-    end
+    job.deadline = job.deadline or more.deadline
   end
 end
 
@@ -120,7 +117,6 @@ local function clear_rare(job, old)
     'workflow',
     'on_failure',
     'deadline',
-    'fixed',
     'first',
     'behind',
     'beyond',
@@ -154,8 +150,6 @@ local OF_ONE_RUN = {
   'context',
   'returned',
   'cut',
-  'at',
-  'shifted',
   'failed_from',
 }
 
@@ -211,7 +205,6 @@ local function write_rare(job, state)
   add('workflow', job.workflow)
   add('on_failure', job.on_failure ~= 'block' and job.on_failure)
   add('deadline', job.deadline and format('%.6f', job.deadline))
-  add('fixed', job.deadline and job.fixed)
   add('first', job.first and format('%.6f', job.first))
   add('behind', job.behind)
   add('beyond', job.beyond)
@@ -299,9 +292,6 @@ local function write(job, state)
   end
   if job.open == '1' then
     call('HSET', name, 'open', '1')
-  end
-  if job.delay > 0 and job.at then
-    call('HSET', name, 'at', format('%.17g', job.at))
   end
   if state == 'depends' and job.delay > 0 then
     call('HSET', name, 'scheduled', format('%.17g', due(job)))

@@ -56,7 +56,6 @@ local READ = {
   crashes = whole,
   token = whole,
   time = decimal,
-  at = decimal,
   expires = decimal_or_none,
   deadline = decimal,
   scheduled = decimal,

@@ -1,11 +1,11 @@
 -- Dispatch of calls with KEYS; of those without, see legacy.lua.
 
 -- Functions live from call to call; what they know of a call does not.
-function Serve.begin(prefix, live, library)
+function Serve.begin(prefix, live)
   for field in pairs(scope) do
     scope[field] = nil
   end
-  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
+  scope.prefix, scope.now, scope.live = prefix, 0, live
 end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
@@ -63,8 +63,8 @@ local function read_keys(keys)
 end
 
 -- ARGV = command, now, request, args...
-local function answered(keys, args, class, library)
-  Serve.begin('', true, library)
+local function answered(keys, args, class)
+  Serve.begin('', true)
   scope.prefix, scope.sharded = read_keys(keys)
   local command, now, request = args[1], args[2], args[3]
   local known = command and Commands.find(command)
@@ -99,9 +99,6 @@ local function answered(keys, args, class, library)
     WorkflowVerbs.carry_on()
     Retention.tidy()
   end
-  if Clock.is_skewed() then
-    ClockRepair.carry_on()
-  end
   Serve.finish()
   if scope.client then
     Clock.keep(Replies.field(), Replies.kept(reply))
@@ -128,8 +125,8 @@ local function server_error(text)
 end
 
 -- A refusal becomes a reply whose first word is its code.
-function Serve.serve(keys, args, class, library)
-  local fine, reply = pcall(answered, keys, args, class, library)
+function Serve.serve(keys, args, class)
+  local fine, reply = pcall(answered, keys, args, class)
   if fine then
     return reply
   elseif Errors.is_refusal(reply) then

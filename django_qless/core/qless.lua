@@ -33,7 +33,6 @@ local call = redis.call
 --   live     the namespace has seen a call with KEYS, so tokens and wake-ups are kept
 --   reading  the call must not write
 --   sharded  events go to sharded channels, which a cluster keeps with the keys
---   library  the name of the library that was called; nil for a script
 local scope = {}
 
 -- THE KEYS: what each is called behind the prefix, where <> stands for what the function of its name is given,
@@ -73,11 +72,9 @@ local PATTERNS = {
 
   -- What follows exists only where calls with KEYS are made: clients of qless-core know nothing of it.
 
-  -- clock (the last time given out), token (the last one drawn), server:<build> (on which that build drew last),
-  -- format (of what is stored), skews (how often the clock was set back), mended (after how many of them
-  -- schedules were), shifts (what they have left to set back, JSON), leap (from when to when the clock went
-  -- ahead by much last, or no call was made), looked (when the index of queues was compared
-  -- with them) and reply:<client> (its last request and the reply)
+  -- clock (the last time given out), token (the last one drawn), format (of what is stored), skews (how often
+  -- the clock was set back by more than a minute), looked (when the index of queues was compared with them) and
+  -- reply:<client> (its last request and the reply)
   meta = 'meta', --                     hash
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be told -> when
@@ -217,9 +214,7 @@ function key.list_ending(jid)
   end
 end
 
--- j:<jid>               hash   the job's record. Of ours are `at` (a delayed job's time, if it was given as
---                              a time), `fixed` (so was its deadline), `shifted` (by which skew its
---                              times were set back last) and `waited` (how many milliseconds the job
+-- j:<jid>               hash   the job's record. Of ours are `waited` (how many milliseconds the job
 --                              waited before it was handed out, then '+' and how many it lay in its
 --                              worker's hands, if it is known to have been started; '' if its start was
 --                              counted when it was handed out) and `put` (when it was put, in milliseconds,
@@ -709,7 +704,6 @@ local READ = {
   crashes = whole,
   token = whole,
   time = decimal,
-  at = decimal,
   expires = decimal_or_none,
   deadline = decimal,
   scheduled = decimal,
@@ -3373,135 +3367,6 @@ function Canceled.row(jid)
   return row[3] and row
 end
 end
-elseif module_name == 'Entity' then
-return function()
-local Entity = {
-jid = 0, is_jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed
-= 0, set_due = 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
-}
-modules.Entity = Entity
--- entities/entity.lua
--- Entities: the job that carries one, and the places where it is listed.
-
--- The id of the job that carries an entity of a queue.
-function Entity.jid(queue, entity)
-  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
-end
-
--- Does a job of this id carry an entity? (As far as its id tells.)
-function Entity.is_jid(jid)
-  return #jid == 47 and string.find(jid, '^entity%-%x+$') ~= nil
-end
-
--- An argument that names an entity.
-function Entity.id(command, value)
-  modules.Arguments.name(command, 'entity', value)
-  if #value > 255 then
-    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
-  end
-  return value
-end
-
--- Is there a job of this id that carries no entity? It was put by other means.
-function Entity.is_in_the_way(jid)
-  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
-  return state and not entity
-end
-
--- The job of an entity belongs to its queue.
-function Entity.no_move(command, jid)
-  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
-end
-
-function Entity.refuse_move(command, job)
-  if job.entity then
-    modules.Errors.raise(Entity.no_move(command, job.jid))
-  end
-end
-
-function Entity.refuse_put(jid)
-  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
-end
-
--- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
-function Entity.listed(jid, queue, due, remaining, retries)
-  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
-  call('ZADD', list, string.format('%.17g', due), jid)
-end
-
--- The entity waits where it is listed, and is due at another time.
-function Entity.set_due(jid, queue, due)
-  call('ZADD', key.fresh(queue), 'XX', due, jid)
-  call('ZADD', key.retrying(queue), 'XX', due, jid)
-end
-
--- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
-function Entity.unlisted(jid, queue)
-  if call('ZREM', key.fresh(queue), jid) == 0 then
-    call('ZREM', key.retrying(queue), jid)
-  end
-end
-
--- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
-function Entity.returned(jid, queue)
-  modules.Payloads.give_back(jid)
-  local remaining, retries, time = modules.Hash.values(key.job(jid), 'remaining', 'retries', 'time')
-  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or modules.Record.read('time', time, scope.now)
-  retries = modules.Record.read('retries', retries, 0)
-  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
-end
-
--- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
-function Entity.again(jid, queue)
-  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
-  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
-  call('ZREM', key.completed(), jid)
-  call(
-    'HSET',
-    key.job(jid),
-    'state',
-    'waiting',
-    'worker',
-    '',
-    'expires',
-    '0',
-    'queue',
-    queue,
-    'remaining',
-    retries,
-    'time',
-    modules.NumberFormat.time()
-  )
-  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
-  modules.History.put(jid, queue)
-  modules.Places.work(jid, queue, priority)
-  call('ZADD', key.fresh(queue), modules.NumberFormat.now(), jid)
-end
-
--- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
-function Entity.completed(jids)
-  local taken, payloads = {}, {}
-  for n, jid in ipairs(jids) do
-    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
-  end
-  call('DEL', unpack(taken))
-  if call('EXISTS', unpack(payloads)) == 0 then
-    return
-  end
-  for n, jid in ipairs(jids) do
-    if call('EXISTS', payloads[n]) == 1 then
-      Entity.again(jid, call('HGET', key.job(jid), 'home'))
-    end
-  end
-end
-
--- The job was canceled, or is erased: so are its payloads.
-function Entity.gone(jid, queue)
-  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
-  call('DEL', key.taken(jid))
-  Entity.unlisted(jid, queue)
-end
-end
 elseif module_name == 'Minutes' then
 return function()
 local Minutes = {
@@ -3603,6 +3468,129 @@ function Minutes.show(args, i)
   end
   count_buffered(shown, queue, from, to)
   return cjson.encode(shown)
+end
+end
+elseif module_name == 'Entity' then
+return function()
+local Entity = {
+jid = 0, is_jid = 0, id = 0, is_in_the_way = 0, no_move = 0, refuse_move = 0, refuse_put = 0, listed
+= 0, unlisted = 0, returned = 0, again = 0, completed = 0, gone = 0
+}
+modules.Entity = Entity
+-- entities/entity.lua
+-- Entities: the job that carries one, and the places where it is listed.
+
+-- The id of the job that carries an entity of a queue.
+function Entity.jid(queue, entity)
+  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- Does a job of this id carry an entity? (As far as its id tells.)
+function Entity.is_jid(jid)
+  return #jid == 47 and string.find(jid, '^entity%-%x+$') ~= nil
+end
+
+-- An argument that names an entity.
+function Entity.id(command, value)
+  modules.Arguments.name(command, 'entity', value)
+  if #value > 255 then
+    modules.Errors.argument(command, 'entity must have 1 to 255 bytes, not ' .. #value)
+  end
+  return value
+end
+
+-- Is there a job of this id that carries no entity? It was put by other means.
+function Entity.is_in_the_way(jid)
+  local state, entity = modules.Hash.values(key.job(jid), 'state', 'entity')
+  return state and not entity
+end
+
+-- The job of an entity belongs to its queue.
+function Entity.no_move(command, jid)
+  return 'STATE', command .. '(): Job ' .. modules.Errors.name(jid) .. ' carries an entity, which stays in its queue'
+end
+
+function Entity.refuse_move(command, job)
+  if job.entity then
+    modules.Errors.raise(Entity.no_move(command, job.jid))
+  end
+end
+
+function Entity.refuse_put(jid)
+  modules.Errors.raise('STATE', 'Job ' .. modules.Errors.name(jid) .. ' carries an entity: push payloads to it instead')
+end
+
+-- The entity, which is in no list, waits from `due` on: it is listed as fresh, or as one whose last run has failed.
+function Entity.listed(jid, queue, due, remaining, retries)
+  local list = remaining < retries and key.retrying(queue) or key.fresh(queue)
+  call('ZADD', list, string.format('%.17g', due), jid)
+end
+
+-- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
+function Entity.unlisted(jid, queue)
+  if call('ZREM', key.fresh(queue), jid) == 0 then
+    call('ZREM', key.retrying(queue), jid)
+  end
+end
+
+-- What was in a run's hands is in its queue again, with all that has been pushed meanwhile.
+function Entity.returned(jid, queue)
+  modules.Payloads.give_back(jid)
+  local remaining, retries, time = modules.Hash.values(key.job(jid), 'remaining', 'retries', 'time')
+  local due = call('ZSCORE', key.place(queue, 'scheduled'), jid) or modules.Record.read('time', time, scope.now)
+  retries = modules.Record.read('retries', retries, 0)
+  Entity.listed(jid, queue, tonumber(due), modules.Record.read('remaining', remaining, retries), retries)
+end
+
+-- The entity is in no place, and goes on at once as though it had never failed; the record may be in any state.
+function Entity.again(jid, queue)
+  local priority, retries = modules.Hash.values(key.job(jid), 'priority', 'retries')
+  priority, retries = modules.Record.read('priority', priority, 0), modules.Record.text('retries', retries, '0')
+  call('ZREM', key.completed(), jid)
+  call(
+    'HSET',
+    key.job(jid),
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'queue',
+    queue,
+    'remaining',
+    retries,
+    'time',
+    modules.NumberFormat.time()
+  )
+  call('HDEL', key.job(jid), 'crashes', 'unknown', 'grace', 'progress', 'waited', 'returned')
+  modules.History.put(jid, queue)
+  modules.Places.work(jid, queue, priority)
+  call('ZADD', key.fresh(queue), modules.NumberFormat.now(), jid)
+end
+
+-- The runs of these jobs are complete, and their payloads are done. What was pushed meanwhile is next.
+function Entity.completed(jids)
+  local taken, payloads = {}, {}
+  for n, jid in ipairs(jids) do
+    taken[n], payloads[n] = key.taken(jid), key.payloads(jid)
+  end
+  call('DEL', unpack(taken))
+  if call('EXISTS', unpack(payloads)) == 0 then
+    return
+  end
+  for n, jid in ipairs(jids) do
+    if call('EXISTS', payloads[n]) == 1 then
+      Entity.again(jid, call('HGET', key.job(jid), 'home'))
+    end
+  end
+end
+
+-- The job was canceled, or is erased: so are its payloads.
+function Entity.gone(jid, queue)
+  call('UNLINK', key.payloads(jid)) -- there may be very many: their memory is freed in the background
+  call('DEL', key.taken(jid))
+  Entity.unlisted(jid, queue)
 end
 end
 elseif module_name == 'Samples' then
@@ -4003,197 +3991,6 @@ function Stats.counters(args, i)
     end
   end
   return found
-end
-end
-elseif module_name == 'Clock' then
-return function()
-local Clock = {
-set = 0, is_skewed = 0, skew = 0, keep_shifts = 0, draw = 0, is_round = 0, keep = 0, show = 0
-}
-modules.Clock = Clock
--- clock.lua
--- The server's clock, and the record of the namespace that keeps it: meta.
-
-local format, rep, floor = string.format, string.rep, math.floor
-
--- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
-local TOO_FAR = 60
-
-local EVERY = 64
-
--- The number in meta says what a build must understand to work on what is stored. This build reads the
--- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
--- without a number has format 1.
--- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
--- stores: a field that means something else, a key of another type or name. Fields and keys that it
--- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
--- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
-local OLDEST, NEWEST = 1, 1
-local WRITTEN = format('%d', NEWEST)
-
--- Of a call, in scope.clock:
---   kept, token  as meta has them
---   drawn        how many tokens the call has drawn
---   last         the last of them, as text
---   known        the server on which this build drew last, as meta has it
---   newcomer     this server, if it is another one
---   looked       when all queues were looked at last, see nonempty.lua
---   older        meta does not say the format yet that this build writes
---   server       the time is the server's
---   ahead        by how much the kept time was ahead of it
---   skewed       and that is no drift
---   shifts       what skews have left to do, as meta has it
-
--- Refuses a namespace that this build cannot work on.
-local function check_format(text)
-  local number = tonumber(text or 1)
-  if not (number and number <= NEWEST) then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'upgrade the workers and web processes that still run this build'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
-  elseif number < OLDEST then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'let workers of the build before drain it first'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
-  end
-end
-
--- What stands before the microseconds, by how many digits they have.
-local BEFORE = {}
-for digits = 1, 6 do
-  BEFORE[digits] = '.' .. rep('0', 6 - digits)
-end
-
-local function take_server_time()
-  local time = call('TIME')
-  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
-  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
-end
-
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
--- another field of meta
-function Clock.set(text, field)
-  field = field or 'clock'
-  local kept, token, written, shifts, known, looked, value =
-    modules.Hash.values(key.meta(), 'clock', 'token', 'format', 'shifts', modules.Epoch.field(), modules.Nonempty.looked, field)
-  local clock = {
-    kept = tonumber(kept),
-    token = tonumber(token) or 0,
-    drawn = 0,
-    shifts = false,
-    known = known,
-    looked = looked,
-  }
-  scope.clock = clock
-  if written ~= WRITTEN then
-    clock.older = true
-    check_format(written)
-  end
-  if text ~= '*' then
-    scope.now = modules.Arguments.number('now', 'now', text)
-    return value
-  end
-  clock.server, clock.shifts = true, shifts
-  take_server_time()
-  clock.ahead = clock.kept and clock.kept - scope.now or 0
-  if clock.ahead > TOO_FAR then
-    clock.skewed = true
-  elseif clock.ahead > 0 then
-    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
-  end
-  return value
-end
-
--- Has the clock been set back, now or lately?
-function Clock.is_skewed()
-  return (scope.clock.shifts or scope.clock.skewed) and true or false
-end
-
--- Only the server's clock is set back, and not that of a caller. -> what is left to do after skews, as
--- text; by how many seconds the clock was set back since the last call, from when, and when it had gone
--- ahead by much
-function Clock.skew()
-  local clock = scope.clock
-  if clock.skewed then
-    return clock.shifts, clock.ahead, clock.kept, call('HGET', key.meta(), 'leap')
-  end
-  return clock.shifts
-end
-
-function Clock.keep_shifts(text)
-  if text then
-    call('HSET', key.meta(), 'shifts', text)
-  elseif scope.clock.shifts then
-    call('HDEL', key.meta(), 'shifts')
-  end
-end
-
--- Before the first token of a call: was the last one drawn here?
-local function look_who_draws(clock)
-  clock.newcomer = modules.Epoch.newcomer(clock.known)
-  if clock.newcomer then
-    clock.token = modules.Epoch.begin(clock.token)
-  end
-end
-
--- A new fencing token: rises for ever, whatever becomes of the jobs and of the server.
-function Clock.draw()
-  local clock = scope.clock
-  if clock.drawn == 0 then
-    look_who_draws(clock)
-  end
-  clock.drawn = clock.drawn + 1
-  clock.last = modules.NumberFormat.whole(clock.token + clock.drawn)
-  return clock.last
-end
-
--- Is it time for what has to be looked after, but not at each call? So in the first call of a
--- second, and for one in EVERY tokens.
-function Clock.is_round()
-  local token, kept = scope.clock.token, scope.clock.kept
-  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
-end
-
--- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
--- their values may be given, which are written with it.
-function Clock.keep(...)
-  local name, clock = key.meta(), scope.clock
-  local server, last, kept = clock.server, clock.last, clock.kept
-  if not last and not kept then
-    last = modules.NumberFormat.whole(clock.token)
-  end
-  if server and last then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
-  elseif server then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
-  elseif last then
-    call('HSET', name, 'token', last, ...)
-  elseif ... then
-    call('HSET', name, ...)
-  end
-  if clock.newcomer then
-    call('HSET', name, modules.Epoch.field(), clock.newcomer)
-  end
-  if clock.older then
-    call('HSET', name, 'format', WRITTEN)
-  end
-  if clock.skewed then
-    call('HINCRBY', name, 'skews', 1)
-  elseif server and clock.ahead < -TOO_FAR then
-    -- The clock was set ahead, or no call was made for a long time. If it goes back, it was set.
-    call('HSET', name, 'leap', format('%.6f %.6f', kept, scope.now))
-  end
-end
-
--- meta
-function Clock.show()
-  local shown = { now = format('%.6f', scope.now) }
-  for field, value in pairs(modules.Hash.all(key.meta())) do
-    if not string.find(field, '^reply:') then
-      shown[field] = value
-    end
-  end
-  return cjson.encode(shown)
 end
 end
 elseif module_name == 'ExistenceCache' then
@@ -5686,296 +5483,6 @@ function Lock.extend(job, expires)
   end
 end
 end
-elseif module_name == 'Queue' then
-return function()
-local Queue = {
-is_by_due = 0, move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part
-= 0, unknown = 0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
-}
-modules.Queue = Queue
--- queue.lua
--- Queues: what is in them, the lists of their jobs, forgetting them.
-
--- The place of a job whose time has come is by when that was. (Without KEYS by when it is moved, but for entities.)
-Queue.is_by_due = true
-
--- Moves jobs whose time has come into work, at most `wanted`.
-function Queue.move_due(queue, wanted)
-  local name = key.place(queue, 'scheduled')
-  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
-  if #due == 0 then
-    return
-  end
-  local moved = {}
-  for n = 1, #due, 2 do
-    local jid = due[n]
-    local priority, state, entity = modules.Hash.values(key.job(jid), 'priority', 'state', 'entity')
-    if modules.Record.is_state(state) then
-      local since = tonumber(due[n + 1])
-      call('HSET', key.job(jid), 'state', 'waiting')
-      modules.Places.ready_since(jid, since, entity)
-      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), (entity or Queue.is_by_due) and since)
-    else
-      modules.CorruptJobs.look_at_state(jid, state, queue)
-    end
-    moved[#moved + 1] = jid
-  end
-  modules.SortedSet.remove(name, moved)
-end
-
-Queue.oldest_lock = '-inf'
-
--- Calls that must not write count what is due as waiting; the others move it.
-local function counts(queue)
-  local due = 0
-  if scope.reading then
-    due = modules.Places.count_due(queue)
-  else
-    Queue.move_due(queue, modules.Arguments.most)
-  end
-  local paused = modules.Pause.is_paused(queue)
-  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
-  local aside = modules.Places.count_aside(queue)
-  return {
-    name = queue,
-    waiting = call('ZCARD', key.place(queue, 'work')) + aside + due,
-    held_back = aside > 0 and aside or nil,
-    stalled = stalled,
-    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
-    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
-    depends = call('ZCARD', key.place(queue, 'depends')),
-    recurring = call('ZCARD', key.place(queue, 'recur')),
-    paused = paused,
-    pause = paused and modules.Pause.known(queue) or nil,
-  }
-end
-
--- In the order first seen; at most so many, if a number is given.
-function Queue.names(most)
-  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
-end
-
-local MOST_COUNTED = 500
-
--- queues.part offset count -> counts of so many queues in the order first seen, 500 at most
-function Queue.show_part(args, i)
-  local first = modules.Arguments.whole('queues.part', 'offset', args[i], 0)
-  local count = math.min(modules.Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)
-  local all = {}
-  if count > 0 then
-    for n, queue in ipairs(call('ZRANGE', key.queues(), first, first + count - 1)) do
-      all[n] = counts(queue)
-    end
-  end
-  return cjson.encode(all)
-end
-
--- queues [queue] (Of all queues: for clients without KEYS, as it is not bounded.)
-function Queue.show(args, i)
-  if args[i] then
-    return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
-  end
-  local all = {}
-  for n, queue in ipairs(Queue.names()) do
-    all[n] = counts(queue)
-  end
-  return cjson.encode(all)
-end
-
--- The place of each list of jids, by state.
-local LISTS = {
-  running = 'locks',
-  stalled = 'locks',
-  scheduled = 'scheduled',
-  depends = 'depends',
-  recurring = 'recur',
-}
-
--- A negative count asks for all, which is never more than a call may handle.
-local function page(name, lowest, highest, offset, count)
-  if count < 0 then
-    count = modules.Arguments.most
-  end
-  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
-end
-
--- What limits hold back, as what is listed behind what is ready. (Mostly there are no limits.)
-local function add_aside(queue, jids, offset, count)
-  if count > #jids and modules.LimitSettings.exist() then
-    local first = math.max(0, offset)
-    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'aside'), first, first + count - #jids - 1)) do
-      jids[#jids + 1] = jid
-    end
-  end
-end
-
--- What is ready, the next to be handed out first; what limits hold back; what is due and not moved yet.
-local function waiting(queue, offset, count)
-  count = count < 0 and modules.Arguments.most or count
-  local work = key.place(queue, 'work')
-  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
-  local missing = count - #jids
-  if missing > 0 then
-    local ready = call('ZCARD', work)
-    add_aside(queue, jids, offset - ready, count)
-    missing = count - #jids
-    local before = math.max(0, offset - ready - modules.Places.count_aside(queue))
-    for _, jid in ipairs(modules.Places.list_due(queue, before, missing)) do
-      jids[#jids + 1] = jid
-    end
-  end
-  return jids
-end
-
--- Is there a list of jids of this kind?
-function Queue.is_list(state)
-  return state == 'waiting' or LISTS[state] ~= nil
-end
-
--- The jids of a part of such a list.
-function Queue.part(state, queue, offset, count)
-  if state == 'waiting' then
-    return waiting(queue, offset, count)
-  end
-  local name = key.place(queue, LISTS[state])
-  if state == 'running' then
-    return page(name, scope.now, '+inf', offset, count)
-  elseif state == 'stalled' then
-    return page(name, '-inf', scope.now, offset, count)
-  elseif state == 'scheduled' and scope.reading then
-    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
-  elseif state == 'scheduled' then
-    Queue.move_due(queue, modules.Arguments.most)
-  end
-  return page(name, '-inf', '+inf', offset, count)
-end
-
-function Queue.unknown(state)
-  modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
-end
-
--- jobs complete|canceled [offset count]
--- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
-function Queue.jobs(args, i)
-  local state = modules.Arguments.given('jobs', 'state', args[i])
-  if state == 'complete' or state == 'canceled' then
-    local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
-    if state == 'canceled' then
-      return modules.Canceled.part(offset, count)
-    end
-    count = count < 0 and modules.Arguments.most or count
-    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
-  end
-  if not Queue.is_list(state) then
-    Queue.unknown(state)
-  end
-  local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
-  local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
-  return Queue.part(state, queue, offset, count)
-end
-
--- jobs.count complete|canceled: how many are kept
-function Queue.count_jobs(args, i)
-  local state = modules.Arguments.given('jobs.count', 'state', args[i])
-  if state == 'canceled' then
-    return modules.Canceled.count()
-  elseif state ~= 'complete' then
-    modules.Errors.argument('jobs.count', 'Unknown type ' .. modules.Errors.name(state))
-  end
-  return call('ZCARD', key.completed())
-end
-
--- length queue
-function Queue.length(args, i)
-  local queue = modules.Arguments.name('length', 'queue', args[i])
-  return call('ZCARD', key.place(queue, 'locks'))
-    + call('ZCARD', key.place(queue, 'work'))
-    + modules.Places.count_aside(queue)
-    + call('ZCARD', key.place(queue, 'scheduled'))
-end
-
--- queue.forget queue...
-function Queue.forget(args, i)
-  local queues = {}
-  modules.Pause.each_queue('queue.forget', args, i, function(queue)
-    queues[#queues + 1] = queue
-  end)
-  modules.SortedSet.remove(key.queues(), queues)
-  if scope.live then
-    modules.Nonempty.remove(queues)
-  end
-end
-
-local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
-local IN_PLACE = {
-  work = 'waiting',
-  locks = 'running or stalled',
-  scheduled = 'scheduled',
-  depends = 'dependent',
-}
-
-local function refuse_if_used(queue, schedules)
-  local found, due = {}, modules.Places.count_due(queue)
-  local moved = { work = due + modules.Places.count_aside(queue), scheduled = -due }
-  for _, place in ipairs(PLACES) do
-    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
-    if number > 0 then
-      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
-    end
-  end
-  if schedules > 0 then
-    found[#found + 1] = schedules .. ' recurring'
-  end
-  if #found > 0 then
-    modules.Errors.raise(
-      'STATE',
-      'queue.forget.empty(): Queue %s is in use: %s',
-      modules.Errors.name(queue),
-      table.concat(found, ', ')
-    )
-  end
-end
-
--- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
-function Queue.forget_empty(args, i)
-  local queues = {}
-  modules.Pause.each_queue('queue.forget.empty', args, i, function(queue)
-    queues[#queues + 1] = queue
-  end)
-  local schedules = modules.QueueSchedules.count(queues)
-  for n, queue in ipairs(queues) do
-    refuse_if_used(queue, schedules[n])
-  end
-  Queue.forget(args, i)
-end
-
--- peek queue count
-function Queue.peek(args, i)
-  local queue = modules.Arguments.name('peek', 'queue', args[i])
-  local count = modules.Arguments.count('peek', modules.Arguments.given('peek', 'count', args[i + 1]))
-  if count <= 0 then
-    return '{}'
-  end
-  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
-  if #jids < count then
-    local wanted = count - #jids
-    if not scope.reading then
-      modules.Recurring.spawn_due(queue, wanted)
-      Queue.move_due(queue, wanted)
-    end
-    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
-      jids[#jids + 1] = jid
-    end
-    add_aside(queue, jids, 0, count)
-    if scope.reading and #jids < count then
-      for _, jid in ipairs(modules.Places.list_due(queue, 0, count - #jids)) do
-        jids[#jids + 1] = jid
-      end
-    end
-  end
-  return modules.Job.show_all(jids)
-end
-end
 elseif module_name == 'Workflow' then
 return function()
 local Workflow = {
@@ -6296,6 +5803,153 @@ function Cascade.carry_on(jid)
   end
 end
 end
+elseif module_name == 'Clock' then
+return function()
+local Clock = {
+set = 0, draw = 0, is_round = 0, keep = 0, show = 0
+}
+modules.Clock = Clock
+-- clock.lua
+-- The server's clock, and the record of the namespace that keeps it: meta.
+
+local format, rep, floor, max = string.format, string.rep, math.floor, math.max
+
+-- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
+local TOO_FAR = 60
+
+local EVERY = 64
+
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
+local OLDEST, NEWEST = 1, 1
+local WRITTEN = format('%d', NEWEST)
+
+-- Of a call, in scope.clock:
+--   kept, token  as meta has them
+--   drawn, last  the last token that the call has drawn; the same as text
+--   looked       when all queues were looked at last, see nonempty.lua
+--   older        meta does not say the format yet that this build writes
+--   time         the server's time, as TIME replies; nil if the caller gives another
+--   ahead        by how much the kept time was ahead of it
+--   skewed       and that is no drift
+
+-- Refuses a namespace that this build cannot work on.
+local function check_format(text)
+  local number = tonumber(text or 1)
+  if not (number and number <= NEWEST) then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'upgrade the workers and web processes that still run this build'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
+  elseif number < OLDEST then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'let workers of the build before drain it first'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
+  end
+end
+
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
+end
+
+-- Sets the time of the call to that of the server.
+local function take_server_time(time)
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
+end
+
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
+-- another field of meta
+function Clock.set(text, field)
+  field = field or 'clock'
+  local kept, token, written, looked, value =
+    modules.Hash.values(key.meta(), 'clock', 'token', 'format', modules.Nonempty.looked, field)
+  local clock = { kept = tonumber(kept), token = tonumber(token) or 0, looked = looked }
+  scope.clock = clock
+  if written ~= WRITTEN then
+    clock.older = true
+    check_format(written)
+  end
+  if text ~= '*' then
+    scope.now = modules.Arguments.number('now', 'now', text)
+    return value
+  end
+  clock.time = call('TIME')
+  take_server_time(clock.time)
+  clock.ahead = clock.kept and clock.kept - scope.now or 0
+  if clock.ahead > TOO_FAR then
+    clock.skewed = true
+  elseif clock.ahead > 0 then
+    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
+  end
+  return value
+end
+
+-- The last number that the first token of a call must exceed.
+local function floor_of_tokens(clock)
+  local time = clock.time
+  local microseconds = time and tonumber(time[1]) * 1e6 + tonumber(time[2]) or 0
+  return max(clock.token, microseconds - 1)
+end
+
+-- Draws a fencing token: the server's time in microseconds, or one more than the last token if that is more.
+-- So a server that has lost its last writes, or a replica that lacked them, draws none of those again.
+function Clock.draw()
+  local clock = scope.clock
+  clock.drawn = (clock.drawn or floor_of_tokens(clock)) + 1
+  clock.last = modules.NumberFormat.whole(clock.drawn)
+  return clock.last
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
+end
+
+-- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
+-- their values may be given, which are written with it.
+function Clock.keep(...)
+  local name, clock = key.meta(), scope.clock
+  local last = clock.last
+  if not last and not clock.kept then
+    last = modules.NumberFormat.whole(clock.token)
+  end
+  if clock.time and last then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
+  elseif clock.time then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
+  elseif last then
+    call('HSET', name, 'token', last, ...)
+  elseif ... then
+    call('HSET', name, ...)
+  end
+  if clock.older then
+    call('HSET', name, 'format', WRITTEN)
+  end
+  if clock.skewed then
+    call('HINCRBY', name, 'skews', 1)
+  end
+end
+
+-- meta
+function Clock.show()
+  local shown = { now = format('%.6f', scope.now) }
+  for field, value in pairs(modules.Hash.all(key.meta())) do
+    if not string.find(field, '^reply:') then
+      shown[field] = value
+    end
+  end
+  return cjson.encode(shown)
+end
+end
 elseif module_name == 'DependencyResults' then
 return function()
 local DependencyResults = {
@@ -6495,7 +6149,7 @@ function JobEnd.revived(jid, record, state)
   if record.entity then
     modules.Entity.returned(jid, record.home)
   end
-  call('HDEL', key.job(jid), 'deadline', 'fixed', 'cascade')
+  call('HDEL', key.job(jid), 'deadline', 'cascade')
 end
 
 -- The job ran and goes on in this state: tried again, given back, or `moved` on to its next step.
@@ -6516,7 +6170,7 @@ function JobEnd.goes_on(job, state, moved)
     modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
   end
   if moved then
-    call('HDEL', key.job(job.jid), 'deadline', 'fixed')
+    call('HDEL', key.job(job.jid), 'deadline')
   end
 end
 
@@ -6810,6 +6464,296 @@ function Nonempty.look_at(queues)
   end
   modules.SortedSet.add(key.nonempty(), '0', found)
   return #found > 0
+end
+end
+elseif module_name == 'Queue' then
+return function()
+local Queue = {
+is_by_due = 0, move_due = 0, oldest_lock = 0, names = 0, show_part = 0, show = 0, is_list = 0, part
+= 0, unknown = 0, jobs = 0, count_jobs = 0, length = 0, forget = 0, forget_empty = 0, peek = 0
+}
+modules.Queue = Queue
+-- queue.lua
+-- Queues: what is in them, the lists of their jobs, forgetting them.
+
+-- The place of a job whose time has come is by when that was. (Without KEYS by when it is moved, but for entities.)
+Queue.is_by_due = true
+
+-- Moves jobs whose time has come into work, at most `wanted`.
+function Queue.move_due(queue, wanted)
+  local name = key.place(queue, 'scheduled')
+  local due = call('ZRANGEBYSCORE', name, '-inf', scope.now, 'WITHSCORES', 'LIMIT', 0, wanted)
+  if #due == 0 then
+    return
+  end
+  local moved = {}
+  for n = 1, #due, 2 do
+    local jid = due[n]
+    local priority, state, entity = modules.Hash.values(key.job(jid), 'priority', 'state', 'entity')
+    if modules.Record.is_state(state) then
+      local since = tonumber(due[n + 1])
+      call('HSET', key.job(jid), 'state', 'waiting')
+      modules.Places.ready_since(jid, since, entity)
+      modules.Places.work(jid, queue, modules.Record.read('priority', priority, 0), (entity or Queue.is_by_due) and since)
+    else
+      modules.CorruptJobs.look_at_state(jid, state, queue)
+    end
+    moved[#moved + 1] = jid
+  end
+  modules.SortedSet.remove(name, moved)
+end
+
+Queue.oldest_lock = '-inf'
+
+-- Calls that must not write count what is due as waiting; the others move it.
+local function counts(queue)
+  local due = 0
+  if scope.reading then
+    due = modules.Places.count_due(queue)
+  else
+    Queue.move_due(queue, modules.Arguments.most)
+  end
+  local paused = modules.Pause.is_paused(queue)
+  local stalled = call('ZCOUNT', key.place(queue, 'locks'), Queue.oldest_lock, scope.now)
+  local aside = modules.Places.count_aside(queue)
+  return {
+    name = queue,
+    waiting = call('ZCARD', key.place(queue, 'work')) + aside + due,
+    held_back = aside > 0 and aside or nil,
+    stalled = stalled,
+    running = call('ZCARD', key.place(queue, 'locks')) - stalled,
+    scheduled = call('ZCARD', key.place(queue, 'scheduled')) - due,
+    depends = call('ZCARD', key.place(queue, 'depends')),
+    recurring = call('ZCARD', key.place(queue, 'recur')),
+    paused = paused,
+    pause = paused and modules.Pause.known(queue) or nil,
+  }
+end
+
+-- In the order first seen; at most so many, if a number is given.
+function Queue.names(most)
+  return call('ZRANGE', key.queues(), 0, most and most - 1 or -1)
+end
+
+local MOST_COUNTED = 500
+
+-- queues.part offset count -> counts of so many queues in the order first seen, 500 at most
+function Queue.show_part(args, i)
+  local first = modules.Arguments.whole('queues.part', 'offset', args[i], 0)
+  local count = math.min(modules.Arguments.whole('queues.part', 'count', args[i + 1], 0), MOST_COUNTED)
+  local all = {}
+  if count > 0 then
+    for n, queue in ipairs(call('ZRANGE', key.queues(), first, first + count - 1)) do
+      all[n] = counts(queue)
+    end
+  end
+  return cjson.encode(all)
+end
+
+-- queues [queue] (Of all queues: for clients without KEYS, as it is not bounded.)
+function Queue.show(args, i)
+  if args[i] then
+    return cjson.encode(counts(modules.Arguments.name('queues', 'queue', args[i])))
+  end
+  local all = {}
+  for n, queue in ipairs(Queue.names()) do
+    all[n] = counts(queue)
+  end
+  return cjson.encode(all)
+end
+
+-- The place of each list of jids, by state.
+local LISTS = {
+  running = 'locks',
+  stalled = 'locks',
+  scheduled = 'scheduled',
+  depends = 'depends',
+  recurring = 'recur',
+}
+
+-- A negative count asks for all, which is never more than a call may handle.
+local function page(name, lowest, highest, offset, count)
+  if count < 0 then
+    count = modules.Arguments.most
+  end
+  return call('ZRANGEBYSCORE', name, lowest, highest, 'LIMIT', offset, count)
+end
+
+-- What limits hold back, as what is listed behind what is ready. (Mostly there are no limits.)
+local function add_aside(queue, jids, offset, count)
+  if count > #jids and modules.LimitSettings.exist() then
+    local first = math.max(0, offset)
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'aside'), first, first + count - #jids - 1)) do
+      jids[#jids + 1] = jid
+    end
+  end
+end
+
+-- What is ready, the next to be handed out first; what limits hold back; what is due and not moved yet.
+local function waiting(queue, offset, count)
+  count = count < 0 and modules.Arguments.most or count
+  local work = key.place(queue, 'work')
+  local jids = count > 0 and call('ZREVRANGE', work, offset, offset + count - 1) or {}
+  local missing = count - #jids
+  if missing > 0 then
+    local ready = call('ZCARD', work)
+    add_aside(queue, jids, offset - ready, count)
+    missing = count - #jids
+    local before = math.max(0, offset - ready - modules.Places.count_aside(queue))
+    for _, jid in ipairs(modules.Places.list_due(queue, before, missing)) do
+      jids[#jids + 1] = jid
+    end
+  end
+  return jids
+end
+
+-- Is there a list of jids of this kind?
+function Queue.is_list(state)
+  return state == 'waiting' or LISTS[state] ~= nil
+end
+
+-- The jids of a part of such a list.
+function Queue.part(state, queue, offset, count)
+  if state == 'waiting' then
+    return waiting(queue, offset, count)
+  end
+  local name = key.place(queue, LISTS[state])
+  if state == 'running' then
+    return page(name, scope.now, '+inf', offset, count)
+  elseif state == 'stalled' then
+    return page(name, '-inf', scope.now, offset, count)
+  elseif state == 'scheduled' and scope.reading then
+    return page(name, '(' .. string.format('%.17g', scope.now), '+inf', offset, count)
+  elseif state == 'scheduled' then
+    Queue.move_due(queue, modules.Arguments.most)
+  end
+  return page(name, '-inf', '+inf', offset, count)
+end
+
+function Queue.unknown(state)
+  modules.Errors.argument('jobs', 'Unknown type ' .. modules.Errors.name(state))
+end
+
+-- jobs complete|canceled [offset count]
+-- jobs waiting|running|stalled|scheduled|depends|recurring queue [offset count]
+function Queue.jobs(args, i)
+  local state = modules.Arguments.given('jobs', 'state', args[i])
+  if state == 'complete' or state == 'canceled' then
+    local offset, count = modules.Arguments.offset('jobs', args[i + 1]), modules.Arguments.count('jobs', args[i + 2], 25)
+    if state == 'canceled' then
+      return modules.Canceled.part(offset, count)
+    end
+    count = count < 0 and modules.Arguments.most or count
+    return call('ZREVRANGEBYSCORE', key.completed(), '+inf', '-inf', 'LIMIT', offset, count)
+  end
+  if not Queue.is_list(state) then
+    Queue.unknown(state)
+  end
+  local queue = modules.Arguments.name('jobs', 'queue', args[i + 1])
+  local offset, count = modules.Arguments.offset('jobs', args[i + 2]), modules.Arguments.count('jobs', args[i + 3], 25)
+  return Queue.part(state, queue, offset, count)
+end
+
+-- jobs.count complete|canceled: how many are kept
+function Queue.count_jobs(args, i)
+  local state = modules.Arguments.given('jobs.count', 'state', args[i])
+  if state == 'canceled' then
+    return modules.Canceled.count()
+  elseif state ~= 'complete' then
+    modules.Errors.argument('jobs.count', 'Unknown type ' .. modules.Errors.name(state))
+  end
+  return call('ZCARD', key.completed())
+end
+
+-- length queue
+function Queue.length(args, i)
+  local queue = modules.Arguments.name('length', 'queue', args[i])
+  return call('ZCARD', key.place(queue, 'locks'))
+    + call('ZCARD', key.place(queue, 'work'))
+    + modules.Places.count_aside(queue)
+    + call('ZCARD', key.place(queue, 'scheduled'))
+end
+
+-- queue.forget queue...
+function Queue.forget(args, i)
+  local queues = {}
+  modules.Pause.each_queue('queue.forget', args, i, function(queue)
+    queues[#queues + 1] = queue
+  end)
+  modules.SortedSet.remove(key.queues(), queues)
+  if scope.live then
+    modules.Nonempty.remove(queues)
+  end
+end
+
+local PLACES = { 'work', 'locks', 'scheduled', 'depends' }
+local IN_PLACE = {
+  work = 'waiting',
+  locks = 'running or stalled',
+  scheduled = 'scheduled',
+  depends = 'dependent',
+}
+
+local function refuse_if_used(queue, schedules)
+  local found, due = {}, modules.Places.count_due(queue)
+  local moved = { work = due + modules.Places.count_aside(queue), scheduled = -due }
+  for _, place in ipairs(PLACES) do
+    local number = call('ZCARD', key.place(queue, place)) + (moved[place] or 0)
+    if number > 0 then
+      found[#found + 1] = number .. ' ' .. IN_PLACE[place]
+    end
+  end
+  if schedules > 0 then
+    found[#found + 1] = schedules .. ' recurring'
+  end
+  if #found > 0 then
+    modules.Errors.raise(
+      'STATE',
+      'queue.forget.empty(): Queue %s is in use: %s',
+      modules.Errors.name(queue),
+      table.concat(found, ', ')
+    )
+  end
+end
+
+-- queue.forget.empty queue...: the same if nothing is in them and no schedule puts anything there
+function Queue.forget_empty(args, i)
+  local queues = {}
+  modules.Pause.each_queue('queue.forget.empty', args, i, function(queue)
+    queues[#queues + 1] = queue
+  end)
+  local schedules = modules.QueueSchedules.count(queues)
+  for n, queue in ipairs(queues) do
+    refuse_if_used(queue, schedules[n])
+  end
+  Queue.forget(args, i)
+end
+
+-- peek queue count
+function Queue.peek(args, i)
+  local queue = modules.Arguments.name('peek', 'queue', args[i])
+  local count = modules.Arguments.count('peek', modules.Arguments.given('peek', 'count', args[i + 1]))
+  if count <= 0 then
+    return '{}'
+  end
+  local jids = page(key.place(queue, 'locks'), '-inf', scope.now, 0, count)
+  if #jids < count then
+    local wanted = count - #jids
+    if not scope.reading then
+      modules.Recurring.spawn_due(queue, wanted)
+      Queue.move_due(queue, wanted)
+    end
+    for _, jid in ipairs(call('ZREVRANGE', key.place(queue, 'work'), 0, wanted - 1)) do
+      jids[#jids + 1] = jid
+    end
+    add_aside(queue, jids, 0, count)
+    if scope.reading and #jids < count then
+      for _, jid in ipairs(modules.Places.list_due(queue, 0, count - #jids)) do
+        jids[#jids + 1] = jid
+      end
+    end
+  end
+  return modules.Job.show_all(jids)
 end
 end
 elseif module_name == 'Retention' then
@@ -7351,7 +7295,7 @@ end
 -- What takes the place of what cannot be read; of the others nothing does.
 local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
 
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade', 'at' }
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade' }
 
 -- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
 -- in the one given, which Job.read has made.
@@ -8118,7 +8062,6 @@ local RARE = {
   'workflow',
   'on_failure',
   'deadline',
-  'fixed',
   'first',
   'behind',
   'beyond',
@@ -8189,9 +8132,7 @@ local function inherit(job, old)
     job.behind, job.beyond = more.behind, more.beyond
   end
   if old.state ~= 'failed' and old.state ~= 'complete' then
-    if not job.deadline then
-      job.deadline, job.fixed = more.deadline, more.fixed
-    end
+    job.deadline = job.deadline or more.deadline
   end
 end
 
@@ -8212,7 +8153,6 @@ local function clear_rare(job, old)
     'workflow',
     'on_failure',
     'deadline',
-    'fixed',
     'first',
     'behind',
     'beyond',
@@ -8246,8 +8186,6 @@ local OF_ONE_RUN = {
   'context',
   'returned',
   'cut',
-  'at',
-  'shifted',
   'failed_from',
 }
 
@@ -8303,7 +8241,6 @@ local function write_rare(job, state)
   add('workflow', job.workflow)
   add('on_failure', job.on_failure ~= 'block' and job.on_failure)
   add('deadline', job.deadline and format('%.6f', job.deadline))
-  add('fixed', job.deadline and job.fixed)
   add('first', job.first and format('%.6f', job.first))
   add('behind', job.behind)
   add('beyond', job.beyond)
@@ -8391,9 +8328,6 @@ local function write(job, state)
   end
   if job.open == '1' then
     call('HSET', name, 'open', '1')
-  end
-  if job.delay > 0 and job.at then
-    call('HSET', name, 'at', format('%.17g', job.at))
   end
   if state == 'depends' and job.delay > 0 then
     call('HSET', name, 'scheduled', format('%.17g', due(job)))
@@ -8688,7 +8622,6 @@ schedule.mark ScheduleView.mark
 schedule.due Cron.due
 schedule.tick Cron.tick
 schedule.trouble Cron.trouble
-schedule.mend Cron.mend
 queue.pause Pause.pause_with
 queue.forget.empty Queue.forget_empty
 cancel.each Bulk.cancel
@@ -9656,7 +9589,7 @@ local function check_rare(command, job)
     if job.expires then
       modules.Errors.argument(command, 'expires and expires_at exclude each other')
     end
-    job.deadline, job.fixed = modules.Arguments.number(command, 'expires_at', job.expires_at), '1'
+    job.deadline = modules.Arguments.number(command, 'expires_at', job.expires_at)
   elseif job.expires then
     job.deadline = (job.since or scope.now) + modules.Arguments.number(command, 'expires', job.expires)
   end
@@ -10594,6 +10527,16 @@ local function after_now(due, interval)
   return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
 end
 
+-- The same tick of an interval, or an earlier one of its rhythm if it is further ahead than a first tick can be: it
+-- was computed before the server's clock was set back.
+local function in_reach(due, interval, offset)
+  local ahead = due - scope.now
+  if ahead <= interval + (offset or 0) then
+    return due
+  end
+  return math.max(scope.now + ahead % interval, scope.now) -- (what is divided by very little is infinite)
+end
+
 -- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
 local function next_of_interval(made, old)
   if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
@@ -10602,16 +10545,20 @@ local function next_of_interval(made, old)
   local before = modules.Record.read('interval', old.interval)
   if not before then
     return math.max(old.due, scope.now)
-  elseif made.interval == before or old.due <= scope.now then
-    return old.due
   end
-  return after_now(old.due - before + made.interval, made.interval)
+  local due = made.force and in_reach(old.due, before, made.offset) or old.due
+  if made.interval == before or due <= scope.now then
+    return due
+  end
+  return after_now(due - before + made.interval, made.interval)
 end
 
 -- When a cron schedule goes on, and since when its ticks count if that is no tick itself: those
--- who know cron will look.
+-- who know cron will look. A reset computes a tick that is yet to come again: the server's clock may have been
+-- set back.
 local function next_of_cron(made, old)
-  if old and old.cron == made.cron and old.timezone == made.timezone then
+  local same = old and old.cron == made.cron and old.timezone == made.timezone
+  if same and not (made.force and old.due > scope.now) then
     return old.due, old.since
   end
   return modules.Ticks.none_yet(scope.now), format('%.17g', scope.now)
@@ -11102,287 +11049,6 @@ function Turns.look(name)
   end
 end
 end
-elseif module_name == 'ClockRepair' then
-return function()
-local ClockRepair = {
-get_on = 0, carry_on = 0
-}
-modules.ClockRepair = ClockRepair
--- clock_repair.lua
--- The server's clock was set back: what was timed before by how long it was to take is set back with it,
--- a bounded number of items per call. What was given as a time stays.
-
-local format = string.format
-
--- Items looked at by one call beside what it is made for; by one that is made for nothing else.
-local FEW, MOST = 500, modules.Arguments.most
-
--- Seconds by which the time may stray before it is a skew, and for which the ticker holds its lease.
-local TOO_FAR, LEASE = 60, 6
-
--- Skews that are remembered at once.
-local REMEMBERED = 10
-
-local PLACES = { 'locks', 'scheduled', 'depends', 'recur', 'openings' }
-
--- Seconds by which two sums of the same times may differ.
-local CLOSE = 0.001
-
--- How many items this call may still look at.
-local function items_left()
-  return scope.skewed_left or FEW
-end
-
-local function spend(items)
-  scope.skewed_left = items_left() - items
-end
-
--- The present call is made to get on with it, and may still look at so many items.
-function ClockRepair.get_on(items)
-  scope.skewed_left = math.max(1, items)
-end
-
-local function exact(number)
-  return format('%.17g', number)
-end
-
--- Was something given before the clock was set back? What was given since is known by its time. If the
--- clock had gone ahead shortly before, `from` is when: what was given earlier is right as it is.
-local function is_older(shifts, given)
-  for n, shift in ipairs(shifts) do
-    if n == 1 and shift.from and given < shift.from - CLOSE then
-      return false
-    elseif shift.since - CLOSE <= given and given <= (shift.till or scope.now) + CLOSE then
-      return false
-    end
-  end
-  return true
-end
-
--- A job is set back once by each skew, and notes it.
-local function set_back(jid, shift, more)
-  call('HSET', key.job(jid), 'shifted', shift.id, unpack(more))
-end
-
--- What began after now began earlier: how long it waits or runs is counted from then.
-local function begun(record, shift)
-  local time = tonumber(record.time)
-  return format('%.20f', time > scope.now and time - shift.by or time)
-end
-
-local function add_deadline(fields, record, shift)
-  if record.deadline and not record.fixed then
-    fields[#fields + 1] = 'deadline'
-    fields[#fields + 1] = format('%.6f', record.deadline - shift.by)
-  end
-end
-
-local FIELDS =
-  { 'time', 'worker', 'grace', 'expires', 'at', 'scheduled', 'deadline', 'fixed', 'shifted', 'entity' }
-
-local function read(jid)
-  local record, values = {}, call('HMGET', key.job(jid), unpack(FIELDS))
-  for n, name in ipairs(FIELDS) do
-    record[name] = modules.Record.text(name, values[n])
-  end
-  return record
-end
-
-local visit = {}
-
--- A lock says how long it is, and so when it was given or renewed.
-function visit.locks(shifts, queue, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local length = record.grace and modules.Config.number('grace-period') or modules.Config.heartbeat(queue)
-  if record.shifted == shift.id or not is_older(shifts, score - length) then
-    return
-  end
-  local expires = exact(score - shift.by)
-  call('ZADD', key.place(queue, 'locks'), expires, jid)
-  if record.worker and call('ZSCORE', key.held(record.worker), jid) then
-    call('ZADD', key.held(record.worker), expires, jid)
-  end
-  local fields = { 'expires', record.grace and record.expires or expires }
-  if record.time then
-    fields[3], fields[4] = 'time', begun(record, shift)
-  end
-  set_back(jid, shift, fields)
-  return score - shift.by
-end
-
-function visit.scheduled(shifts, queue, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local given = tonumber(record.time)
-  if
-    not given
-    or record.shifted == shift.id
-    or tonumber(record.at) == score
-    or not is_older(shifts, given)
-  then
-    return
-  end
-  local due = exact(score - shift.by)
-  call('ZADD', key.place(queue, 'scheduled'), due, jid)
-  if record.entity then
-    modules.Entity.set_due(jid, queue, due)
-  end
-  local fields = { 'time', begun(record, shift) }
-  add_deadline(fields, record, shift)
-  set_back(jid, shift, fields)
-  return score - shift.by
-end
-
--- Those that wait for others remember until when they wait then.
-function visit.depends(shifts, _, jid, score)
-  local record, shift = read(jid), shifts[1]
-  local due, fields = tonumber(record.scheduled), {}
-  if record.shifted == shift.id or not is_older(shifts, score) then
-    return
-  end
-  if due and tonumber(record.at) ~= due then
-    fields = { 'scheduled', exact(due - shift.by) }
-  end
-  add_deadline(fields, record, shift)
-  if #fields > 0 then
-    set_back(jid, shift, fields)
-  end
-end
-
--- A template that has had its tick goes on by itself (schedule.mend). One that has not is due within an
--- interval and its offset.
-function visit.recur(shifts, queue, id, score)
-  local shift = shifts[1]
-  local its_interval, its_offset, its_last, missed, shifted =
-    modules.Hash.values(key.template(id), 'interval', 'offset', 'last', 'missed', 'shifted')
-  local interval, offset = modules.Record.number(its_interval) or 0, modules.Record.number(its_offset) or 0
-  local last = modules.Record.number(its_last) or 0
-  local usual = score <= scope.now + interval + offset
-  if not missed or usual or shifted == shift.id or last > scope.now + TOO_FAR then
-    return
-  end
-  call('ZADD', key.place(queue, 'recur'), exact(score - shift.by), id)
-  call('HSET', key.template(id), 'shifted', shift.id)
-  return score - shift.by
-end
-
--- Limits are looked at again at once: they know what has become of their windows.
-function visit.openings(_, queue, name, score)
-  if score > scope.now then
-    call('ZADD', key.place(queue, 'openings'), exact(scope.now), name)
-    return scope.now
-  end
-end
-
--- Those who gave a sign of life, or were to look, at a time that is yet to come.
-local function set_members_back(name, after, shift)
-  local first = '(' .. exact(after)
-  local members = call('ZRANGEBYSCORE', name, first, '+inf', 'WITHSCORES', 'LIMIT', 0, MOST)
-  for n = 1, #members, 2 do
-    call('ZADD', name, exact(tonumber(members[n + 1]) - shift.by), members[n])
-  end
-  return #members / 2
-end
-
--- What belongs to no queue.
-local function begin(shift)
-  spend(set_members_back(key.workers(), scope.now, shift))
-  spend(set_members_back(key.idle(), scope.now + TOO_FAR, shift))
-  if call('PTTL', key.ticker()) > LEASE * 1000 then
-    call('PEXPIRE', key.ticker(), LEASE * 1000)
-  end
-  shift.begun = true
-end
-
-local function begin_queue(shift)
-  spend(1 + set_members_back(key.idle_at(shift.queue), scope.now + TOO_FAR, shift))
-  call('DEL', key.timer(shift.queue))
-  shift.place, shift.score, shift.skip = 1, '-inf', 0
-end
-
--- The queue that comes next by name, or nil.
-local function next_queue(shift)
-  local found
-  for _, queue in ipairs(modules.Queue.names()) do
-    if (not shift.queue or queue > shift.queue) and (not found or queue < found) then
-      found = queue
-    end
-  end
-  return found
-end
-
--- Looks at some items of a place from the cursor on, in the order of their times. Those that are set back
--- leave the others behind.
-local function go_on(shifts)
-  local shift = shifts[1]
-  local queue, place = shift.queue, PLACES[shift.place]
-  local count = math.min(items_left(), MOST)
-  local name = key.place(queue, place)
-  local items = call('ZRANGEBYSCORE', name, shift.score, '+inf', 'WITHSCORES', 'LIMIT', shift.skip, count)
-  local first
-  for n = 1, #items, 2 do
-    local due = visit[place](shifts, queue, items[n], tonumber(items[n + 1]))
-    if items[n + 1] ~= shift.score then
-      shift.score, shift.skip = items[n + 1], 0
-    end
-    if due then
-      first = math.min(first or due, due)
-    else
-      shift.skip = shift.skip + 1
-    end
-  end
-  if first then
-    modules.Wake.due(queue, math.max(first, scope.now))
-  end
-  spend(#items / 2)
-  if #items / 2 < count then
-    shift.place, shift.score, shift.skip = shift.place + 1, '-inf', 0
-  end
-end
-
-local function step(shifts)
-  local shift = shifts[1]
-  if not shift.begun then
-    begin(shift)
-  elseif shift.place and shift.place <= #PLACES then
-    go_on(shifts)
-  else
-    shift.queue = next_queue(shift)
-    if shift.queue then
-      begin_queue(shift)
-    else
-      table.remove(shifts, 1)
-    end
-  end
-end
-
--- Notes what the present call has seen of the clock. `leap` is when it went ahead last: from and to.
-local function note(shifts, by, kept, leap)
-  local shift = { by = by, since = scope.now, id = format('%.6f', scope.now) }
-  local before, after = string.match(leap or '', '^(%S+) (%S+)$')
-  if before and math.abs(tonumber(after) - tonumber(before) - by) <= TOO_FAR then
-    shift.from = tonumber(after)
-  end
-  if shifts[#shifts] then
-    shifts[#shifts].till = kept
-  end
-  if #shifts < REMEMBERED then
-    shifts[#shifts + 1] = shift
-  end
-end
-
--- Gets on with it; called if there is anything to do.
-function ClockRepair.carry_on()
-  local text, by, kept, leap = modules.Clock.skew()
-  local shifts = text and cjson.decode(text) or {}
-  if by then
-    note(shifts, by, kept, leap)
-  end
-  while items_left() > 0 and shifts[1] do
-    step(shifts)
-  end
-  modules.Clock.keep_shifts(shifts[1] and cjson.encode(shifts))
-end
-end
 elseif module_name == 'Conflict' then
 return function()
 local Conflict = {
@@ -11728,62 +11394,6 @@ function Definition.settle_kind(command, made, given)
   elseif made.timezone then
     modules.Errors.argument(command, 'timezone belongs to cron, not to an interval')
   end
-end
-end
-elseif module_name == 'Epoch' then
-return function()
-local Epoch = {
-field = 0, newcomer = 0, begin = 0
-}
-modules.Epoch = Epoch
--- epoch.lua
--- Which server draws the tokens. One that has forgotten some (a replica that lagged when it was promoted, a
--- server whose last writes were lost) must not draw them again: it begins an epoch.
---
--- A token is the number of its epoch * TOKENS + how many were drawn. Numbers of epochs are drawn from 2^25, by a
--- hash of what is known of the server and the time; the first is 0.
-
-local TOKENS, EPOCHS = 2 ^ 28, 2 ^ 25
-
--- The server's run and its history. Functions ask once: with the data of another server they are loaded
--- anew. Scripts ask in each call that draws.
-local here
-
-local function asked(section, field)
-  local info = redis.pcall('INFO', section)
-  return type(info) == 'string' and string.match(info, '[\r\n]' .. field .. ':(%w+)')
-end
-
-local function this_server()
-  if not here then
-    local run, history = asked('server', 'run_id'), asked('replication', 'master_replid')
-    here = run and history and run .. ':' .. history or nil -- nil where the user may not ask
-  end
-  return here
-end
-
--- The field of meta with the server on which this build drew last. Other builds may have asked at another time.
-function Epoch.field()
-  return 'server:' .. (scope.library or 'script')
-end
-
--- Is it another server than the one that this build knew? -> what meta is to say of it, or nil
-function Epoch.newcomer(known)
-  local server = this_server()
-  return server and server ~= known and server or nil
-end
-
--- The last token before a new epoch, where this was the last one drawn.
-function Epoch.begin(token)
-  -- A replica that was promoted may lack the very first token.
-  if token == 0 and not asked('replication', 'second_repl_offset') then
-    return 0
-  end
-  local time = call('TIME')
-  local hash =
-    redis.sha1hex(table.concat({ this_server(), time[1], time[2], modules.NumberFormat.whole(token) }, ' '))
-  local epoch = 1 + tonumber(string.sub(hash, 1, 8), 16) % (EPOCHS - 1)
-  return epoch * TOKENS + token % TOKENS
 end
 end
 elseif module_name == 'Headline' then
@@ -12470,201 +12080,6 @@ function QueueChoice.serve(choice, wanted, turns, take)
   end
 end
 end
-elseif module_name == 'ScheduleView' then
-return function()
-local ScheduleView = {
-shown = 0, get = 0, lists = 0, list = 0, of = 0, next = 0, declared = 0, mark = 0, marks = 0
-}
-modules.ScheduleView = ScheduleView
--- schedules/schedule_view.lua
--- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
-
-local LONGEST_NAME = 255 -- bytes
-local MOST_MARKS = 100
-
-local TEXTS = {
-  'queue',
-  'klass',
-  'data',
-  'context',
-  'unique',
-  'name',
-  'owner',
-  'declared',
-  'missed',
-  'cron',
-  'timezone',
-  'trouble',
-}
-
-local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
-
--- The text of an object; `next` is missing while it is not known.
-local function shown(record)
-  local view = {
-    id = record.jid,
-    kind = record.cron and 'cron' or 'interval',
-    edited = record.edited == '1',
-    paused = record.paused ~= nil,
-    tags = modules.Record.read('tags', record.tags, {}),
-  }
-  for _, field in ipairs(TEXTS) do
-    view[field] = record[field]
-  end
-  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
-    view[field] = 0
-  end
-  for _, field in ipairs(NUMBERS) do
-    view[field] = modules.Record.number(record[field]) or view[field]
-  end
-  if not record.paused and not record.since then
-    view.next = record.due
-  end
-  return cjson.encode(view)
-end
-
-ScheduleView.shown = shown
-
--- schedule.get id
-function ScheduleView.get(args, i)
-  local record = modules.Schedules.read(modules.Arguments.given('schedule.get', 'id', args[i]))
-  return record and shown(record) or nil
-end
-
--- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
-function ScheduleView.lists()
-  local lists, queues = { key.schedules(), key.paused_schedules() }, modules.Queue.names()
-  table.sort(queues)
-  for _, queue in ipairs(queues) do
-    lists[#lists + 1] = key.place(queue, 'recur')
-  end
-  return lists
-end
-
--- schedule.list [offset count] -> total and schedules
-function ScheduleView.list(args, i)
-  local offset = math.max(modules.Arguments.offset('schedule.list', args[i]), 0)
-  local count = modules.Arguments.count('schedule.list', args[i + 1], 25)
-  local total, found = 0, {}
-  for _, name in ipairs(ScheduleView.lists()) do
-    local size = call('ZCARD', name)
-    local first = math.max(offset - total, 0)
-    local last = math.min(offset + count - total, size) - 1
-    if first <= last then
-      for _, id in ipairs(call('ZRANGE', name, first, last)) do
-        local record = modules.Schedules.read(id)
-        found[#found + 1] = record and shown(record)
-      end
-    end
-    total = total + size
-  end
-  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
-end
-
--- schedules.of id... -> those that exist
-function ScheduleView.of(args, i)
-  modules.Arguments.bounded('schedules.of', #args - i + 1)
-  local found = {}
-  for n = i, #args do
-    local record = modules.Schedules.read(args[n])
-    found[#found + 1] = record and shown(record)
-  end
-  return modules.Json.list(found)
-end
-
-local MOST_NEXT = 100
-
--- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
-local function take_in(first, id, due, count)
-  local n = #first + 1
-  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
-    n = n - 1
-  end
-  if n <= count then
-    table.insert(first, n, { id = id, due = due })
-    first[count + 1] = nil
-  end
-end
-
--- Is the next tick of the schedule still unknown?
-local function is_not_worked_out(id)
-  return call('HEXISTS', key.schedule(id), 'since') == 1
-end
-
--- The schedules of a list, of which so many are looked at, that are among the first `count`.
-local function look_through(first, name, most, count, is_left_out)
-  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
-  for n = 1, #head, 2 do
-    local due = tonumber(head[n + 1])
-    if #first == count and due > first[count].due then
-      return -- like all that follow
-    elseif not is_left_out or not is_left_out(head[n]) then
-      take_in(first, head[n], due, count)
-    end
-  end
-end
-
--- schedules.next count -> those that tick next, of all queues
-function ScheduleView.next(args, i)
-  local count = math.min(modules.Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
-  local first, found = {}, {}
-  if count > 0 then
-    look_through(first, key.schedules(), modules.Arguments.most, count, is_not_worked_out)
-    for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
-      look_through(first, key.place(queue, 'recur'), count, count)
-    end
-  end
-  for _, each in ipairs(first) do
-    local record = modules.Schedules.read(each.id)
-    found[#found + 1] = record and shown(record)
-  end
-  return modules.Json.list(found)
-end
-
--- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
-function ScheduleView.declared()
-  local declared, flat = call('HGETALL', key.declared_schedules()), {}
-  for n = 1, #declared, 2 do
-    local record = modules.Schedules.read(declared[n])
-    if record then
-      flat[#flat + 1] = declared[n]
-      flat[#flat + 1] = declared[n + 1]
-      flat[#flat + 1] = record.owner or ''
-      flat[#flat + 1] = record.edited or '0'
-    end
-  end
-  return flat
-end
-
--- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
-function ScheduleView.mark(args, i)
-  local name = modules.Arguments.given('schedule.mark', 'name', args[i])
-  local expected = modules.Arguments.given('schedule.mark', 'expected', args[i + 1])
-  local text = modules.Arguments.given('schedule.mark', 'text', args[i + 2])
-  if #name > LONGEST_NAME then
-    modules.Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
-  elseif #text > modules.Arguments.data_bytes then
-    modules.Errors.raise('TOOBIG', 'schedule.mark(): text has %s bytes, at most %s', #text, modules.Arguments.data_bytes)
-  end
-  local marks = key.schedule_marks()
-  local known = call('HGET', marks, name) or ''
-  if known ~= expected then
-    return 0
-  elseif text == '' then
-    call('HDEL', marks, name)
-    return 1
-  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
-    modules.Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
-  end
-  call('HSET', marks, name, text)
-  return 1
-end
-
--- schedule.marks -> name, text, name, text …
-function ScheduleView.marks()
-  return call('HGETALL', key.schedule_marks())
-end
-end
 elseif module_name == 'Worker' then
 return function()
 local Worker = {
@@ -12984,24 +12399,17 @@ end
 elseif module_name == 'Cron' then
 return function()
 local Cron = {
-due = 0, leave = 0, tick = 0, trouble = 0, mend = 0
+due = 0, leave = 0, tick = 0, trouble = 0
 }
 modules.Cron = Cron
 -- schedules/cron.lua
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
 -- and here it is compared and set, so that each tick puts one job whichever worker looks.
 
-local format, floor = string.format, math.floor
+local format = string.format
 
 local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
-local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
 local LONGEST_TROUBLE = 1000 -- bytes
-
--- Has the clock gone back since the schedules were last mended?
-local function needs_mending()
-  local skews, mended = modules.Hash.values(key.meta(), 'skews', 'mended')
-  return (skews and skews ~= mended) or modules.Clock.is_skewed()
-end
 
 -- What is due, at most so many; the seconds until the next falls due, if that is soon.
 local function due_now(count)
@@ -13031,20 +12439,19 @@ local function due_now(count)
 end
 
 -- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
--- whether to mend, and what is due:
--- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
+-- and what is due: id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
 -- does not hold the lease.
 function Cron.due(args, i)
   local worker = modules.Arguments.name('schedule.due', 'worker', args[i])
   local count = math.max(modules.Arguments.count('schedule.due', args[i + 1], 100), 1)
-  local holder = call('GET', key.ticker())
-  if holder and holder ~= worker then
-    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
-    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
+  local holder, left = call('GET', key.ticker()), call('PTTL', key.ticker()) / 1000
+  -- (A lease that lasts longer was given before the server's clock was set back.)
+  if holder and holder ~= worker and left <= LEASE then
+    return { format('%.3f', math.max(left, 0)), format('%.6f', scope.now), 0, {} }
   end
   call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
   local due, seconds = due_now(count)
-  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
+  return { format('%.6f', seconds), format('%.6f', scope.now), 1, due }
 end
 
 -- A worker ends, and looks no longer.
@@ -13128,60 +12535,6 @@ function Cron.trouble(args, i)
   end
   modules.Ticks.put_off(record, score - 1, text)
   return 1
-end
-
--- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
-local function mend(list, id)
-  local is_cron = list == key.schedules()
-  local name = is_cron and key.schedule(id) or key.template(id)
-  local its_last, its_interval, since = modules.Hash.values(name, 'last', 'interval', 'since')
-  local last, interval = modules.Record.number(its_last), modules.Record.read('interval', its_interval)
-  local known = math.max(last or 0, is_cron and modules.Record.number(since) or 0)
-  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
-    return false
-  elseif is_cron then
-    call('HSET', name, 'since', format('%.17g', scope.now))
-    call('ZADD', list, format('%.17g', modules.Ticks.none_yet(scope.now)), id)
-    return true
-  end
-  local due = tonumber(call('ZSCORE', list, id))
-  local next = due - floor((due - scope.now) / interval) * interval
-  call('HSET', name, 'last', 0)
-  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
-  return true
-end
-
--- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
-function Cron.mend(args, i)
-  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
-  if not at then
-    modules.Errors.argument(
-      'schedule.mend',
-      'cursor must be what the last step answered, not %s',
-      modules.Errors.value(args[i])
-    )
-  end
-  at, offset = tonumber(at), tonumber(offset)
-  local lists, left = modules.ScheduleView.lists(), modules.Arguments.most
-  while at <= #lists and left > 0 do
-    local later = format('(%.17g', scope.now)
-    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
-    for _, id in ipairs(ids) do
-      if at ~= 2 and mend(lists[at], id) then
-        offset = offset - 1
-      end
-    end
-    offset, left = offset + #ids, left - #ids - 1
-    if left >= 0 then
-      at, offset = at + 1, 0
-    end
-  end
-  modules.ClockRepair.get_on(left)
-  if at <= #lists or modules.Clock.is_skewed() then
-    return at .. ':' .. offset
-  end
-  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
-  return ''
 end
 end
 elseif module_name == 'EntityActions' then
@@ -14080,6 +13433,201 @@ function RecordTexts.entry(text)
   return is_entry(triple) and triple or nil
 end
 end
+elseif module_name == 'ScheduleView' then
+return function()
+local ScheduleView = {
+shown = 0, get = 0, list = 0, of = 0, next = 0, declared = 0, mark = 0, marks = 0
+}
+modules.ScheduleView = ScheduleView
+-- schedules/schedule_view.lua
+-- How schedules of both kinds are shown, one by one and in one list; and the marks of who declares them.
+
+local LONGEST_NAME = 255 -- bytes
+local MOST_MARKS = 100
+
+local TEXTS = {
+  'queue',
+  'klass',
+  'data',
+  'context',
+  'unique',
+  'name',
+  'owner',
+  'declared',
+  'missed',
+  'cron',
+  'timezone',
+  'trouble',
+}
+
+local NUMBERS = { 'priority', 'retries', 'count', 'last', 'interval', 'offset', 'backlog', 'expires' }
+
+-- The text of an object; `next` is missing while it is not known.
+local function shown(record)
+  local view = {
+    id = record.jid,
+    kind = record.cron and 'cron' or 'interval',
+    edited = record.edited == '1',
+    paused = record.paused ~= nil,
+    tags = modules.Record.read('tags', record.tags, {}),
+  }
+  for _, field in ipairs(TEXTS) do
+    view[field] = record[field]
+  end
+  for _, field in ipairs({ 'priority', 'retries', 'count' }) do
+    view[field] = 0
+  end
+  for _, field in ipairs(NUMBERS) do
+    view[field] = modules.Record.number(record[field]) or view[field]
+  end
+  if not record.paused and not record.since then
+    view.next = record.due
+  end
+  return cjson.encode(view)
+end
+
+ScheduleView.shown = shown
+
+-- schedule.get id
+function ScheduleView.get(args, i)
+  local record = modules.Schedules.read(modules.Arguments.given('schedule.get', 'id', args[i]))
+  return record and shown(record) or nil
+end
+
+-- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
+local function lists()
+  local names, queues = { key.schedules(), key.paused_schedules() }, modules.Queue.names()
+  table.sort(queues)
+  for _, queue in ipairs(queues) do
+    names[#names + 1] = key.place(queue, 'recur')
+  end
+  return names
+end
+
+-- schedule.list [offset count] -> total and schedules
+function ScheduleView.list(args, i)
+  local offset = math.max(modules.Arguments.offset('schedule.list', args[i]), 0)
+  local count = modules.Arguments.count('schedule.list', args[i + 1], 25)
+  local total, found = 0, {}
+  for _, name in ipairs(lists()) do
+    local size = call('ZCARD', name)
+    local first = math.max(offset - total, 0)
+    local last = math.min(offset + count - total, size) - 1
+    if first <= last then
+      for _, id in ipairs(call('ZRANGE', name, first, last)) do
+        local record = modules.Schedules.read(id)
+        found[#found + 1] = record and shown(record)
+      end
+    end
+    total = total + size
+  end
+  return modules.Json.with(cjson.encode({ total = total }), 'schedules', modules.Json.list(found))
+end
+
+-- schedules.of id... -> those that exist
+function ScheduleView.of(args, i)
+  modules.Arguments.bounded('schedules.of', #args - i + 1)
+  local found = {}
+  for n = i, #args do
+    local record = modules.Schedules.read(args[n])
+    found[#found + 1] = record and shown(record)
+  end
+  return modules.Json.list(found)
+end
+
+local MOST_NEXT = 100
+
+-- Takes a schedule in among the first `count` of those seen so far, if it belongs there.
+local function take_in(first, id, due, count)
+  local n = #first + 1
+  while n > 1 and (due < first[n - 1].due or (due == first[n - 1].due and id < first[n - 1].id)) do
+    n = n - 1
+  end
+  if n <= count then
+    table.insert(first, n, { id = id, due = due })
+    first[count + 1] = nil
+  end
+end
+
+-- Is the next tick of the schedule still unknown?
+local function is_not_worked_out(id)
+  return call('HEXISTS', key.schedule(id), 'since') == 1
+end
+
+-- The schedules of a list, of which so many are looked at, that are among the first `count`.
+local function look_through(first, name, most, count, is_left_out)
+  local head = call('ZRANGE', name, 0, most - 1, 'WITHSCORES')
+  for n = 1, #head, 2 do
+    local due = tonumber(head[n + 1])
+    if #first == count and due > first[count].due then
+      return -- like all that follow
+    elseif not is_left_out or not is_left_out(head[n]) then
+      take_in(first, head[n], due, count)
+    end
+  end
+end
+
+-- schedules.next count -> those that tick next, of all queues
+function ScheduleView.next(args, i)
+  local count = math.min(modules.Arguments.whole('schedules.next', 'count', args[i], 0), MOST_NEXT)
+  local first, found = {}, {}
+  if count > 0 then
+    look_through(first, key.schedules(), modules.Arguments.most, count, is_not_worked_out)
+    for _, queue in ipairs(modules.Queue.names(modules.Arguments.most)) do
+      look_through(first, key.place(queue, 'recur'), count, count)
+    end
+  end
+  for _, each in ipairs(first) do
+    local record = modules.Schedules.read(each.id)
+    found[#found + 1] = record and shown(record)
+  end
+  return modules.Json.list(found)
+end
+
+-- schedule.declared -> id, declared, owner, edited (1 or 0) of each that was declared
+function ScheduleView.declared()
+  local declared, flat = call('HGETALL', key.declared_schedules()), {}
+  for n = 1, #declared, 2 do
+    local record = modules.Schedules.read(declared[n])
+    if record then
+      flat[#flat + 1] = declared[n]
+      flat[#flat + 1] = declared[n + 1]
+      flat[#flat + 1] = record.owner or ''
+      flat[#flat + 1] = record.edited or '0'
+    end
+  end
+  return flat
+end
+
+-- schedule.mark name expected text -> 1 if the mark was `expected` ('': missing) and is `text` now ('': removed)
+function ScheduleView.mark(args, i)
+  local name = modules.Arguments.given('schedule.mark', 'name', args[i])
+  local expected = modules.Arguments.given('schedule.mark', 'expected', args[i + 1])
+  local text = modules.Arguments.given('schedule.mark', 'text', args[i + 2])
+  if #name > LONGEST_NAME then
+    modules.Errors.argument('schedule.mark', 'name has ' .. #name .. ' bytes, at most ' .. LONGEST_NAME)
+  elseif #text > modules.Arguments.data_bytes then
+    modules.Errors.raise('TOOBIG', 'schedule.mark(): text has %s bytes, at most %s', #text, modules.Arguments.data_bytes)
+  end
+  local marks = key.schedule_marks()
+  local known = call('HGET', marks, name) or ''
+  if known ~= expected then
+    return 0
+  elseif text == '' then
+    call('HDEL', marks, name)
+    return 1
+  elseif known == '' and call('HLEN', marks) >= MOST_MARKS then
+    modules.Errors.raise('TOOBIG', 'schedule.mark(): more than ' .. MOST_MARKS .. ' marks')
+  end
+  call('HSET', marks, name, text)
+  return 1
+end
+
+-- schedule.marks -> name, text, name, text …
+function ScheduleView.marks()
+  return call('HGETALL', key.schedule_marks())
+end
+end
 elseif module_name == 'Serve' then
 return function()
 local Serve = {
@@ -14090,11 +13638,11 @@ modules.Serve = Serve
 -- Dispatch of calls with KEYS; of those without, see legacy.lua.
 
 -- Functions live from call to call; what they know of a call does not.
-function Serve.begin(prefix, live, library)
+function Serve.begin(prefix, live)
   for field in pairs(scope) do
     scope[field] = nil
   end
-  scope.prefix, scope.now, scope.live, scope.library = prefix, 0, live, library
+  scope.prefix, scope.now, scope.live = prefix, 0, live
 end
 
 -- Writes down what was left for the end of the call. (Each may leave something for those that follow.)
@@ -14152,8 +13700,8 @@ local function read_keys(keys)
 end
 
 -- ARGV = command, now, request, args...
-local function answered(keys, args, class, library)
-  Serve.begin('', true, library)
+local function answered(keys, args, class)
+  Serve.begin('', true)
   scope.prefix, scope.sharded = read_keys(keys)
   local command, now, request = args[1], args[2], args[3]
   local known = command and modules.Commands.find(command)
@@ -14188,9 +13736,6 @@ local function answered(keys, args, class, library)
     modules.WorkflowVerbs.carry_on()
     modules.Retention.tidy()
   end
-  if modules.Clock.is_skewed() then
-    modules.ClockRepair.carry_on()
-  end
   Serve.finish()
   if scope.client then
     modules.Clock.keep(modules.Replies.field(), modules.Replies.kept(reply))
@@ -14217,8 +13762,8 @@ local function server_error(text)
 end
 
 -- A refusal becomes a reply whose first word is its code.
-function Serve.serve(keys, args, class, library)
-  local fine, reply = pcall(answered, keys, args, class, library)
+function Serve.serve(keys, args, class)
+  local fine, reply = pcall(answered, keys, args, class)
   if fine then
     return reply
   elseif modules.Errors.is_refusal(reply) then
@@ -15729,8 +15274,8 @@ local function encoded(shown)
 end
 
 -- ARGV = command, now, args...
-function Legacy.serve(args, library)
-  modules.Serve.begin('ql:', false, library)
+function Legacy.serve(args)
+  modules.Serve.begin('ql:', false)
   local command = modules.Arguments.given('qless', 'command', args[1])
   local known = modules.Commands.find(command)
   if not known or known.is_ours then
@@ -15787,16 +15332,17 @@ function Legacy.Lock()
   end
 end
 
--- A token, where meta is not read in advance.
+-- A token, where meta is not read in advance. The caller's time says nothing about it.
 function Legacy.Clock()
+  local draw = modules.Clock.draw
+
   function modules.Clock.draw()
-    local name, field = key.meta(), modules.Epoch.field()
-    local newcomer = modules.Epoch.newcomer(call('HGET', name, field))
-    if newcomer then
-      local token = modules.Epoch.begin(tonumber(call('HGET', name, 'token') or nil) or 0)
-      call('HSET', name, field, newcomer, 'token', modules.NumberFormat.whole(token))
-    end
-    return call('HINCRBY', name, 'token', 1)
+    local name = key.meta()
+    scope.clock = scope.clock
+      or { token = tonumber(call('HGET', name, 'token') or nil) or 0, time = call('TIME') }
+    local token = draw()
+    call('HSET', name, 'token', token)
+    return token
   end
 end
 
@@ -16411,13 +15957,13 @@ end
 -- loaded is to register functions, nothing else; so the modules are built by the first call.
 local with_keys, without_keys
 
-local function serve(keys, args, class, library)
+local function serve(keys, args, class)
   if #keys == 0 then
     without_keys = without_keys or build(true)
-    return without_keys(args, library)
+    return without_keys(args)
   end
   with_keys = with_keys or build(false)
-  return with_keys(keys, args, class, library)
+  return with_keys(keys, args, class)
 end
 
 -- The loader of a library calls this with the library's name.
@@ -16426,20 +15972,20 @@ local Qless = {
     redis.register_function({
       function_name = library .. '_read',
       callback = function(keys, args)
-        return serve(keys, args, 'read', library)
+        return serve(keys, args, 'read')
       end,
       flags = { 'no-writes' },
     })
     redis.register_function({
       function_name = library .. '_write',
       callback = function(keys, args)
-        return serve(keys, args, 'write', library)
+        return serve(keys, args, 'write')
       end,
     })
     redis.register_function({
       function_name = library .. '_drain',
       callback = function(keys, args)
-        return serve(keys, args, 'drain', library)
+        return serve(keys, args, 'drain')
       end,
       flags = { 'allow-oom' },
     })

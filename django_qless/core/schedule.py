@@ -122,8 +122,6 @@ class DueSchedules(NamedTuple):
     now: float
     #: Whether this worker is the ticker; nothing is due for the others.
     leads: bool
-    #: Whether the server's clock was set back, so that schedules need repair.
-    mend: bool
     schedules: list[DueSchedule]
 
 

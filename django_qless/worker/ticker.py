@@ -43,7 +43,6 @@ class Ticker:
         self._client = client
         self._worker = worker
         self._failing = False
-        self._cursor = ""
         #: Whether this worker held the lease when it last asked.
         self.leads = False
         #: When to take the next turn (monotonic).
@@ -79,9 +78,6 @@ class Ticker:
         """
         answer = self._client.schedule_due(self._worker, BATCH)
         self.leads = answer.leads
-        if answer.mend or self._cursor:
-            self._cursor = self._client.schedule_mend(self._cursor or "1:0")
-            return 0.0
         if not answer.leads:
             return answer.seconds + random.uniform(0, SPREAD)
         ticks: list[Tick] = []

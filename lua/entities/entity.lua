@@ -46,12 +46,6 @@ function Entity.listed(jid, queue, due, remaining, retries)
   call('ZADD', list, string.format('%.17g', due), jid)
 end
 
--- The entity waits where it is listed, and is due at another time.
-function Entity.set_due(jid, queue, due)
-  call('ZADD', key.fresh(queue), 'XX', due, jid)
-  call('ZADD', key.retrying(queue), 'XX', due, jid)
-end
-
 -- The entity does not wait any longer. (It was in one list, mostly that of the fresh ones.)
 function Entity.unlisted(jid, queue)
   if call('ZREM', key.fresh(queue), jid) == 0 then

@@ -1,17 +1,10 @@
 -- Cron schedules at work. Which time comes next is known outside; one worker at a time looks after that,
 -- and here it is compared and set, so that each tick puts one job whichever worker looks.
 
-local format, floor = string.format, math.floor
+local format = string.format
 
 local LEASE = 6 -- seconds for which a worker is the one who looks; it asks again in time
-local TOO_FAR = 60 -- seconds: a last tick so far ahead was put by a clock that has been set back
 local LONGEST_TROUBLE = 1000 -- bytes
-
--- Has the clock gone back since the schedules were last mended?
-local function needs_mending()
-  local skews, mended = Hash.values(key.meta(), 'skews', 'mended')
-  return (skews and skews ~= mended) or Clock.is_skewed()
-end
 
 -- What is due, at most so many; the seconds until the next falls due, if that is soon.
 local function due_now(count)
@@ -41,20 +34,19 @@ local function due_now(count)
 end
 
 -- schedule.due worker count -> seconds until the next look, now, whether the worker holds the lease,
--- whether to mend, and what is due:
--- id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
+-- and what is due: id, score, since ('': the score is a tick), cron, timezone, missed of each. Nothing is due for who
 -- does not hold the lease.
 function Cron.due(args, i)
   local worker = Arguments.name('schedule.due', 'worker', args[i])
   local count = math.max(Arguments.count('schedule.due', args[i + 1], 100), 1)
-  local holder = call('GET', key.ticker())
-  if holder and holder ~= worker then
-    local left = math.max(call('PTTL', key.ticker()), 0) / 1000
-    return { format('%.3f', left), format('%.6f', scope.now), 0, 0, {} }
+  local holder, left = call('GET', key.ticker()), call('PTTL', key.ticker()) / 1000
+  -- (A lease that lasts longer was given before the server's clock was set back.)
+  if holder and holder ~= worker and left <= LEASE then
+    return { format('%.3f', math.max(left, 0)), format('%.6f', scope.now), 0, {} }
   end
   call('SET', key.ticker(), worker, 'PX', LEASE * 1000)
   local due, seconds = due_now(count)
-  return { format('%.6f', seconds), format('%.6f', scope.now), 1, needs_mending() and 1 or 0, due }
+  return { format('%.6f', seconds), format('%.6f', scope.now), 1, due }
 end
 
 -- A worker ends, and looks no longer.
@@ -138,58 +130,4 @@ function Cron.trouble(args, i)
   end
   Ticks.put_off(record, score - 1, text)
   return 1
-end
-
--- The ticks of a schedule went on by a clock that has been set back since. -> whether it is mended
-local function mend(list, id)
-  local is_cron = list == key.schedules()
-  local name = is_cron and key.schedule(id) or key.template(id)
-  local its_last, its_interval, since = Hash.values(name, 'last', 'interval', 'since')
-  local last, interval = Record.number(its_last), Record.read('interval', its_interval)
-  local known = math.max(last or 0, is_cron and Record.number(since) or 0)
-  if known <= scope.now + TOO_FAR or not (is_cron or interval) then
-    return false
-  elseif is_cron then
-    call('HSET', name, 'since', format('%.17g', scope.now))
-    call('ZADD', list, format('%.17g', Ticks.none_yet(scope.now)), id)
-    return true
-  end
-  local due = tonumber(call('ZSCORE', list, id))
-  local next = due - floor((due - scope.now) / interval) * interval
-  call('HSET', name, 'last', 0)
-  call('ZADD', list, format('%.17g', math.max(next, scope.now)), id)
-  return true
-end
-
--- schedule.mend [cursor] -> the next cursor, '' when all have been looked at
-function Cron.mend(args, i)
-  local at, offset = string.match(args[i] or '1:0', '^(%d+):(%d+)$')
-  if not at then
-    Errors.argument(
-      'schedule.mend',
-      'cursor must be what the last step answered, not %s',
-      Errors.value(args[i])
-    )
-  end
-  at, offset = tonumber(at), tonumber(offset)
-  local lists, left = ScheduleView.lists(), Arguments.most
-  while at <= #lists and left > 0 do
-    local later = format('(%.17g', scope.now)
-    local ids = call('ZREVRANGEBYSCORE', lists[at], '+inf', later, 'LIMIT', offset, left)
-    for _, id in ipairs(ids) do
-      if at ~= 2 and mend(lists[at], id) then
-        offset = offset - 1
-      end
-    end
-    offset, left = offset + #ids, left - #ids - 1
-    if left >= 0 then
-      at, offset = at + 1, 0
-    end
-  end
-  ClockRepair.get_on(left)
-  if at <= #lists or Clock.is_skewed() then
-    return at .. ':' .. offset
-  end
-  call('HSET', key.meta(), 'mended', call('HGET', key.meta(), 'skews') or '0')
-  return ''
 end

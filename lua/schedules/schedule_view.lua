@@ -53,13 +53,13 @@ function ScheduleView.get(args, i)
 end
 
 -- Every list of schedules: cron ones by their next tick, paused ones, interval ones queue by queue.
-function ScheduleView.lists()
-  local lists, queues = { key.schedules(), key.paused_schedules() }, Queue.names()
+local function lists()
+  local names, queues = { key.schedules(), key.paused_schedules() }, Queue.names()
   table.sort(queues)
   for _, queue in ipairs(queues) do
-    lists[#lists + 1] = key.place(queue, 'recur')
+    names[#names + 1] = key.place(queue, 'recur')
   end
-  return lists
+  return names
 end
 
 -- schedule.list [offset count] -> total and schedules
@@ -67,7 +67,7 @@ function ScheduleView.list(args, i)
   local offset = math.max(Arguments.offset('schedule.list', args[i]), 0)
   local count = Arguments.count('schedule.list', args[i + 1], 25)
   local total, found = 0, {}
-  for _, name in ipairs(ScheduleView.lists()) do
+  for _, name in ipairs(lists()) do
     local size = call('ZCARD', name)
     local first = math.max(offset - total, 0)
     local last = math.min(offset + count - total, size) - 1

@@ -65,6 +65,16 @@ local function after_now(due, interval)
   return math.min(next, scope.now + interval) -- (what is divided by very little is infinite)
 end
 
+-- The same tick of an interval, or an earlier one of its rhythm if it is further ahead than a first tick can be: it
+-- was computed before the server's clock was set back.
+local function in_reach(due, interval, offset)
+  local ahead = due - scope.now
+  if ahead <= interval + (offset or 0) then
+    return due
+  end
+  return math.max(scope.now + ahead % interval, scope.now) -- (what is divided by very little is infinite)
+end
+
 -- When a changed interval goes on: it keeps its rhythm, and what is due stays due.
 local function next_of_interval(made, old)
   if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
@@ -73,16 +83,20 @@ local function next_of_interval(made, old)
   local before = Record.read('interval', old.interval)
   if not before then
     return math.max(old.due, scope.now)
-  elseif made.interval == before or old.due <= scope.now then
-    return old.due
   end
-  return after_now(old.due - before + made.interval, made.interval)
+  local due = made.force and in_reach(old.due, before, made.offset) or old.due
+  if made.interval == before or due <= scope.now then
+    return due
+  end
+  return after_now(due - before + made.interval, made.interval)
 end
 
 -- When a cron schedule goes on, and since when its ticks count if that is no tick itself: those
--- who know cron will look.
+-- who know cron will look. A reset computes a tick that is yet to come again: the server's clock may have been
+-- set back.
 local function next_of_cron(made, old)
-  if old and old.cron == made.cron and old.timezone == made.timezone then
+  local same = old and old.cron == made.cron and old.timezone == made.timezone
+  if same and not (made.force and old.due > scope.now) then
     return old.due, old.since
   end
   return Ticks.none_yet(scope.now), format('%.17g', scope.now)

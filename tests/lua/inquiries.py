@@ -470,8 +470,8 @@ class Inquirer(Generator):
             ("recur.update", which, *choose([("priority", 4), ("retries", 1), ("backlog", 3), ("data", "[9]"), ("klass", "kk"), ("interval", 10, "queue", "b")])),
             ("schedule.tick", which, tick, first, first + choose([0, 1, 60]), first + choose([0, 60, 120]), first + choose([1, 61, 180])),
             ("schedule.tick", which, tick, second - 120, second - 60, second, second + 60, choose(CRONS), 1, "", "", "", second),
-            ("schedule.trouble", which, tick, choose(["trouble", "t" * 1001])), ("schedule.mend", choose(["1:0", "2:0", "3:1", "2:1"])),
-            ("schedule.mend",), ("schedule.due", choose(OUR_WORKERS), 9), ("schedule.remove", *self.some(SCHEDULES, 2)),
+            ("schedule.trouble", which, tick, choose(["trouble", "t" * 1001])),
+            ("schedule.due", choose(OUR_WORKERS), 9), ("schedule.remove", *self.some(SCHEDULES, 2)),
             ("schedule.pause", which), ("schedule.resume", which), ("schedule.resume", *SCHEDULES), ("unrecur", which),
             ("pop", self.queue(), "our-1", 7), ("settle", "our-1", 0, 4, 3, *QUEUES), ("recur.tag", which, *self.some(TAGS)),
         ]))  # fmt: skip

@@ -31,13 +31,13 @@ ORIGINAL_FIELDS = set(
     "failure spawned_from_jid grace scheduled".split()
 )
 RARE_FIELDS = set(
-    "unique workflow on_failure deadline fixed first behind beyond spawners spawns followed "
+    "unique workflow on_failure deadline first behind beyond spawners spawns followed "
     "cascade limit_key ordered fair_by turn holds aside called "
     "entity home batch".split()
 )
 OUR_FIELDS = RARE_FIELDS | set(
-    "token context progress crashes open unknown since rare returned cut at "
-    "shifted waited put failed_from".split()
+    "token context progress crashes open unknown since rare returned cut "
+    "waited put failed_from".split()
 )
 # In which states a job counts as the holder of its unique key.
 HOLDING = {

@@ -415,7 +415,7 @@ class Generator(DeliveryOperations):
             ("schedule.tick", which, Score(which), "", "", "", second + 60),
             ("schedule.tick", which, Score(which), second - 60, second, second, second + 60),
             ("schedule.tick", which, Score(which), second, second + 60, second, second + 60),
-            ("schedule.trouble", which, Score(which), "trouble"), ("schedule.mend", "1:0"),
+            ("schedule.trouble", which, Score(which), "trouble"),
         ]))  # fmt: skip
 
     def configure(self) -> Operation:

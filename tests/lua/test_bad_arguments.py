@@ -96,7 +96,7 @@ KEYED: list[Call] = [
     ("schedule.run", "minutely"), ("schedule.remove", "minutely", "cron"),
     ("schedule.get", "minutely"), ("schedule.list", 0, 5), ("schedule.declared",),
     ("schedule.mark", "name", "", "text"), ("schedule.marks",),
-    ("schedule.due", "w", 5), ("schedule.mend", "1:0"),
+    ("schedule.due", "w", 5),
     ("schedule.tick", "minutely", 3.5, 4, 5, 4, 5),
     ("schedule.tick", "minutely", 3.5, "", "", "", 60),
     ("schedule.trouble", "minutely", 3.5, "text"),

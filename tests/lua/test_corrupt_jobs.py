@@ -28,7 +28,7 @@ FIELDS: dict[str, list[str]] = {
     "state": ANY,
     **dict.fromkeys(("priority", "retries", "remaining", "crashes"), ANY + NUMBER),
     **dict.fromkeys(("time", "deadline", "scheduled", "first"), ANY + NUMBER),
-    **dict.fromkeys(("unknown", "token", "cascade", "at"), ANY + NUMBER),
+    **dict.fromkeys(("unknown", "token", "cascade"), ANY + NUMBER),
     "expires": ANY[1:] + NUMBER,
     "tags": [*ANY, *JSON, "[[1]]", '{"a":1}', '[{"a":1}]'],
     "spawners": [*ANY, *JSON, "[[1]]", '{"a":1}'],
@@ -434,20 +434,6 @@ def test_a_template_that_cannot_be_read(keyed: Keyed, field: str) -> None:
     assert found >= set(victims)
 
 
-def test_a_template_that_cannot_be_read_stays_when_the_clock_was_set_back(
-    keyed: Keyed,
-) -> None:
-    recurring(keyed, "a", "interval", 10)
-    recurring(keyed, "b", "interval", 10)
-    for jid in "ab":
-        keyed.server.hset("ql:r:" + jid, "last", 9000)
-        keyed.server.zadd("ql:q:queue-recur", {jid: 9000})
-    keyed.server.hset("ql:r:a", "interval", "x")
-    assert keyed.call("schedule.mend", now=1000) == ""
-    scores = dict(keyed.server.zrange("ql:q:queue-recur", 0, -1, withscores=True))
-    assert scores == {"a": 9000, "b": 1000}
-
-
 def test_no_tick_of_a_mended_template_is_lost(keyed: Keyed) -> None:
     recurring(keyed, "a", "interval", 10)
     keyed.server.hset("ql:r:a", "priority", "abc")
@@ -470,7 +456,7 @@ def test_a_cron_schedule_that_cannot_be_read(keyed: Keyed, field: str) -> None:
         if value is not None:
             raw = value.encode(errors="surrogateescape")
             keyed.server.hset(f"ql:schedule:{schedule}", field, raw)
-    due = keyed.call("schedule.due", "w", 100, now=1080)[4]
+    due = keyed.call("schedule.due", "w", 100, now=1080)[3]
     ticks = [
         part
         for at in range(0, len(due), 6)
@@ -498,7 +484,7 @@ def test_a_cron_schedules_times_that_cannot_be_read(keyed: Keyed, value: str) ->
     raw = value.encode(errors="surrogateescape")
     keyed.server.hset("ql:schedule:a", mapping={"since": raw, "last": raw})
     look_at_schedules(keyed, ["a"], 1080)
-    [_, score, since, *_] = keyed.call("schedule.due", "w", 10, now=1080)[4]
+    [_, score, since, *_] = keyed.call("schedule.due", "w", 10, now=1080)[3]
     assert since == score
     keyed.call("schedule.pause", "a", now=1080)
     keyed.server.hset("ql:schedule:a", "paused", raw)
@@ -578,28 +564,6 @@ def test_calls_without_keys_go_on(keyed: Keyed, field: str) -> None:
         core.job(f"victim-{number}", now)
         state = core.server.hget(f"ql:j:victim-{number}", "state")
         assert state in ("complete", "failed")
-
-
-@pytest.mark.parametrize("field", ["time", "expires", "at", "scheduled", "deadline"])
-def test_a_clock_set_back_over_what_cannot_be_read(keyed: Keyed, field: str) -> None:
-    names = [f"victim-{number}" for number in range(len(FIELDS[field]))]
-    keyed.put("before", "*")
-    for name in names:
-        keyed.put(f"run {name}", "*", **WHOLE)
-    assert len(keyed.take(100, now="*")) == len(names) + 1
-    for name in names:
-        keyed.put(f"due {name}", "*", delay=50, **WHOLE)
-        keyed.put(f"dep {name}", "*", delay=50, depends=["before"], **WHOLE)
-    for name, value in zip(names, FIELDS[field], strict=True):
-        for kind in ("run", "due", "dep"):
-            raw = value.encode(errors="surrogateescape")
-            keyed.server.hset(f"ql:j:{kind} {name}", mapping={field: raw, "rare": "1"})
-    seconds, _ = keyed.server.time()
-    keyed.server.hset("ql:meta", "clock", f"{seconds + 3600}.5")
-    for number in range(5):
-        keyed.put(f"sound-{number}", "*")
-    keyed.call("schedule.mend", now="*")
-    assert len(keyed.take(5, now="*")) == 5
 
 
 @pytest.mark.parametrize("count", [1, FEW])

@@ -356,11 +356,3 @@ def test_only_calls_with_keys_leave_it(core: Core) -> None:
     core.put("jid", 0)
     core.pop(1)
     assert not core.server.hexists("ql:j:jid", "waited")
-
-
-@pytest.mark.parametrize("seconds", [0.25, 1, 100])
-def test_a_time_is_kept_as_it_was_given(keyed: Keyed, seconds: float) -> None:
-    keyed.put("a", 10, at=10 + seconds)
-    assert float(keyed.server.hget("ql:j:a", "at")) == 10 + seconds
-    keyed.put("past", 10, at=10)
-    assert keyed.server.hget("ql:j:past", "at") is None

@@ -84,7 +84,7 @@ def test_what_recurs(core: Core, now: str, offset: str) -> None:
         go_through(core, [
             ("schedule.list", 40), ("schedule.pause", "c", 40),
             ("schedule.resume", "c", 50), ("schedule.list", 50),
-            ("schedules.next", 5, 50), ("schedule.mend", 1), ("schedule.list", 60),
+            ("schedules.next", 5, 50), ("schedule.list", 60),
         ], keyed=True)  # fmt: skip
 
 
@@ -121,7 +121,6 @@ def test_schedules(keyed: Keyed, interval: str, offset: str) -> None:
             ("schedule.update", "s", "interval", interval, 9),
             ("schedule.run", "s", 9),
             ("settle", "w", 0, 5, 1, "queue", 10**6),
-            ("schedule.mend", "1:0", 1),
             ("schedule.list", 5),
             ("schedules.next", 5, 5),
         ], keyed=True)  # fmt: skip

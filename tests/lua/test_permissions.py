@@ -27,10 +27,10 @@ RUN = re.compile(
 
 #: What each role may besides, and why.
 BESIDES = {
-    "producer": "blpop",
-    "worker": "blpop subscribe ping",
-    "admin": "blpop",
-    "operator": "blpop function|list function|delete",
+    "producer": "blpop info",
+    "worker": "blpop info subscribe ping",
+    "admin": "blpop info",
+    "operator": "blpop info function|list function|delete",
 }
 #: Only calls to a node of a cluster run it: the document says so below its lines.
 SHARDED = {"spublish"}

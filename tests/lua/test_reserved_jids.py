@@ -134,7 +134,7 @@ OTHERS = set(
     "queue.forget length config.get config.set config.unset order stacks jobs.count "
     "stats.counters results.kept "
     "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
-    "schedule.mend queues.part lag due limits survey minutes throughput failed.of queue.pause "
+    "queues.part lag due limits survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
     "schedules.next schedules.in schedules.count tracked.jids meta "
     "workflow.release push entity.show entities.list entities.counts entities.run "

@@ -20,14 +20,12 @@ EARLY = 2**-10
 
 def looked(
     keyed: Keyed, worker: str = "w", now: float = 0, count: int = 100
-) -> tuple[float, bool, bool, list[tuple[str, ...]]]:
-    """Look as a worker does: seconds, whether it leads, whether to mend, what is due."""
-    seconds, told, leads, mend, flat = keyed.call(
-        "schedule.due", worker, count, now=now
-    )
+) -> tuple[float, bool, list[tuple[str, ...]]]:
+    """Look as a worker does: seconds, whether it leads, what is due."""
+    seconds, told, leads, flat = keyed.call("schedule.due", worker, count, now=now)
     assert float(told) == now
     found = [tuple(flat[n : n + 6]) for n in range(0, len(flat), 6)]
-    return float(seconds), leads == 1, mend == 1, found
+    return float(seconds), leads == 1, found
 
 
 def tick(keyed: Keyed, *ticks: tuple[Any, ...], now: float) -> list[int]:
@@ -166,24 +164,24 @@ class TestCron:
     def test_a_new_one_is_due_at_once_to_be_worked_out(self, keyed: Keyed) -> None:
         make(keyed, cron="0 3 * * *", timezone="Asia/Kathmandu", now=100.25)
         assert looked(keyed, now=100.25) == (
-            3.0, True, False,
+            3.0, True,
             [("s", "100.25", "100.25", "0 3 * * *", "Asia/Kathmandu", "last")],
         )  # fmt: skip
         assert tick(keyed, ("s", 100.25, "", "", "", 10800), now=100.25) == [0]
         assert (shown(keyed)["next"], jobs(keyed)) == (10800, [])
-        assert looked(keyed, now=200) == (3.0, True, False, [])
+        assert looked(keyed, now=200) == (3.0, True, [])
 
     def test_who_looks_is_told_what_becomes_of_missed_ticks(self, keyed: Keyed) -> None:
         for missed in ("all", "last", "none"):
             make(keyed, missed, cron="* * * * *", missed=missed, now=100)
-        found = looked(keyed, now=200)[3]
+        found = looked(keyed, now=200)[2]
         assert {each[0]: each[5] for each in found} == {
             "all": "all", "last": "last", "none": "none",
         }  # fmt: skip
 
     def test_a_tick_of_nothing_is_dropped(self, minutely: Keyed) -> None:
         minutely.server.zadd("ql:schedules", {"ghost": MINUTE - 1})
-        assert [each[0] for each in looked(minutely, now=MINUTE)[3]] == ["s"]
+        assert [each[0] for each in looked(minutely, now=MINUTE)[2]] == ["s"]
         assert minutely.server.zrange("ql:schedules", 0, -1) == ["s"]
 
     def test_one_whose_count_was_lost_counts_from_nothing(self, keyed: Keyed) -> None:
@@ -194,7 +192,7 @@ class TestCron:
 
     def test_a_tick_puts_one_job(self, minutely: Keyed) -> None:
         now = MINUTE + 0.004
-        assert looked(minutely, now=now)[3] == [
+        assert looked(minutely, now=now)[2] == [
             ("s", str(MINUTE), "", "* * * * *", "UTC", "last")
         ]
         told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
@@ -252,7 +250,7 @@ class TestCron:
     def test_a_resumed_one_counts_from_then_on(self, minutely: Keyed) -> None:
         minutely.call("schedule.pause", "s", now=MINUTE - 1)
         minutely.call("schedule.resume", "s", now=MINUTE + 500)
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 500)[3]
+        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 500)[2]
         assert (float(score), float(since)) == (MINUTE + 500 - EARLY, MINUTE + 500)
 
     def test_a_short_pause_changes_nothing(self, minutely: Keyed) -> None:
@@ -290,11 +288,11 @@ class TestTrouble:
         minutely.call("schedule.trouble", "s", MINUTE, "no such zone", now=MINUTE + 1)
         assert shown(minutely)["trouble"] == "no such zone"
         assert "next" not in shown(minutely)
-        assert looked(minutely, now=MINUTE + 60)[3] == []
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 61)[3]
+        assert looked(minutely, now=MINUTE + 60)[2] == []
+        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 61)[2]
         assert (float(score), float(since)) == (MINUTE + 61 - EARLY, MINUTE - 1)
         minutely.call("schedule.trouble", "s", score, "again", now=MINUTE + 61)
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 200)[3]
+        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 200)[2]
         assert float(since) == MINUTE - 1
         told = ("s", score, MINUTE, MINUTE + 60, MINUTE + 180, MINUTE + 240)
         assert tick(minutely, told, now=MINUTE + 200) == [1]
@@ -308,7 +306,7 @@ class TestTrouble:
         told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
         assert tick(minutely, told, now=MINUTE + 1) == [0]
         assert shown(minutely)["trouble"].startswith("Its field priority cannot be")
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 61)[3]
+        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 61)[2]
         assert (float(score), float(since)) == (MINUTE + 61 - EARLY, MINUTE - 1)
 
     def test_a_long_text_is_cut_between_its_letters(self, minutely: Keyed) -> None:
@@ -324,10 +322,10 @@ class TestTrouble:
 class TestLease:
     def test_one_worker_at_a_time(self, minutely: Keyed) -> None:
         assert looked(minutely, "a", MINUTE)[1]
-        seconds, leads, _, found = looked(minutely, "b", MINUTE)
+        seconds, leads, found = looked(minutely, "b", MINUTE)
         assert (leads, found) == (False, [])
         assert 0 < seconds <= 6
-        assert looked(minutely, "a", MINUTE)[3]
+        assert looked(minutely, "a", MINUTE)[2]
 
     def test_the_next_look_comes_before_the_next_tick(self, minutely: Keyed) -> None:
         assert looked(minutely, now=MINUTE - 1.5)[0] == 1.5
@@ -336,7 +334,7 @@ class TestLease:
     def test_much_that_is_due_comes_in_parts(self, keyed: Keyed) -> None:
         for n in range(5):
             make(keyed, f"s{n}", cron="* * * * *", now=n)
-        seconds, _, _, found = looked(keyed, now=10, count=2)
+        seconds, _, found = looked(keyed, now=10, count=2)
         assert (seconds, [each[0] for each in found]) == (0, ["s0", "s1"])
         for count in (4, 5):  # Others are left, or there may be others.
             assert looked(keyed, now=10, count=count)[0] == 0
@@ -374,59 +372,42 @@ class TestLease:
 
     def test_a_record_that_was_lost_is_dropped(self, minutely: Keyed) -> None:
         minutely.server.delete("ql:schedule:s")
-        assert looked(minutely, now=MINUTE)[3] == []
+        assert looked(minutely, now=MINUTE)[2] == []
         assert not minutely.server.exists("ql:schedules")
 
 
-class TestClocks:
-    def skew(self, keyed: Keyed) -> None:
-        """Note what the core notes when the server's clock has been set back."""
-        keyed.server.hincrby("ql:meta", "skews", 1)
+class TestAClockThatWasAnHourAhead:
+    """A reset computes the next ticks again."""
 
-    def mend(self, keyed: Keyed, now: float) -> int:
-        steps, cursor = 0, "1:0"
-        while cursor:
-            cursor = keyed.call("schedule.mend", cursor, now=now)
-            steps += 1
-        return steps
-
-    def test_a_clock_that_was_an_hour_ahead(self, keyed: Keyed) -> None:
-        keyed.call("config.set", "heartbeat", 10**6, now=0)
-        ahead = MINUTE + 3600
+    def test_a_reset_interval_comes_back_in_its_rhythm(self, keyed: Keyed) -> None:
         make(keyed, now=MINUTE)
-        make(keyed, "c", cron="* * * * *", now=MINUTE)
         make(keyed, "later", now=MINUTE, offset=7200)
-        taken(keyed, ahead)
-        tick(
-            keyed,
-            ("c", MINUTE - EARLY, ahead, ahead + 60, ahead, ahead + 60),
-            now=ahead,
-        )
-        assert (due(keyed), shown(keyed, "c")["next"]) == (ahead + 60, ahead + 60)
-        # The clock goes back, and a minute is a minute again.
-        assert not looked(keyed, now=MINUTE + 10)[2]
-        self.skew(keyed)
-        assert looked(keyed, now=MINUTE + 10)[2]
-        assert self.mend(keyed, MINUTE + 10) == 1
-        assert not looked(keyed, now=MINUTE + 10)[2]
+        taken(keyed, MINUTE + 3600)
+        assert due(keyed) == MINUTE + 3660
+        for which, pairs in ("s", {}), ("later", {"offset": 7200}):
+            make(keyed, which, force=1, now=MINUTE + 10, **pairs)
         assert due(keyed) == MINUTE + 60
         assert due(keyed, "later") == MINUTE + 7200
-        [(found, score, since, *_)] = looked(keyed, now=MINUTE + 10)[3]
-        assert (found, float(since)) == ("c", MINUTE + 10)
-        # Ticks that have had their job do not get another.
-        told = ("c", score, ahead, ahead + 60, ahead, ahead + 60)
-        assert tick(keyed, told, now=ahead) == [0]
-        assert keyed.violations() == []
 
-    def test_many_in_parts(self, keyed: Keyed) -> None:
-        for n in range(1500):
-            make(keyed, f"c{n}", cron="* * * * *", now=0)
-            keyed.server.hset(f"ql:schedule:c{n}", "last", 9000 + n)
-            keyed.server.zadd("ql:schedules", {f"c{n}": 9000 + n})
-        self.skew(keyed)
-        assert self.mend(keyed, 9200) == 2
-        moved = keyed.server.zcount("ql:schedules", "-inf", 9200)
-        assert moved == 201 + 1500 - 261
+    def test_cron_ticks_again_each_once(self, minutely: Keyed) -> None:
+        ahead = MINUTE + 3600
+        told = ("s", MINUTE, MINUTE, MINUTE + 60, ahead, ahead + 60)
+        assert tick(minutely, told, now=ahead) == [1]
+        assert looked(minutely, now=MINUTE + 10)[2] == []
+        make(minutely, cron="* * * * *", force=1, now=MINUTE + 10)
+        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 10)[2]
+        assert float(since) == MINUTE + 10
+        # A tick that has had its job does not get another.
+        told = ("s", score, ahead, ahead + 60, ahead, ahead + 60)
+        assert tick(minutely, told, now=ahead) == [0]
+        assert minutely.violations() == []
 
-    def test_nonsense(self, keyed: Keyed) -> None:
-        assert keyed.refusal("schedule.mend", "0").startswith("BADARG")
+    def test_a_reset_keeps_a_tick_that_is_due(self, minutely: Keyed) -> None:
+        make(minutely, cron="* * * * *", force=1, now=MINUTE + 1)
+        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 1)[2]
+        assert (float(score), since) == (MINUTE, "")
+
+    def test_the_lease_of_a_dead_ticker_ends(self, keyed: Keyed) -> None:
+        looked(keyed, "dead")
+        keyed.server.pexpire("ql:ticker", 3600 * 1000)
+        assert looked(keyed, "alive")[1]

@@ -150,18 +150,6 @@ class TestLooking:
             None,
         ]
 
-    def test_a_clock_that_was_set_back(self, client: Client, ticker: Ticker) -> None:
-        client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
-        client.script.now = MINUTE + 7200
-        ticker.tick()
-        client.script.now = MINUTE + 7260
-        ticker.tick()
-        client.script.now = MINUTE + 5
-        client.redis.hincrby("ql:meta", "skews", 1)
-        while ticker.tick() == 0:
-            pass
-        assert wall(client, "s", "UTC") == "29 01:01"
-
 
 class TestWorkingOut:
     def test_nothing_is_due_yet(self) -> None:

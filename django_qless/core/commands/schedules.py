@@ -311,15 +311,6 @@ class ScheduleCommands:
         args = (due.id, due.score, said)
         return Command("schedule.trouble", args, "write", no_result)
 
-    @command
-    def schedule_mend(self, cursor: str = "1:0") -> Command[str]:
-        """Repair the next ticks of schedules that a wrong clock made tick early.
-
-        Checks 1,000 at most. Returns the cursor of the next step, "" after the last.
-        """
-        args = (arguments.name("cursor", cursor),)
-        return Command("schedule.mend", args, "write")
-
 
 def _new_id(value: object) -> str:
     return arguments.name("id", arguments.jid(value), ID_BYTES)
@@ -348,12 +339,11 @@ def _read_flags(reply: list[int]) -> list[bool]:
 
 
 def _read_due(reply: list[Any]) -> DueSchedules:
-    seconds, now, leads, mend, flat = reply
+    seconds, now, leads, flat = reply
     return DueSchedules(
         seconds=float(seconds),
         now=float(now),
         leads=leads == 1,
-        mend=mend == 1,
         schedules=[
             DueSchedule(**(row | {"since": optional_number(row["since"])}))
             for row in read_flat(DueSchedule._fields, flat)

@@ -106,12 +106,14 @@ class Comparison:
         for part in ("reply", "events"):
             one, other = getattr(old, part), getattr(new, part)
             if not alike(one, other):
-                ours, theirs = (reduced(part, step, side) for side in (one, other))
+                ours = reduced(part, step, one, self.old.ranks)
+                theirs = reduced(part, step, other, self.new.ranks)
                 if ours != theirs:
                     return Difference(list(steps), part, one, other)
         if keys and not is_stored_alike(old, new):
             before, after = (
-                reduced("keys", step, side.keys()) for side in (self.old, self.new)
+                reduced("keys", step, side.keys(), side.ranks)
+                for side in (self.old, self.new)
             )
             changed = {
                 name: pair

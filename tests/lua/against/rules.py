@@ -1,8 +1,8 @@
 """What may differ between two builds: by nature, and because it is meant to.
 
 A rule takes what one side answered, published or stored, and gives it back without what
-does not count. Both sides are compared again after it. The clock, tokens and request ids
-need no rule: both sides are given the same.
+does not count. Both sides are compared again after it. The clock and request ids need
+no rule: both sides are given the same. Tokens are compared by their rank.
 """
 
 from __future__ import annotations
@@ -111,6 +111,35 @@ def without_zeros_of_times(_: Step, reply: Any) -> Any:
     return re.sub(r'"(\d+)\.000"', r'"\1"', text)
 
 
+#: Fields with which times were once set back with the server's clock.
+OF_REPAIR = {"leap", "shifts", "mended", "at", "fixed", "shifted"}
+
+
+def without_repair(step: Step, reply: Any) -> Any:
+    """Take out whether schedules are to be mended, and what meta said of it."""
+    command = step.operation.command
+    if command == "schedule.due" and isinstance(reply, list) and len(reply) == 5:
+        return [*reply[:3], reply[4]]
+    if command == "meta" and isinstance(reply, str):
+        meta = json.loads(reply)
+        return json.dumps({name: meta[name] for name in meta.keys() - OF_REPAIR})
+    return reply
+
+
+def without_fields_of_repair(_: Step, keys: Snapshot) -> Snapshot:
+    """Take out what served to set times back, and replies, whose length differs."""
+    found = {}
+    for name, (kind, content, expiry) in keys.items():
+        if kind == "hash":
+            content = {
+                field: value
+                for field, value in content.items()
+                if field not in OF_REPAIR and not field.startswith("reply:")
+            }
+        found[name] = kind, content, expiry
+    return found
+
+
 def without_empty_text(_: Step, reply: Any) -> Any:
     """Take out the words for a value that is empty, which once were missing."""
     if not isinstance(reply, redis.ResponseError):
@@ -122,15 +151,39 @@ def without_empty_text(_: Step, reply: Any) -> Any:
 KNOWN: list[Rule] = [
     Rule("zeros", "times in records are shorter", reply=without_zeros_of_times),
     Rule("lists", "a list for each job and refusal", reply=without_inner_lists),
+    Rule(
+        "repair",
+        "times are not set back",
+        reply=without_repair,
+        keys=without_fields_of_repair,
+    ),
     Rule("words", "errors say that a value is empty", reply=without_empty_text),
 ]
+
+
+def by_rank(value: Any, ranks: dict[str, str]) -> Any:
+    """Put in place of each token how many were drawn up to it, at any depth."""
+    if isinstance(value, str):
+        return re.sub(r"(?<!\d)\d+(?!\d)", lambda it: ranks.get(it[0], it[0]), value)
+    if isinstance(value, redis.ResponseError):
+        return redis.ResponseError(by_rank(str(value), ranks))
+    if isinstance(value, dict):
+        return {by_rank(k, ranks): by_rank(v, ranks) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(by_rank(part, ranks) for part in value)
+    return value
+
 
 #: Milliseconds by which the rests of lifetimes may differ: one side came later.
 LATER = 5000
 
 
-def reduced(part: str, step: Step, value: Any) -> Any:
-    """Return a reply, events or keys without what does not count."""
+def reduced(part: str, step: Step, value: Any, ranks: dict[str, str]) -> Any:
+    """Return a reply, events or keys without what does not count.
+
+    `ranks` are those of the side's tokens: another build may draw other ones.
+    """
+    value = by_rank(value, ranks)
     for rule in (*KNOWN, *RULES):
         value = getattr(rule, part)(step, value)
     return value

@@ -127,6 +127,9 @@ class Side:
         self.prefix = "ql:"
         self.running: list[str] = []
         self.ticks: dict[str, str] = {}
+        #: The tokens drawn in this sequence -> which of them each is.
+        self.ranks: dict[str, str] = {}
+        self.last_token = 0
 
     def close(self) -> None:
         """End the connections."""
@@ -138,6 +141,7 @@ class Side:
         self.client.flushdb()
         self.reload()
         self.running, self.ticks = [], {}
+        self.ranks, self.last_token = {}, 0
 
     def reload(self) -> None:
         """Forget what functions remember from call to call."""
@@ -153,15 +157,30 @@ class Side:
         pipe.evalsha(self.digest, 0, CLOCK)
         for queue in QUEUES:
             pipe.zrange(f"ql:q:{queue}-locks", 0, -1)
+        pipe.hget("ql:meta", "token")
         pipe.publish(END, "")
-        _, reply, (digest, ends), *locks, _ = pipe.execute(raise_on_error=False)
+        replies = pipe.execute(raise_on_error=False)
+        _, reply, (digest, ends), *locks, token, _ = replies
+        self.note_tokens(token, step)
         self.running = sorted(
             jid for held in locks if isinstance(held, list) for jid in held
         )
         if step.operation.command == "schedule.due" and isinstance(reply, list):
-            self.ticks |= zip(reply[4][::6], reply[4][1::6], strict=True)
+            self.ticks |= zip(reply[-1][::6], reply[-1][1::6], strict=True)
         lifetimes = dict(zip(ends[::2], ends[1::2], strict=True))
         return Outcome(reply, self.heard(), digest, lifetimes)
+
+    def note_tokens(self, token: Any, step: Step) -> None:
+        """Note the tokens that a step has drawn; `token` is the last one."""
+        if not isinstance(token, str) or not token.isdecimal():
+            return
+        last, first = int(token), self.last_token + 1
+        microseconds = round(step.operation.now * 1e6) if step.star else 0
+        if first < microseconds <= last:
+            first = microseconds
+        for drawn in range(first, last + 1):
+            self.ranks[str(drawn)] = str(len(self.ranks) + 1)
+        self.last_token = max(self.last_token, last)
 
     def send(self, pipe: Any, step: Step, args: list[Any]) -> None:
         """Send what a step asks for."""
