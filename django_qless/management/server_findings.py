@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 
+from django_qless.core.arguments import MOST_ITEMS
 from django_qless.core.exceptions import NotPermitted, ServerTooOld
 from django_qless.core.redis_pool import copy_pool
 from django_qless.management.output import counted
@@ -15,7 +16,8 @@ from django_qless.operations.durations import duration_text
 from django_qless.worker.server_checks import risks_of
 
 if TYPE_CHECKING:
-    from django_qless.core import Client
+    from django_qless.core import Brief, Client, Schedule
+    from django_qless.core.listings import Part
 
 
 FINE, HINT, PROBLEM = "fine", "hint", "PROBLEM"
@@ -114,20 +116,62 @@ def of_clock(client: Client) -> Iterator[Finding]:
         yield hint(
             "clock",
             f"the server's clock was set back {counted(skews, 'time')}, or a replica with another "
-            f"time took over: check that NTP keeps it. {_correction(meta)}",
+            "time took over: check that NTP keeps it. Locks, delays and ticks of before last that "
+            "much longer",
         )
+        yield from _furthest(client, there)
     if off <= MAX_CLOCK_DIFFERENCE and not skews:
         yield fine("clock", "the clocks agree")
 
 
-def _correction(meta: Mapping[str, Any]) -> str:
-    """Return how far delays and locks have been set back with the clock."""
-    left = json.loads(meta.get("shifts") or "[]")
-    if not left:
-        return "Delays and locks given before were set back with it"
-    queue = left[0].get("queue")
-    where = f", now in queue {queue}" if queue else ""
-    return f"Delays and locks given before are still being set back{where}: keep a worker running"
+def _furthest(client: Client, now: float) -> Iterator[Finding]:
+    """Yield the lock, the delayed job and the tick that are furthest ahead."""
+    parts: list[Part] = []
+    for queue in client.queues():
+        if queue.running:
+            parts.append(("running", queue.name, queue.running - 1, 1))
+        if queue.scheduled:
+            parts.append(("scheduled", queue.name, queue.scheduled - 1, 1))
+    jobs: list[Brief] = []
+    for first in range(0, len(parts), MOST_ITEMS):
+        jobs += client.briefs(parts[first : first + MOST_ITEMS])
+    locked = max(jobs, key=attrgetter("expires"), default=None)
+    if locked and locked.expires > now:
+        yield hint(
+            "clock",
+            f"the furthest lock, of job {locked.jid} in {locked.queue}, ends in "
+            f'{duration_text(locked.expires - now)}. If that is too far, "Time out" on its page '
+            "hands it to another worker",
+        )
+    delayed = max(jobs, key=lambda job: job.due or 0, default=None)
+    if delayed and delayed.due and delayed.due > now:
+        yield hint(
+            "clock",
+            f"the furthest delayed job, {delayed.jid} in {delayed.queue}, is due in "
+            f"{duration_text(delayed.due - now)}. If that is too far, `qless_jobs move "
+            f"{delayed.queue} {delayed.jid}` makes it due at once",
+        )
+    last = max(_schedules(client), key=lambda each: each.next or 0, default=None)
+    if last and last.next and last.next > now:
+        remedy = (
+            f"`qless_recurring reset {last.id}` computes it again"
+            if last.declared
+            else "remove it, and make it again"
+        )
+        yield hint(
+            "clock",
+            f"the furthest next tick, of {last.id}, is in {duration_text(last.next - now)}. If "
+            f"that is too far, {remedy}",
+        )
+
+
+def _schedules(client: Client) -> Iterator[Schedule]:
+    """Yield all schedules."""
+    first, total = 0, 1
+    while first < total:
+        total, schedules = client.schedule_list(first, MOST_ITEMS)
+        yield from schedules
+        first += MOST_ITEMS
 
 
 def of_libraries(client: Client, *, clean: bool) -> Iterator[Finding]:

@@ -17,11 +17,14 @@ from django.test import override_settings
 
 from django_qless import queues
 from django_qless.management import server_findings
+from django_qless.schedules.declared import sync_schedules
 from django_qless.testing import clock
-from tests.jobs_app.jobs import add, failing
-from tests.management.commands import doctor_findings, doctor_words
+from django_qless.worker.ticker import due_ticks
+from tests.jobs_app.jobs import add, failing, whoami
+from tests.management.commands import doctor_findings, doctor_words, run
 from tests.permissions import set_user, url_of
 from tests.real_servers import Server
+from tests.schedules.declaring import declaring
 
 
 def cleaned() -> str:
@@ -69,14 +72,44 @@ def test_a_format_that_it_does_not_read(qless, redis_client) -> None:
     assert "upgrade the workers" in found[-1][2]
 
 
-def test_a_clock_that_was_set_back(qless, redis_client) -> None:
-    add.delay(1)
-    redis_client.hset("ql:meta", "skews", "1")
-    assert "set back 1 time," in doctor_words()
-    assert "Delays and locks given before were set back with it" in doctor_words()
-    redis_client.hset("ql:meta", "shifts", '[{"queue": "mail"}]')
-    told = doctor_words()
-    assert "still being set back, now in queue mail: keep a worker running" in told
+def test_clock_set_back_by_hours_names_what_lasts_longer(qless, redis_client) -> None:
+    """A namespace whose clock was five hours ahead: jobs go on, and remedies help."""
+    ahead = clock.now("default") + 5 * 3600
+    with declaring() as declare, clock.travel_to("default", ahead):
+        declare(whoami.name, cron="0 * * * *", timezone="UTC")
+        sync_schedules("default")
+        [tick] = [due_ticks(due, ahead) for due in qless.schedule_due("w").schedules]
+        qless.schedule_tick([*tick])
+        locked, delayed = add.delay(1), add.using(delay=600).delay(2)
+        assert [job.jid for job in qless.settle("w", [], 1, ["default"]).jobs] == [
+            locked.jid
+        ]
+    redis_client.hset("ql:meta", "clock", f"{ahead:.6f}")
+    assert "set back" not in doctor_words()
+
+    new = add.delay(3)
+    [job] = qless.settle("w", [], 1, ["default"]).jobs
+    qless.complete(job.jid, job.token, "default", job.data)
+    assert new.refresh().state == "complete"
+    assert qless.meta()["skews"] == "1"
+
+    found = "\n".join(text for _, about, text in doctor_findings() if about == "clock")
+    assert f"job {locked.jid} in default, ends in 5 h" in found
+    assert f"{delayed.jid} in default, is due in 5 h" in found
+    assert f"{whoami.name}, is in 5 h" in found or f"{whoami.name}, is in 6 h" in found
+    assert f"`qless_jobs move default {delayed.jid}`" in found
+    assert f"`qless_recurring reset {whoami.name}`" in found
+
+    qless.timeout(locked.jid)
+    run("qless_jobs", "move", "default", delayed.jid)
+    with declaring() as declare:
+        declare(whoami.name, cron="0 * * * *", timezone="UTC")
+        run("qless_recurring", "reset", whoami.name)
+    taken = qless.settle("w", [], 2, ["default"]).jobs
+    assert {job.jid for job in taken} == {locked.jid, delayed.jid}
+    [due] = qless.schedule_due("w").schedules
+    [tick] = due_ticks(due, clock.now("default"))
+    assert tick.next <= clock.now("default") + 3600
 
 
 @pytest.mark.parametrize(
@@ -92,7 +125,11 @@ def test_a_clock_that_differs(
     ahead: float, skews: int, levels: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_findings, "time", SimpleNamespace(time=lambda: 1000.0))
-    client: Any = SimpleNamespace(meta=lambda: {"now": 1000 + ahead, "skews": skews})
+    client: Any = SimpleNamespace(
+        meta=lambda: {"now": 1000 + ahead, "skews": skews},
+        queues=list,
+        schedule_list=lambda first, count: (0, []),
+    )
     found = list(server_findings.of_clock(client))
     assert [each.level for each in found] == levels
     assert ("differ by 5.1 s" in found[0].text) == (levels[0] == "hint")
