@@ -6,7 +6,6 @@
     │   └── UnknownOption             an option that does not exist
     ├── UnserialisableArgument        an argument that JSON cannot carry
     ├── NotPut                        what the handle stands for waits for a commit
-    ├── CannotRunInline               ON_OUTAGE "inline", and the job needs the server
     └── NoResult                      there is no result to return
         ├── ResultNotReady            the job has not ended yet
         ├── JobFailed                 the job has failed
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchFailure",
-    "CannotRunInline",
     "Fail",
     "Interrupted",
     "InvalidJob",
@@ -93,11 +91,6 @@ class UnserialisableArgument(QlessError, TypeError):
 class NotPut(QlessError):
     """It is enqueued when its transaction commits, and not at all if that is rolled
     back. Ask again after the commit, or enqueue it with on_commit=False."""
-
-
-class CannotRunInline(QlessError):
-    """Nothing was enqueued, and nothing was run: the server is away, and ON_OUTAGE is
-    "inline". Enqueue it again when the server is back, or set ON_OUTAGE to "buffer"."""
 
 
 class NoResult(QlessError):

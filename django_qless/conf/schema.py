@@ -279,16 +279,12 @@ class Alias:
     on_outage: str = key(
         "ON_OUTAGE",
         "raise",
-        must_be(
-            '"raise", "buffer" or "inline"',
-            lambda value: value in ("raise", "buffer", "inline"),
-        ),
+        must_be('"raise" or "buffer"', lambda value: value in ("raise", "buffer")),
         "E061",
-        '"raise" raises when the server is away, "buffer" writes into the outbox, "inline" '
-        "runs the job at once.",
+        '"raise" raises when the server is away, "buffer" writes into the outbox.',
     )
-    """What enqueueing does while the server is away: "raise" (the default), "buffer" (it
-    writes into the outbox), or "inline" (it runs the job here and now)."""
+    """What enqueueing does while the server is away: "raise" (the default), or "buffer" (it
+    writes into the outbox)."""
 
     @property
     def declared_options(self) -> dict[str, str]:
