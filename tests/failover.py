@@ -73,8 +73,8 @@ class Producer(threading.Thread):
                 try:
                     try:
                         client.put("", *job)
-                    except NotReplicated as error:
-                        error.repeat()
+                    except NotReplicated:
+                        client.put("", *job, absent=True)
                     self.acknowledged.add(name)
                 except QlessError:
                     pass  # Not acknowledged.
@@ -113,8 +113,8 @@ class AsyncProducer(Producer):
                 try:
                     try:
                         await client.put("", *job)
-                    except NotReplicated as error:
-                        await error.arepeat()
+                    except NotReplicated:
+                        await client.put("", *job, absent=True)
                     self.acknowledged.add(name)
                 except QlessError:
                     pass  # Not acknowledged.

@@ -22,7 +22,6 @@ from .exceptions import (
     BadArgument,
     ClusterRefused,
     ConnectionLost,
-    NotReplicated,
     QlessError,
     ServerBusy,
 )
@@ -151,11 +150,6 @@ class BaseClient(ABC, Generic[R]):
         may be missing if others are forgotten meanwhile.
         """
         return count_all(self)  # type: ignore[arg-type]
-
-    @stepwise
-    def repeat(self, error: NotReplicated) -> Steps[Any]:
-        """Send again what the replicas have not confirmed: see NotReplicated.repeat."""
-        return replication.repeat(self, error)
 
     @stepwise
     def blpop(

@@ -115,11 +115,6 @@ class BaseConnection:
         self._sequence += 1
         return f"{self._client_id}:{self._sequence}"
 
-    def renew_client_id(self) -> None:
-        """Leave the last request to who repeats it: others get another client id."""
-        self._client_id = secrets.token_urlsafe(8)
-        self._sequence = 0
-
     def exchange(self, request: bytes, blocking: float | None = None) -> Steps[Any]:
         """Send a request and return its reply, which may take `blocking` seconds more."""
         if not self._ready:

@@ -36,12 +36,9 @@ The docstring of a class is the end of its message: what the error means, and th
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .permissions import USER, rules_for
-
-if TYPE_CHECKING:
-    from .replication import Unconfirmed
 
 
 class QlessError(Exception):
@@ -163,28 +160,22 @@ class ReadOnlyServer(ServerError):
 
 class NotReplicated(ServerError):
     """The job is there, and workers run it; but if the primary fails now, it may be lost.
-    `repeat()` of this error sends the same request again and waits again; nothing is
-    enqueued twice. Check that the replicas are connected."""
+    Check that the replicas are connected. Putting it again with the same jid waits for
+    them again; nothing is enqueued twice."""
 
     def __init__(
         self,
         detail: str = "",
         *,
         done: int = 0,
-        client: Any = None,
         replicas: int = 0,
         result: Any = None,
-        unconfirmed: tuple[Unconfirmed, ...] = (),
     ) -> None:
         super().__init__(detail, done=done)
-        #: The client by which it was sent.
-        self.client = client
         #: How many replicas have confirmed it.
         self.replicas = replicas
         #: What the call would have returned.
         self.result = result
-        #: The requests that are not confirmed.
-        self.unconfirmed = unconfirmed
         #: The handles of the jobs, of a call that returns handles.
         self.handles: tuple[Any, ...] = ()
 
@@ -192,19 +183,6 @@ class NotReplicated(ServerError):
     def handle(self) -> Any:
         """The handle of the job (of several, the first), or None."""
         return self.handles[0] if self.handles else None
-
-    def repeat(self) -> Any:
-        """Send the same request again and wait for the replicas again.
-
-        After a failover to a server that lacks the job, it is there then. Returns what the
-        call would have returned. Raises NotReplicated, and StaleRequest nine minutes after
-        the first request.
-        """
-        return self.client.repeat(self)
-
-    async def arepeat(self) -> Any:
-        """Repeat as `repeat` does, for the error of an asynchronous call."""
-        return await self.client.repeat(self)
 
 
 class ServerFull(ServerError):

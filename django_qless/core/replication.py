@@ -1,8 +1,8 @@
 """Puts that are acknowledged when replicas have them, too.
 
 WAIT follows the call on the same connection, in one round trip. It counts the replicas that
-have all that this connection wrote; a repeated request writes its reply again, so that this
-is true on a new connection as well.
+have all that this connection wrote. Every call writes its reply, so this is also true of a
+put that leaves an existing job alone, on a new connection.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoPermissionError, ResponseError
 
 from .connection import pack_command
-from .exceptions import NotReplicated, StaleRequest
-from .monotonic import monotonic
+from .exceptions import NotReplicated
 from .request import Command, Request, Steps
 from .retry import FAILURES, repeat_request
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .connection import BaseConnection
 
 T = TypeVar("T")
@@ -33,9 +34,6 @@ REPLICATED = frozenset(
     }
 )
 
-#: Seconds in which a request can be repeated: the server keeps its reply for 600.
-REPEATABLE = 540.0
-
 
 class Replication(NamedTuple):
     """How many replicas must have a put, and how long to wait for them."""
@@ -44,26 +42,12 @@ class Replication(NamedTuple):
     seconds: float
 
 
-class Unconfirmed(NamedTuple):
-    """A request that was carried out, and that too few replicas have confirmed."""
-
-    command: Command[Any]
-    request_id: str
-    #: When it was sent (monotonic).
-    sent: float
-
-
 def execute(client: Any, command: Command[T]) -> Steps[T]:
     """Send a command and wait for replicas. Raises NotReplicated."""
-    return _execute(client, command, None)
-
-
-def _execute(client: Any, command: Command[T], again: Unconfirmed | None) -> Steps[T]:
     pool, script, wanted = client.pool, client.script, client.replication
     connection = yield pool.acquire(client.patience)
-    sent = again.sent if again else monotonic()
     try:
-        request_id = again.request_id if again else connection.next_request()
+        request_id = connection.next_request()
 
         def exchange() -> Steps[Any]:
             message = script.request(command, request_id)
@@ -80,23 +64,17 @@ def _execute(client: Any, command: Command[T], again: Unconfirmed | None) -> Ste
         result = command.read(reply)
         if replicas >= wanted.replicas:
             return result
-        if not again:
-            # The request may be repeated, which a newer one would forbid.
-            connection.renew_client_id()
         if client.follows_primary:
             # It may be a former primary, cut off from its replicas.
             yield connection.leave()
     finally:
         pool.release(connection)
-    left = (Unconfirmed(command, request_id, sent),)
     raise NotReplicated(
         refusal
         or f"{replicas} of {wanted.replicas} replicas confirmed it within "
         f"{wanted.seconds:g} s",
-        client=client,
         replicas=replicas,
         result=result,
-        unconfirmed=left,
     )
 
 
@@ -118,40 +96,13 @@ def _exchange(
     return reply, int(replicas), ""
 
 
-def repeat(client: Any, late: NotReplicated) -> Steps[Any]:
-    """Send unconfirmed requests again, and wait for the replicas again.
-
-    Returns the result; raises NotReplicated for those that are still unconfirmed.
-    """
-    lates: list[NotReplicated] = []
-    for each in late.unconfirmed:
-        age = monotonic() - each.sent
-        if age > REPEATABLE:
-            raise StaleRequest(
-                f"{each.command.name} was sent {age:.0f} s ago: after {REPEATABLE:g} s it "
-                "cannot be repeated. Look the job up instead"
-            )
-        try:
-            yield from _execute(client, each.command, each)
-        except NotReplicated as error:
-            lates.append(error)
-    if lates:
-        left = combined(lates, late.result)
-        left.handles = late.handles
-        raise left
-    return late.result
-
-
-def combined(lates: list[NotReplicated], result: Any) -> NotReplicated:
-    """Return one error for all these."""
-    first = lates[0]
-    return NotReplicated(
-        first.detail,
-        client=first.client,
-        replicas=min(late.replicas for late in lates),
-        result=result,
-        unconfirmed=tuple(each for late in lates for each in late.unconfirmed),
+def combined(lates: Sequence[NotReplicated], result: Any = None) -> NotReplicated:
+    """Return one error for all these, with the handles of all."""
+    error = NotReplicated(
+        lates[0].detail, replicas=min(late.replicas for late in lates), result=result
     )
+    error.handles = tuple(handle for late in lates for handle in late.handles)
+    return error
 
 
 class LateReplicas:

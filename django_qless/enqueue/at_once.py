@@ -8,6 +8,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from django_qless.core import NotReplicated, QlessError
+from django_qless.core.replication import combined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ def send_each(some: Sequence[Dispatchable], *, on_commit: bool = False) -> None:
 
     contexts = {id(each): copy_context() for each in some}
     with ThreadPoolExecutor(min(len(some), MOST), "qless-enqueue") as threads:
-        _raise_worst(list(threads.map(send, some)), Lates)
+        _raise_worst(list(threads.map(send, some)))
 
 
 def send_in_turn(
@@ -44,43 +45,16 @@ def send_in_turn(
             send(each)
         except QlessError as error:
             errors.append(error)
-    _raise_worst(errors, Lates)
+    _raise_worst(errors)
 
 
 async def asend_each(some: Sequence[Dispatchable]) -> None:
     """Asynchronous version of `send_each`."""
     sent = (each.asend() for each in some)
-    _raise_worst(await asyncio.gather(*sent, return_exceptions=True), AsyncLates)
+    _raise_worst(await asyncio.gather(*sent, return_exceptions=True))
 
 
-class Lates:
-    """The calls of several batches that replicas have not confirmed."""
-
-    def __init__(self, lates: Sequence[NotReplicated]) -> None:
-        self.lates = lates
-
-    def repeat(self, _: NotReplicated) -> None:
-        """Repeat each. Raises NotReplicated for those that are still unconfirmed."""
-        left = []
-        for late in self.lates:
-            try:
-                late.repeat()
-            except NotReplicated as error:
-                left.append(error)
-        _raise_worst(left, Lates)
-
-
-class AsyncLates(Lates):
-    """Those of asynchronous calls."""
-
-    async def repeat(self, _: NotReplicated) -> None:  # type: ignore[override]
-        """Repeat each. Raises NotReplicated for those that are still unconfirmed."""
-        again = (late.arepeat() for late in self.lates)
-        found = await asyncio.gather(*again, return_exceptions=True)
-        _raise_worst(found, AsyncLates)
-
-
-def _raise_worst(errors: Sequence[BaseException | None], of_lates: type[Lates]) -> None:
+def _raise_worst(errors: Sequence[BaseException | None]) -> None:
     """Raise the first error by which jobs are not enqueued, or one for all late replicas."""
     lates = []
     for error in errors:
@@ -88,14 +62,5 @@ def _raise_worst(errors: Sequence[BaseException | None], of_lates: type[Lates]) 
             lates.append(error)
         elif error is not None:
             raise error
-    if len(lates) == 1:
-        raise lates[0]
     if lates:
-        joined = NotReplicated(
-            lates[0].detail,
-            client=of_lates(lates),
-            replicas=min(late.replicas for late in lates),
-            unconfirmed=tuple(each for late in lates for each in late.unconfirmed),
-        )
-        joined.handles = tuple(handle for late in lates for handle in late.handles)
-        raise joined
+        raise lates[0] if len(lates) == 1 else combined(lates)

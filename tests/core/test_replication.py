@@ -25,17 +25,17 @@ from django_qless.core import (
     LockLost,
     NotReplicated,
     Put,
-    StaleRequest,
     replication,
 )
 from django_qless.core.commands.entities import Payload
 from django_qless.core.connection import pack_command
-from django_qless.core.replication import REPLICATED, Replication, Unconfirmed
-from django_qless.core.request import Command, Steps, drive
+from django_qless.core.replication import REPLICATED, Replication
+from django_qless.core.request import Steps, drive
 from django_qless.enqueue.dispatch import Dispatcher
 from django_qless.enqueue.plan import declared_plan
 from django_qless.enqueue.request import EnqueueBatch
 from tests.jobs_app import jobs
+from tests.real_servers import poll
 from tests.sentinels import Watched
 
 SOON = Replication(1, 0.05)
@@ -94,7 +94,7 @@ def test_which_calls_wait(group: Watched, client: Client) -> None:
     assert "settle" not in REPLICATED
 
 
-def test_late_replicas_are_told_and_a_repeat_tells_the_truth(
+def test_late_replicas_are_told_and_so_it_is_when_it_is_put_again(
     cut: Watched, client: Client
 ) -> None:
     client.replication = SOON
@@ -104,24 +104,21 @@ def test_late_replicas_are_told_and_a_repeat_tells_the_truth(
     assert (late.replicas, late.result, late.handle) == (0, "late", None)
     assert client.get("late") is not None
     # Neither on the same connection nor on another one is it said to be replicated.
-    with pytest.raises(NotReplicated):
-        late.repeat()
-    client.close()
-    with pytest.raises(NotReplicated) as again:
-        late.repeat()
-    # Other requests between do not matter.
-    with pytest.raises(NotReplicated):
-        client.put("", "q", "other", "k", "{}")
+    for _ in range(2):
+        with pytest.raises(NotReplicated):
+            client.put("", "q", "late", "k", "{}", absent=True)
+        client.close()
     cut.join_replicas()
     client.replication = Replication(1, 5)
-    assert again.value.repeat() == "late"
-    assert client.length("q") == 2
+    client.put("", "q", "late", "k", "{}", absent=True)
+    assert client.length("q") == 1
     with cut.replicas[0].client() as copy:
         assert copy.exists("ql:j:late")
 
 
-def test_a_repeat_on_another_connection_is_not_believed_too_early(
-    group: Watched, client: Client
+@pytest.mark.parametrize("again", [{}, {"absent": True}, {"unique": "key"}])
+def test_another_connection_is_not_believed_too_early(
+    group: Watched, client: Client, again: dict[str, Any]
 ) -> None:
     """A connection that has written nothing has nothing to wait for."""
     (replica,) = group.replicas
@@ -129,15 +126,16 @@ def test_a_repeat_on_another_connection_is_not_believed_too_early(
     client.replication = SOON
     os.kill(replica.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(NotReplicated) as caught:
-            client.put("", "q", "late", "k", "{}")
+        with pytest.raises(NotReplicated):
+            client.put("", "q", "late", "k", "{}", unique="key")
         client.close()
         with pytest.raises(NotReplicated):
-            caught.value.repeat()
+            client.put("", "q", "late", "k", "{}", **again)
     finally:
         os.kill(replica.pid, signal.SIGCONT)
     client.replication = Replication(1, 5)
-    assert caught.value.repeat() == "late"
+    client.put("", "q", "late", "k", "{}", **again)
+    assert client.length("q") == 2
 
 
 def test_all_parts_are_sent_though_replicas_are_late(
@@ -149,20 +147,17 @@ def test_all_parts_are_sent_though_replicas_are_late(
         client.put_many("", items)
     assert client.length("many") == 1500
     assert caught.value.result.skipped == []
-    assert len(caught.value.unconfirmed) == 2
 
 
 def test_asyncio(cut: Watched, client: Client) -> None:
     async def work() -> None:
         server = redis.asyncio.Redis(port=cut.primary.port)
         async with AsyncClient(server, replication=SOON) as aclient:
-            with pytest.raises(NotReplicated) as caught:
-                await aclient.put("", "q", "a", "k", "{}")
             with pytest.raises(NotReplicated):
-                await caught.value.arepeat()
+                await aclient.put("", "q", "a", "k", "{}")
             await asyncio.to_thread(cut.join_replicas)
             aclient.replication = Replication(1, 5)
-            assert await caught.value.arepeat() == "a"
+            assert await aclient.put("", "q", "a", "k", "{}") == "a"
         await server.aclose()
 
     asyncio.run(work())
@@ -181,17 +176,6 @@ def test_a_user_that_may_not_wait(group: Watched, client: Client) -> None:
     ):
         hasty.put("", "q", "hasty", "k", "{}")
     assert client.get("hasty") is not None
-
-
-def test_a_repeat_has_a_time(
-    cut: Watched, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client.replication = SOON
-    with pytest.raises(NotReplicated) as caught:
-        client.put("", "q", "late", "k", "{}")
-    monkeypatch.setattr(replication, "REPEATABLE", 0.0)
-    with pytest.raises(StaleRequest, match=r"put was sent 0 s ago: .* Look the job up"):
-        caught.value.repeat()
 
 
 def test_a_replica_that_takes_writes_has_none_to_wait_for(group: Watched) -> None:
@@ -247,8 +231,38 @@ def test_handles_and_commits(
         connections.forget()
 
 
+@pytest.mark.parametrize("key", ["jid", "unique"])
+def test_a_job_that_is_late_is_enqueued_again(
+    cut: Watched, client: Client, key: str
+) -> None:
+    """By its id, or by its unique key, it stays one job."""
+    with override_settings(QLESS={"default": {**cut.settings, "REPLICAS": 1}}):
+        first = jobs.add.using(unique=True) if key == "unique" else jobs.add
+        with pytest.raises(NotReplicated) as caught:
+            first.delay(1)
+        handle = caught.value.handle
+        again = first if key == "unique" else jobs.add.using(jid=handle.jid)
+        with pytest.raises(NotReplicated) as caught:
+            again.delay(1)
+        assert caught.value.handle.jid == handle.jid
+        cut.join_replicas()
+        poll(lambda: is_safe(again), what="the replica")
+        assert connections["default"].queue_counts("default").waiting == 1
+        connections.forget()
+    with cut.replicas[0].client() as copy:
+        assert copy.exists(f"ql:j:{handle.jid}")
+
+
+def is_safe(job: Any) -> bool:
+    try:
+        job.delay(1)
+    except NotReplicated:
+        return False
+    return True
+
+
 def test_a_failover_before_the_replica_had_it() -> None:
-    """The repeat brings the job; tokens of the former primary are refused."""
+    """Putting it again brings the job; tokens of the former primary are refused."""
     with Watched() as group:
         manager = redis.sentinel.Sentinel(group.addresses)
         server = manager.master_for("main")
@@ -258,7 +272,7 @@ def test_a_failover_before_the_replica_had_it() -> None:
             group.cut_replicas()
             (held,) = client.settle("w", [], 1, ["q"]).jobs
             client.replication = SOON
-            with pytest.raises(NotReplicated) as caught:
+            with pytest.raises(NotReplicated):
                 client.put("", "p", "lost", "k", "{}")
             group.fail_over()
             assert client.get("lost") is None
@@ -267,12 +281,10 @@ def test_a_failover_before_the_replica_had_it() -> None:
             with pytest.raises(LockLost):
                 client.complete("held", held.token, "q", "{}")
             # No replica is left, but the job is there.
-            with pytest.raises(NotReplicated):
-                caught.value.repeat()
-            assert client.length("p") == 1
-            with pytest.raises(NotReplicated):
-                caught.value.repeat()
-            assert client.length("p") == 1
+            for _ in range(2):
+                with pytest.raises(NotReplicated):
+                    client.put("", "p", "lost", "k", "{}")
+                assert client.length("p") == 1
 
 
 class Answered:
@@ -325,21 +337,17 @@ def test_what_the_server_refuses_of_the_call_and_of_the_wait() -> None:
     assert replica.closed == 1
 
 
-def late(detail: str, replicas: int, *ids: str) -> NotReplicated:
-    """Return the error of a call whose requests are not confirmed."""
-    unconfirmed = tuple(
-        Unconfirmed(Command("put", (), "write"), each, 0.0) for each in ids
-    )
-    return NotReplicated(
-        detail, client=detail, replicas=replicas, result=ids, unconfirmed=unconfirmed
-    )
+def late(detail: str, replicas: int) -> NotReplicated:
+    """Return the error of a call that too few replicas have confirmed."""
+    return NotReplicated(detail, replicas=replicas, result=detail.upper())
 
 
 def test_several_that_are_late_are_one_error() -> None:
-    error = replication.combined([late("a", 2, "1"), late("b", 1, "2", "3")], "result")
-    assert (error.detail, error.client, error.replicas) == ("a", "a", 1)
-    assert (error.result, error.handles, error.handle) == ("result", (), None)
-    assert [each.request_id for each in error.unconfirmed] == ["1", "2", "3"]
+    lates = [late("a", 2), late("b", 1)]
+    lates[0].handles, lates[1].handles = ("first",), ("second",)
+    error = replication.combined(lates, "result")
+    assert (error.detail, error.replicas, error.result) == ("a", 1, "result")
+    assert (error.handles, error.handle) == (("first", "second"), "first")
 
 
 def test_what_goes_on_where_replicas_are_late_tells_it_at_the_end() -> None:
@@ -350,20 +358,16 @@ def test_what_goes_on_where_replicas_are_late_tells_it_at_the_end() -> None:
         def steps(self, request: Any) -> Steps[Any]:
             yield
             if request.startswith("late"):
-                raise late(request, 0, request)
+                raise late(request, 0)
             return request
 
     client = replication.LateReplicas(Other())
     assert client.run("soon") == "soon"
     client.check()
     assert client.prefix == "other:"
-    assert client.run("late 1") == ("late 1",)
-    assert [client.run("soon"), client.run("late 2")] == ["soon", ("late 2",)]
+    assert client.run("late 1") == "LATE 1"
+    assert [client.run("soon"), client.run("late 2")] == ["soon", "LATE 2"]
     with pytest.raises(NotReplicated) as caught:
         client.check(["first", "second"], "result")
     assert (caught.value.handles, caught.value.handle) == (("first", "second"), "first")
     assert caught.value.result == "result"
-    assert [each.request_id for each in caught.value.unconfirmed] == [
-        "late 1",
-        "late 2",
-    ]

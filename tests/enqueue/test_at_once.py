@@ -1,4 +1,4 @@
-"""Calls of several batches that replicas have not confirmed are repeated together."""
+"""Batches that are sent together, of which replicas are late with several."""
 
 from __future__ import annotations
 
@@ -9,54 +9,43 @@ from typing import Any
 import pytest
 
 from django_qless.core import NotReplicated, QlessError
-from django_qless.enqueue.at_once import AsyncLates, Lates
+from django_qless.enqueue.at_once import asend_each, send_each, send_in_turn
 
 
-class Late(NotReplicated):
-    """A late call, of which a repeat ends in one of these ways, in their order."""
+class Batch:
+    """A batch, the sending of which ends like this."""
 
-    def __init__(self, replicas: int, *ends: QlessError | None) -> None:
-        super().__init__(f"{replicas} of 3", replicas=replicas)
-        self.ends = list(ends)
+    def __init__(self, end: QlessError | None = None) -> None:
+        self.end = end
 
-    def repeat(self) -> Any:
-        """Repeat it."""
-        if error := self.ends.pop(0):
-            raise error
+    def send(self) -> None:
+        if self.end:
+            raise self.end
 
-    async def arepeat(self) -> Any:
-        """Repeat it in another colour."""
-        self.repeat()
+    async def asend(self) -> None:
+        self.send()
 
 
-def blocking(*lates: Late) -> None:
-    """Repeat late calls."""
-    Lates(lates).repeat(NotReplicated())
+def late(replicas: int, handle: str) -> NotReplicated:
+    error = NotReplicated(f"{replicas} of 3", replicas=replicas)
+    error.handles = (handle,)
+    return error
 
 
-def asynchronous(*lates: Late) -> None:
-    """Repeat late calls in an event loop."""
-    asyncio.run(AsyncLates(lates).repeat(NotReplicated()))
-
-
-@pytest.mark.parametrize("repeat", [blocking, asynchronous])
-def test_all_are_repeated_and_those_still_late_are_raised_together(
-    repeat: Callable[..., None],
+@pytest.mark.parametrize(
+    "send",
+    [
+        send_each,
+        lambda batches: send_in_turn(batches, lambda batch: batch.send()),
+        lambda batches: asyncio.run(asend_each(batches)),
+    ],
+)
+def test_the_worst_is_raised_and_late_replicas_as_one(
+    send: Callable[[Any], None],
 ) -> None:
-    lates = [Late(0, None), Late(1, None)]
-    repeat(*lates)
-    assert [late.ends for late in lates] == [[], []]
-
-    again = Late(2, None)
+    send([Batch(), Batch()])
     with pytest.raises(NotReplicated) as raised:
-        repeat(Late(0, None), Late(1, again))
-    assert raised.value is again
-
-    lates = [Late(0, Late(2, None)), Late(1, Late(1, None))]
-    with pytest.raises(NotReplicated) as raised:
-        repeat(*lates)
-    assert raised.value.replicas == 1
-    assert [late.ends for late in lates] == [[], []]
-
+        send([Batch(late(2, "a")), Batch(), Batch(late(1, "b"))])
+    assert (raised.value.replicas, raised.value.handles) == (1, ("a", "b"))
     with pytest.raises(QlessError, match="broken"):
-        repeat(Late(0, Late(0, None)), Late(1, QlessError("broken")))
+        send([Batch(late(0, "a")), Batch(QlessError("broken"))])

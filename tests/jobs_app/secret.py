@@ -37,11 +37,6 @@ def sign_up(user: str, password: str) -> str:
     return user
 
 
-@job(sensitive="password", retries=0)
-def turn_away(user: str, password: str) -> None:
-    raise PermissionError(f"{user} may not")
-
-
 @job("vault", sensitive=["pin"])
 class Vault:
     @staticmethod

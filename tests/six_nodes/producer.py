@@ -24,7 +24,6 @@ import django
 django.setup()
 
 from django_qless import workflow  # noqa: E402
-from django_qless.core import NotReplicated  # noqa: E402
 from django_qless.exceptions import NoResult, QlessError  # noqa: E402
 from tests.six_nodes import QUEUES  # noqa: E402
 from tests.six_nodes.jobs import note  # noqa: E402
@@ -60,10 +59,7 @@ def singles(notes: Notes, queue: str, pause: float) -> None:
         name = f"s{number}-{queue}"
         delayed = note.using(queue=queue, delay=0.5 if number % 7 == 0 else 0)
         with noting(notes, queue, name):
-            try:
-                delayed.delay(name)
-            except NotReplicated as error:
-                error.repeat()
+            delayed.delay(name)
 
 
 def workflows(notes: Notes, queue: str, pause: float) -> None:
@@ -74,10 +70,7 @@ def workflows(notes: Notes, queue: str, pause: float) -> None:
         jobs = [note.using(queue=queue).args(name) for name in names]
         flow.add(jobs[2], after=[flow.add(job) for job in jobs[:2]])
         with noting(notes, queue, *names):
-            try:
-                flow.enqueue()
-            except NotReplicated as error:
-                error.repeat()
+            flow.enqueue()
 
 
 def waits(notes: Notes, queue: str, pause: float) -> None:
@@ -85,11 +78,7 @@ def waits(notes: Notes, queue: str, pause: float) -> None:
     for number in numbers(pause):
         name, handle = f"h{number}-{queue}", None
         with noting(notes, queue, name):
-            try:
-                handle = note.using(queue=queue).delay(name)
-            except NotReplicated as error:
-                error.repeat()
-                handle = error.handle
+            handle = note.using(queue=queue).delay(name)
         if handle is not None:
             notes.write(f"waiting {name}")
             try:
@@ -110,10 +99,7 @@ async def asynchronous(notes: Notes, queue: str, pause: float) -> None:
             return
         name = f"a{number}-{queue}"
         with noting(notes, queue, name):
-            try:
-                await note.using(queue=queue).adelay(name)
-            except NotReplicated as error:
-                await error.arepeat()
+            await note.using(queue=queue).adelay(name)
 
 
 @contextmanager
