@@ -116,8 +116,8 @@ class JobFailed(NoResult):
 
 
 class ResultGone(NoResult):
-    """The job is complete, and what it returned is not kept any more. Ask sooner, give the
-    job a longer result_ttl, or raise results-count or results-bytes in CONFIG."""
+    """The job is complete, and what it returned is not kept any more. Ask sooner, or give
+    the job a longer result_ttl."""
 
 
 class JobGone(NoResult):

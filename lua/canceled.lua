@@ -9,6 +9,7 @@ local BYTES = 16 * 1024
 local ENTRIES = 20 -- of the history
 local LIST = 4 * 1024 -- bytes of the jids that spawned it
 
+local MOST = 5000 -- records that are kept
 local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
 
 -- What of a job's record is kept as it is.
@@ -80,7 +81,7 @@ end
 function Canceled.keep(jid, record, why, by)
   local age = Config.whole('canceled-history')
   local is_part = record.open == '1'
-  if not scope.live or is_part or age < 1 or Config.whole('canceled-history-count') < 1 then
+  if not scope.live or is_part or age < 1 then
     return
   end
   local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
@@ -114,9 +115,9 @@ end
 -- The call has added records: those that are too old or too many go, and the list lasts as long as they.
 function Canceled.finish()
   local name, most = key.canceled(), SURPLUS + 2 * scope.canceled
-  local age, count = Config.whole('canceled-history'), Config.whole('canceled-history-count')
+  local age = Config.whole('canceled-history')
   local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', name) - #old - count
+  local surplus = call('ZCARD', name) - #old - MOST
   if surplus > 0 and #old < most then
     for _, jid in ipairs(call('ZRANGE', name, #old, #old + math.min(surplus, most - #old) - 1)) do
       old[#old + 1] = jid

@@ -55,9 +55,8 @@ local OUR_READS = [[
 
 needs DependencyResults.show
 offspring DependencyResults.offspring
-results DependencyResults.results
-results.kept Retention.show
-results.cut Retention.cut
+results Results.show
+results.gone Results.gone
 result Job.result
 jobs.count Queue.count_jobs
 schedule.get ScheduleView.get

@@ -17,11 +17,7 @@ local UNLISTED = {
   ['max-worker-age'] = 86400,
   ['max-job-history'] = 100,
   ['canceled-history'] = 86400,
-  ['canceled-history-count'] = 5000,
 }
-
--- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
-local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
 
 -- What stands behind a queue's name in the option for its failed jobs.
 local FAILED_QUEUE = '-failed-queue'
@@ -85,9 +81,9 @@ end
 
 function Config.number(option)
   if untouched() then
-    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
+    return DEFAULTS[option] or UNLISTED[option]
   end
-  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
 end
 
 function Config.whole(option)
@@ -136,7 +132,7 @@ function Config.worker_age()
 end
 
 function Config.is_ours(option)
-  return OURS[option] or find(option, '%-weight$')
+  return find(option, '%-weight$')
 end
 
 -- Is this a number of jobs that is checked?

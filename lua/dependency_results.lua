@@ -25,16 +25,8 @@ local KEPT = 7 * 86400 -- seconds
 function DependencyResults.add_offspring(jid, jids)
   if #jids > 0 then
     say()
-    local entry, bytes = 'offspring:' .. jid, 0
-    for n = 1, #jids do
-      bytes = bytes + #jids[n]
-    end
-    if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + Retention.bytes(entry)
-    end
     SortedSet.append(key.offspring(jid), jids)
     call('EXPIRE', key.offspring(jid), KEPT)
-    Retention.note(entry, bytes, KEPT)
   end
 end
 
@@ -64,15 +56,4 @@ end
 -- offspring jid [offset count] -> the same of the jobs that this one has spawned
 function DependencyResults.offspring(args, i)
   return page('offspring', key.offspring(Arguments.name('offspring', 'jid', args[i])), args, i + 1)
-end
-
--- results jid... -> what each returned, JSON, or nil
-function DependencyResults.results(args, i)
-  Arguments.given('results', 'jid', args[i])
-  Arguments.bounded('results', #args - i + 1)
-  local names = {}
-  for n = i, #args do
-    names[#names + 1] = key.result(args[n])
-  end
-  return call('MGET', unpack(names))
 end

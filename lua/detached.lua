@@ -40,9 +40,5 @@ function Detached.forget(args, i)
     local now = Places.state_now(jid, queue or '', state)
     Errors.raise('STATE', 'forget(): Job ' .. Errors.name(jid) .. ' has not ended: ' .. now)
   end
-  local left = call('DEL', key.result(jid))
-  if left > 0 then
-    Retention.forget('result:' .. jid)
-  end
-  return (left + call('DEL', key.detached(jid)) > 0 or state) and 1 or 0
+  return (call('DEL', key.result(jid), key.detached(jid)) > 0 or state) and 1 or 0
 end

@@ -124,12 +124,8 @@ local function more_patterns()
     limit_buckets = 'limit:<>:buckets', -- hash
     limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
-    -- What outlives jobs. (The two sets expire when nothing can be left.)
+    -- What outlives jobs.
     offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
-    results = 'results', --               zset   result:<jid> or offspring:<jid> that is kept -> since when
-    -- The same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes; '' -> minus the bytes
-    -- that all take.
-    results_until = 'results_until', --   zset
     spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
     --                                           failed
 

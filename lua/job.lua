@@ -113,7 +113,7 @@ function Job.with_ours(shown, record)
   shown.open = record.open == '1'
   shown.failed_from = record.failed_from
   if record.returned and record.state == 'complete' then
-    shown.returned = Retention.left(record.returned, record.token)
+    shown.returned = Results.left(record.returned, record.token)
   end
   if record.rare then
     shown.unique = Unique.shown(record.unique)
@@ -167,8 +167,8 @@ end
 function Job.erase(jid, tags)
   Tags.unindex_all(jid, tags)
   call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
-  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    Retention.forget('result:' .. jid)
+  if scope.live then
+    call('DEL', key.result(jid), key.needs(jid))
   end
 end
 

@@ -140,10 +140,6 @@ function Legacy.DependencyResults()
   DependencyResults.add = nothing
 end
 
-function Legacy.Retention()
-  Retention.note = nothing -- it goes when it expires
-end
-
 function Legacy.Expiry()
   Expiry.can_wait = no
 end

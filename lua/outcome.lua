@@ -137,8 +137,7 @@ function Outcome.keep_result(jid, token, result, ttl)
   end
   ttl = math.min(ttl, LONGEST_TTL)
   call('SET', key.result(jid), result, 'EX', ttl)
-  local time = Retention.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and NumberFormat.whole(time) .. ' ' .. token or nil
+  return result ~= 'null' and NumberFormat.whole(math.floor(scope.now) + ttl + 1) .. ' ' .. token or nil
 end
 
 -- For how many seconds the result that a completion brings is kept; nil if it brings none.
@@ -146,7 +145,7 @@ local function ttl_of(options)
   local result = options.result
   if result and result ~= '' then
     Arguments.json('complete', 'result', result, Arguments.text_bytes)
-    return Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+    return Arguments.whole('complete', 'result_ttl', options.result_ttl or '3600', 1)
   end
 end
 

@@ -130,12 +130,6 @@ local function clear_rare(job, old)
   end
 end
 
-local function forget_result(jid)
-  if call('DEL', key.result(jid)) == 1 then
-    Retention.forget('result:' .. jid)
-  end
-end
-
 -- Fields that do not go on into a new run.
 local OF_ONE_RUN = {
   'put',
@@ -149,7 +143,6 @@ local OF_ONE_RUN = {
   'open',
   'context',
   'returned',
-  'cut',
   'failed_from',
 }
 
@@ -189,7 +182,7 @@ local function clear_old(job, old, asking)
     call('HDEL', key.job(jid), unpack(old.gone))
   end
   if scope.live then
-    forget_result(jid)
+    call('DEL', key.result(jid))
   end
 end
 

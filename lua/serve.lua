@@ -19,9 +19,6 @@ function Serve.finish()
   if scope.ended then
     ResultWaiters.finish()
   end
-  if scope.kept then
-    Retention.finish()
-  end
   if scope.canceled then
     Canceled.finish()
   end
@@ -97,7 +94,6 @@ local function answered(keys, args, class)
   reply = answer(args, 4)
   if Clock.is_round() then
     WorkflowVerbs.carry_on()
-    Retention.tidy()
   end
   Serve.finish()
   if scope.client then

@@ -25,16 +25,7 @@ OPTIONS = (
     ),
     Option("jobs-history", 604800, "seconds for which completed jobs are kept"),
     Option("jobs-history-count", 50000, "how many completed jobs are kept"),
-    Option(
-        "results-count", 50_000, "how many results are kept longer than five minutes"
-    ),
-    Option(
-        "results-bytes",
-        67108864,
-        "bytes that results kept longer than five minutes may take",
-    ),
     Option("canceled-history", 86400, "seconds for which canceled jobs are remembered"),
-    Option("canceled-history-count", 5000, "how many canceled jobs are remembered"),
     Option("max-job-history", 100, "how many entries the history of a job keeps"),
     Option("stats-history", 30, "days for which statistics are kept"),
     Option(

@@ -127,12 +127,8 @@ local function more_patterns()
     limit_buckets = 'limit:<>:buckets', -- hash
     limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
-    -- What outlives jobs. (The two sets expire when nothing can be left.)
+    -- What outlives jobs.
     offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
-    results = 'results', --               zset   result:<jid> or offspring:<jid> that is kept -> since when
-    -- The same -> when it expires by itself, in seconds, * 2^20 + how many bytes it takes; '' -> minus the bytes
-    -- that all take.
-    results_until = 'results_until', --   zset
     spawned = 'spawned:<>', --            zset   jids that the job has spawned and that are not complete -> 1 if
     --                                           failed
 
@@ -1122,11 +1118,7 @@ local UNLISTED = {
   ['max-worker-age'] = 86400,
   ['max-job-history'] = 100,
   ['canceled-history'] = 86400,
-  ['canceled-history-count'] = 5000,
 }
-
--- The same, but not of the protocol: calls without KEYS may set them to anything, as all that is unknown to it.
-local OURS = { ['results-count'] = 50000, ['results-bytes'] = 64 * 2 ^ 20 }
 
 -- What stands behind a queue's name in the option for its failed jobs.
 local FAILED_QUEUE = '-failed-queue'
@@ -1190,9 +1182,9 @@ end
 
 function Config.number(option)
   if untouched() then
-    return DEFAULTS[option] or UNLISTED[option] or OURS[option]
+    return DEFAULTS[option] or UNLISTED[option]
   end
-  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option] or OURS[option]
+  return decimal(Config.get(option)) or DEFAULTS[option] or UNLISTED[option]
 end
 
 function Config.whole(option)
@@ -1241,7 +1233,7 @@ function Config.worker_age()
 end
 
 function Config.is_ours(option)
-  return OURS[option] or find(option, '%-weight$')
+  return find(option, '%-weight$')
 end
 
 -- Is this a number of jobs that is checked?
@@ -1775,7 +1767,7 @@ function Job.with_ours(shown, record)
   shown.open = record.open == '1'
   shown.failed_from = record.failed_from
   if record.returned and record.state == 'complete' then
-    shown.returned = modules.Retention.left(record.returned, record.token)
+    shown.returned = modules.Results.left(record.returned, record.token)
   end
   if record.rare then
     shown.unique = modules.Unique.shown(record.unique)
@@ -1829,8 +1821,8 @@ end
 function Job.erase(jid, tags)
   modules.Tags.unindex_all(jid, tags)
   call('DEL', key.job(jid), key.history(jid), key.dependencies(jid))
-  if scope.live and call('DEL', key.result(jid), key.needs(jid)) > 0 then
-    modules.Retention.forget('result:' .. jid)
+  if scope.live then
+    call('DEL', key.result(jid), key.needs(jid))
   end
 end
 
@@ -1994,78 +1986,6 @@ end
 -- result jid
 function Job.result(args, i)
   return call('GET', key.result(modules.Arguments.name('result', 'jid', args[i])))
-end
-end
-elseif module_name == 'SortedSet' then
-return function()
-local SortedSet = {
-remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
-}
-modules.SortedSet = SortedSet
--- sorted_set.lua
--- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
-
-local PIECE = 1000
-
-local function in_pieces(command, name, values)
-  local n = #values
-  if n == 0 then
-    return
-  end
-  if n <= PIECE then
-    call(command, name, unpack(values))
-    return
-  end
-  for first = 1, n, PIECE do
-    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
-  end
-end
-
-function SortedSet.remove(name, members)
-  if #members == 1 then
-    call('ZREM', name, members[1])
-    return
-  end
-  in_pieces('ZREM', name, members)
-end
-
--- All members with one score, as text: as a number it would be printed for each member.
-function SortedSet.add(name, score, members)
-  if #members == 1 then
-    call('ZADD', name, score, members[1])
-    return
-  end
-  local values = {}
-  for i = 1, #members do
-    values[2 * i - 1] = score
-    values[2 * i] = members[i]
-  end
-  in_pieces('ZADD', name, values)
-end
-
--- The first members of a set, as many as one call may name; or with their scores.
-function SortedSet.head(name, ...)
-  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
-end
-
--- The member with the lowest score, and the score; nil if there is none.
-function SortedSet.first(name)
-  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
--- The member with the highest score, and the score; nil if there is none.
-function SortedSet.last(name)
-  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
-  return found[1], tonumber(found[2])
-end
-
-function SortedSet.add_to_set(name, members)
-  in_pieces('SADD', name, members)
-end
-
-function SortedSet.append(name, elements)
-  in_pieces('RPUSH', name, elements)
 end
 end
 elseif module_name == 'History' then
@@ -2389,6 +2309,78 @@ function History.log(args, i)
     modules.Errors.no_job('log', jid)
   end
   History.add(jid, message, data)
+end
+end
+elseif module_name == 'SortedSet' then
+return function()
+local SortedSet = {
+remove = 0, add = 0, head = 0, first = 0, last = 0, add_to_set = 0, append = 0
+}
+modules.SortedSet = SortedSet
+-- sorted_set.lua
+-- Variadic commands in pieces: Lua cannot unpack more than some thousand values.
+
+local PIECE = 1000
+
+local function in_pieces(command, name, values)
+  local n = #values
+  if n == 0 then
+    return
+  end
+  if n <= PIECE then
+    call(command, name, unpack(values))
+    return
+  end
+  for first = 1, n, PIECE do
+    call(command, name, unpack(values, first, math.min(first + PIECE - 1, n)))
+  end
+end
+
+function SortedSet.remove(name, members)
+  if #members == 1 then
+    call('ZREM', name, members[1])
+    return
+  end
+  in_pieces('ZREM', name, members)
+end
+
+-- All members with one score, as text: as a number it would be printed for each member.
+function SortedSet.add(name, score, members)
+  if #members == 1 then
+    call('ZADD', name, score, members[1])
+    return
+  end
+  local values = {}
+  for i = 1, #members do
+    values[2 * i - 1] = score
+    values[2 * i] = members[i]
+  end
+  in_pieces('ZADD', name, values)
+end
+
+-- The first members of a set, as many as one call may name; or with their scores.
+function SortedSet.head(name, ...)
+  return call('ZRANGE', name, 0, modules.Arguments.most - 1, ...)
+end
+
+-- The member with the lowest score, and the score; nil if there is none.
+function SortedSet.first(name)
+  local found = call('ZRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+-- The member with the highest score, and the score; nil if there is none.
+function SortedSet.last(name)
+  local found = call('ZREVRANGE', name, 0, 0, 'WITHSCORES')
+  return found[1], tonumber(found[2])
+end
+
+function SortedSet.add_to_set(name, members)
+  in_pieces('SADD', name, members)
+end
+
+function SortedSet.append(name, elements)
+  in_pieces('RPUSH', name, elements)
 end
 end
 elseif module_name == 'Events' then
@@ -3150,6 +3142,7 @@ local BYTES = 16 * 1024
 local ENTRIES = 20 -- of the history
 local LIST = 4 * 1024 -- bytes of the jids that spawned it
 
+local MOST = 5000 -- records that are kept
 local SURPLUS = 200 -- old records removed by one call beyond twice those it adds
 
 -- What of a job's record is kept as it is.
@@ -3221,7 +3214,7 @@ end
 function Canceled.keep(jid, record, why, by)
   local age = modules.Config.whole('canceled-history')
   local is_part = record.open == '1'
-  if not scope.live or is_part or age < 1 or modules.Config.whole('canceled-history-count') < 1 then
+  if not scope.live or is_part or age < 1 then
     return
   end
   local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
@@ -3255,9 +3248,9 @@ end
 -- The call has added records: those that are too old or too many go, and the list lasts as long as they.
 function Canceled.finish()
   local name, most = key.canceled(), SURPLUS + 2 * scope.canceled
-  local age, count = modules.Config.whole('canceled-history'), modules.Config.whole('canceled-history-count')
+  local age = modules.Config.whole('canceled-history')
   local old = call('ZRANGEBYSCORE', name, '-inf', scope.now - age, 'LIMIT', 0, most)
-  local surplus = call('ZCARD', name) - #old - count
+  local surplus = call('ZCARD', name) - #old - MOST
   if surplus > 0 and #old < most then
     for _, jid in ipairs(call('ZRANGE', name, #old, #old + math.min(surplus, most - #old) - 1)) do
       old[#old + 1] = jid
@@ -4768,8 +4761,7 @@ function Outcome.keep_result(jid, token, result, ttl)
   end
   ttl = math.min(ttl, LONGEST_TTL)
   call('SET', key.result(jid), result, 'EX', ttl)
-  local time = modules.Retention.note('result:' .. jid, #result, ttl)
-  return time and result ~= 'null' and modules.NumberFormat.whole(time) .. ' ' .. token or nil
+  return result ~= 'null' and modules.NumberFormat.whole(math.floor(scope.now) + ttl + 1) .. ' ' .. token or nil
 end
 
 -- For how many seconds the result that a completion brings is kept; nil if it brings none.
@@ -4777,7 +4769,7 @@ local function ttl_of(options)
   local result = options.result
   if result and result ~= '' then
     modules.Arguments.json('complete', 'result', result, modules.Arguments.text_bytes)
-    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '86400', 1)
+    return modules.Arguments.whole('complete', 'result_ttl', options.result_ttl or '3600', 1)
   end
 end
 
@@ -5803,157 +5795,10 @@ function Cascade.carry_on(jid)
   end
 end
 end
-elseif module_name == 'Clock' then
-return function()
-local Clock = {
-set = 0, draw = 0, is_round = 0, keep = 0, show = 0
-}
-modules.Clock = Clock
--- clock.lua
--- The server's clock, and the record of the namespace that keeps it: meta.
-
-local format, rep, floor, max = string.format, string.rep, math.floor, math.max
-
--- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
-local TOO_FAR = 60
-
-local EVERY = 64
-
--- The number in meta says what a build must understand to work on what is stored. This build reads the
--- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
--- without a number has format 1.
--- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
--- stores: a field that means something else, a key of another type or name. Fields and keys that it
--- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
--- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
-local OLDEST, NEWEST = 1, 1
-local WRITTEN = format('%d', NEWEST)
-
--- Of a call, in scope.clock:
---   kept, token  as meta has them
---   drawn, last  the last token that the call has drawn; the same as text
---   looked       when all queues were looked at last, see nonempty.lua
---   older        meta does not say the format yet that this build writes
---   time         the server's time, as TIME replies; nil if the caller gives another
---   ahead        by how much the kept time was ahead of it
---   skewed       and that is no drift
-
--- Refuses a namespace that this build cannot work on.
-local function check_format(text)
-  local number = tonumber(text or 1)
-  if not (number and number <= NEWEST) then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'upgrade the workers and web processes that still run this build'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
-  elseif number < OLDEST then
-    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
-      .. 'let workers of the build before drain it first'
-    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
-  end
-end
-
--- What stands before the microseconds, by how many digits they have.
-local BEFORE = {}
-for digits = 1, 6 do
-  BEFORE[digits] = '.' .. rep('0', 6 - digits)
-end
-
--- Sets the time of the call to that of the server.
-local function take_server_time(time)
-  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
-  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
-end
-
--- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
--- another field of meta
-function Clock.set(text, field)
-  field = field or 'clock'
-  local kept, token, written, looked, value =
-    modules.Hash.values(key.meta(), 'clock', 'token', 'format', modules.Nonempty.looked, field)
-  local clock = { kept = tonumber(kept), token = tonumber(token) or 0, looked = looked }
-  scope.clock = clock
-  if written ~= WRITTEN then
-    clock.older = true
-    check_format(written)
-  end
-  if text ~= '*' then
-    scope.now = modules.Arguments.number('now', 'now', text)
-    return value
-  end
-  clock.time = call('TIME')
-  take_server_time(clock.time)
-  clock.ahead = clock.kept and clock.kept - scope.now or 0
-  if clock.ahead > TOO_FAR then
-    clock.skewed = true
-  elseif clock.ahead > 0 then
-    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
-  end
-  return value
-end
-
--- The last number that the first token of a call must exceed.
-local function floor_of_tokens(clock)
-  local time = clock.time
-  local microseconds = time and tonumber(time[1]) * 1e6 + tonumber(time[2]) or 0
-  return max(clock.token, microseconds - 1)
-end
-
--- Draws a fencing token: the server's time in microseconds, or one more than the last token if that is more.
--- So a server that has lost its last writes, or a replica that lacked them, draws none of those again.
-function Clock.draw()
-  local clock = scope.clock
-  clock.drawn = (clock.drawn or floor_of_tokens(clock)) + 1
-  clock.last = modules.NumberFormat.whole(clock.drawn)
-  return clock.last
-end
-
--- Is it time for what has to be looked after, but not at each call? So in the first call of a
--- second, and for one in EVERY tokens.
-function Clock.is_round()
-  local token, kept = scope.clock.token, scope.clock.kept
-  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
-end
-
--- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
--- their values may be given, which are written with it.
-function Clock.keep(...)
-  local name, clock = key.meta(), scope.clock
-  local last = clock.last
-  if not last and not clock.kept then
-    last = modules.NumberFormat.whole(clock.token)
-  end
-  if clock.time and last then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
-  elseif clock.time then
-    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
-  elseif last then
-    call('HSET', name, 'token', last, ...)
-  elseif ... then
-    call('HSET', name, ...)
-  end
-  if clock.older then
-    call('HSET', name, 'format', WRITTEN)
-  end
-  if clock.skewed then
-    call('HINCRBY', name, 'skews', 1)
-  end
-end
-
--- meta
-function Clock.show()
-  local shown = { now = format('%.6f', scope.now) }
-  for field, value in pairs(modules.Hash.all(key.meta())) do
-    if not string.find(field, '^reply:') then
-      shown[field] = value
-    end
-  end
-  return cjson.encode(shown)
-end
-end
 elseif module_name == 'DependencyResults' then
 return function()
 local DependencyResults = {
-exist = 0, add = 0, add_offspring = 0, forget = 0, show = 0, offspring = 0, results = 0
+exist = 0, add = 0, add_offspring = 0, forget = 0, show = 0, offspring = 0
 }
 modules.DependencyResults = DependencyResults
 -- dependency_results.lua
@@ -5984,16 +5829,8 @@ local KEPT = 7 * 86400 -- seconds
 function DependencyResults.add_offspring(jid, jids)
   if #jids > 0 then
     say()
-    local entry, bytes = 'offspring:' .. jid, 0
-    for n = 1, #jids do
-      bytes = bytes + #jids[n]
-    end
-    if call('EXISTS', key.offspring(jid)) == 1 then
-      bytes = bytes + modules.Retention.bytes(entry)
-    end
     modules.SortedSet.append(key.offspring(jid), jids)
     call('EXPIRE', key.offspring(jid), KEPT)
-    modules.Retention.note(entry, bytes, KEPT)
   end
 end
 
@@ -6023,17 +5860,6 @@ end
 -- offspring jid [offset count] -> the same of the jobs that this one has spawned
 function DependencyResults.offspring(args, i)
   return page('offspring', key.offspring(modules.Arguments.name('offspring', 'jid', args[i])), args, i + 1)
-end
-
--- results jid... -> what each returned, JSON, or nil
-function DependencyResults.results(args, i)
-  modules.Arguments.given('results', 'jid', args[i])
-  modules.Arguments.bounded('results', #args - i + 1)
-  local names = {}
-  for n = i, #args do
-    names[#names + 1] = key.result(args[n])
-  end
-  return call('MGET', unpack(names))
 end
 end
 elseif module_name == 'JobEnd' then
@@ -6756,266 +6582,298 @@ function Queue.peek(args, i)
   return modules.Job.show_all(jids)
 end
 end
-elseif module_name == 'Retention' then
+elseif module_name == 'Clock' then
 return function()
-local Retention = {
-note = 0, bytes_of = 0, outlives = 0, bytes = 0, total_bytes = 0, forget = 0, finish = 0, tidy = 0,
-show = 0, left = 0, cut = 0
+local Clock = {
+set = 0, draw = 0, is_round = 0, keep = 0, show = 0
 }
-modules.Retention = Retention
--- retention.lua
--- Data kept for a while after its job is gone: their results, and the lists of what they have spawned. How much is
--- kept is limited by number and by bytes: the oldest go first, but nothing of the last minutes.
+modules.Clock = Clock
+-- clock.lua
+-- The server's clock, and the record of the namespace that keeps it: meta.
 
-local floor, format, min, max = math.floor, string.format, math.min, math.max
+local format, rep, floor, max = string.format, string.rep, math.floor, math.max
 
--- Each has an entry in two sorted sets: in `results` by when it was kept, in `results_until` by when it
--- expires by itself, together with its size: seconds * SIZES + bytes. So what has expired is found without a
--- look at the others, and what it took is known when it is gone. All that they take is the score of TOTAL
--- there, below 0. Both sets expire when nothing can be left. (A foreign copy of the core makes no entries.)
-local SIZES, LATEST, TOTAL = 2 ^ 20, 2 ^ 33 - 1, ''
+-- A kept time this far ahead of the server is not drift but a failover to a skewed replica.
+local TOO_FAR = 60
 
--- Seconds for which the sets outlive their last entry, as not each call that makes one looks.
-local LONGER = 86400
+local EVERY = 64
 
--- Seconds for which all is kept, however much it is: a caller may be waiting for it.
-local FOR_SURE = 300
+-- The number in meta says what a build must understand to work on what is stored. This build reads the
+-- formats from OLDEST to NEWEST and continues them; NEWEST is the one that it writes. A namespace
+-- without a number has format 1.
+-- Raise NEWEST when a build that reads only the number before would lose jobs, or break, on what this one
+-- stores: a field that means something else, a key of another type or name. Fields and keys that it
+-- does not know, and need not know, are no reason. From then on its workers are refused as soon as one new
+-- worker writes. Raise OLDEST when the code that reads the old forms is taken out.
+local OLDEST, NEWEST = 1, 1
+local WRITTEN = format('%d', NEWEST)
 
--- Entries dropped by one call beyond twice those that it makes; which part of a limit a cut goes below it.
-local DROPPED, MARGIN = 500, 100
+-- Of a call, in scope.clock:
+--   kept, token  as meta has them
+--   drawn, last  the last token that the call has drawn; the same as text
+--   looked       when all queues were looked at last, see nonempty.lua
+--   older        meta does not say the format yet that this build writes
+--   time         the server's time, as TIME replies; nil if the caller gives another
+--   ahead        by how much the kept time was ahead of it
+--   skewed       and that is no drift
 
--- Takes note of a key that the call has made and that expires after `ttl` seconds: in scope.kept, written down
--- at the end of the call.
--- -> when that is
-function Retention.note(entry, bytes, ttl)
-  local fresh, time = scope.kept or {}, min(floor(scope.now) + ttl + 1, LATEST)
-  fresh[#fresh + 1] = { entry = entry, time = time, bytes = min(bytes, SIZES - 1) }
-  scope.kept = fresh
-  return time
-end
-
--- What an entry takes, by its score; 0 if there is none.
-local function bytes_of(score)
-  return score and tonumber(score) % SIZES or 0
-end
-Retention.bytes_of = bytes_of
-
--- Is an entry with this score kept beyond a time?
-function Retention.outlives(score, time)
-  return floor(tonumber(score) / SIZES) > time
-end
-
-function Retention.bytes(entry)
-  return bytes_of(call('ZSCORE', key.results_until(), entry))
-end
-
-local function count_bytes(number)
-  return -tonumber(call('ZINCRBY', key.results_until(), modules.NumberFormat.whole(-number), TOTAL))
-end
-
-function Retention.total_bytes()
-  return -(tonumber(call('ZSCORE', key.results_until(), TOTAL) or nil) or 0)
-end
-
--- Takes entries out of the books; `scores` are those in `results_until`.
-local function strike(entries, scores)
-  local bytes = 0
-  for n = 1, #entries do
-    bytes = bytes + bytes_of(scores[n])
-  end
-  modules.SortedSet.remove(key.results(), entries)
-  modules.SortedSet.remove(key.results_until(), entries)
-  local total = count_bytes(-bytes)
-  if total == 0 and call('EXISTS', key.results()) == 0 then
-    call('DEL', key.results_until())
-  end
-  return total
-end
-
--- The key of an entry is gone.
-function Retention.forget(entry)
-  local score = scope.live and call('ZSCORE', key.results_until(), entry)
-  if score then
-    strike({ entry }, { score })
+-- Refuses a namespace that this build cannot work on.
+local function check_format(text)
+  local number = tonumber(text or 1)
+  if not (number and number <= NEWEST) then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'upgrade the workers and web processes that still run this build'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text), OLDEST, NEWEST))
+  elseif number < OLDEST then
+    local words = 'the namespace stores format %s, this build of django_qless reads %d to %d: '
+      .. 'let workers of the build before drain it first'
+    modules.Errors.raise('FORMAT', format(words, modules.Errors.name(text or 1), OLDEST, NEWEST))
   end
 end
 
-local function drop(entries, scores)
-  local names = {}
-  for n = 1, #entries do
-    names[n] = scope.prefix .. entries[n]
-  end
-  for first = 1, #names, 1000 do
-    call('DEL', unpack(names, first, min(first + 999, #names)))
-  end
-  return strike(entries, scores)
+-- What stands before the microseconds, by how many digits they have.
+local BEFORE = {}
+for digits = 1, 6 do
+  BEFORE[digits] = '.' .. rep('0', 6 - digits)
 end
 
--- Entries and their scores, from a flat list.
-local function parted(flat)
-  local entries, scores = {}, {}
-  for n = 1, #flat, 2 do
-    entries[#entries + 1], scores[#scores + 1] = flat[n], flat[n + 1]
-  end
-  return entries, scores
+-- Sets the time of the call to that of the server.
+local function take_server_time(time)
+  local second, rest = time[1], BEFORE[#time[2]] .. time[2]
+  scope.now, scope.second, scope.fraction = tonumber(second .. rest), second, rest
 end
 
--- -> the bytes that are left, if any went
-local function drop_expired(most)
-  local beyond = '(' .. format('%.0f', (floor(scope.now) + 1) * SIZES)
-  local flat = call(
-    'ZRANGEBYSCORE',
-    key.results_until(),
-    '(0',
-    beyond,
-    'WITHSCORES',
-    'LIMIT',
-    '0',
-    modules.NumberFormat.whole(most)
+-- Sets the time of a call with KEYS. Within a namespace the server's clock never goes back. -> what stands in
+-- another field of meta
+function Clock.set(text, field)
+  field = field or 'clock'
+  local kept, token, written, looked, value =
+    modules.Hash.values(key.meta(), 'clock', 'token', 'format', modules.Nonempty.looked, field)
+  local clock = { kept = tonumber(kept), token = tonumber(token) or 0, looked = looked }
+  scope.clock = clock
+  if written ~= WRITTEN then
+    clock.older = true
+    check_format(written)
+  end
+  if text ~= '*' then
+    scope.now = modules.Arguments.number('now', 'now', text)
+    return value
+  end
+  clock.time = call('TIME')
+  take_server_time(clock.time)
+  clock.ahead = clock.kept and clock.kept - scope.now or 0
+  if clock.ahead > TOO_FAR then
+    clock.skewed = true
+  elseif clock.ahead > 0 then
+    scope.now, scope.second, scope.fraction = clock.kept, nil, nil
+  end
+  return value
+end
+
+-- The last number that the first token of a call must exceed.
+local function floor_of_tokens(clock)
+  local time = clock.time
+  local microseconds = time and tonumber(time[1]) * 1e6 + tonumber(time[2]) or 0
+  return max(clock.token, microseconds - 1)
+end
+
+-- Draws a fencing token: the server's time in microseconds, or one more than the last token if that is more.
+-- So a server that has lost its last writes, or a replica that lacked them, draws none of those again.
+function Clock.draw()
+  local clock = scope.clock
+  clock.drawn = (clock.drawn or floor_of_tokens(clock)) + 1
+  clock.last = modules.NumberFormat.whole(clock.drawn)
+  return clock.last
+end
+
+-- Is it time for what has to be looked after, but not at each call? So in the first call of a
+-- second, and for one in EVERY tokens.
+function Clock.is_round()
+  local token, kept = scope.clock.token, scope.clock.kept
+  return token > 0 and token % EVERY == 0 or not kept or floor(kept) ~= floor(scope.now)
+end
+
+-- Written only when the call has succeeded: a refused call does not advance the clock. Other fields of meta and
+-- their values may be given, which are written with it.
+function Clock.keep(...)
+  local name, clock = key.meta(), scope.clock
+  local last = clock.last
+  if not last and not clock.kept then
+    last = modules.NumberFormat.whole(clock.token)
+  end
+  if clock.time and last then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), 'token', last, ...)
+  elseif clock.time then
+    call('HSET', name, 'clock', modules.NumberFormat.now(), ...)
+  elseif last then
+    call('HSET', name, 'token', last, ...)
+  elseif ... then
+    call('HSET', name, ...)
+  end
+  if clock.older then
+    call('HSET', name, 'format', WRITTEN)
+  end
+  if clock.skewed then
+    call('HINCRBY', name, 'skews', 1)
+  end
+end
+
+-- meta
+function Clock.show()
+  local shown = { now = format('%.6f', scope.now) }
+  for field, value in pairs(modules.Hash.all(key.meta())) do
+    if not string.find(field, '^reply:') then
+      shown[field] = value
+    end
+  end
+  return cjson.encode(shown)
+end
+end
+elseif module_name == 'CorruptJobs' then
+return function()
+local CorruptJobs = {
+fail = 0, look_at_state = 0, mend = 0
+}
+modules.CorruptJobs = CorruptJobs
+-- corrupt_jobs.lua
+-- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
+-- they nor their queue are lost; and can be enqueued again, with defaults.
+
+local GROUP = 'corrupt-record'
+
+-- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
+-- hands it was, if the caller knows that.
+function CorruptJobs.fail(jid, field, text, place)
+  local its_state, its_queue, its_worker, its_rare, its_entity =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
+  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
+  was = modules.Record.read('state', was, 'waiting')
+  local message = modules.Record.words(field, text or '')
+  modules.Places.leave(jid, queue)
+  if place and place ~= queue then
+    modules.Places.leave(jid, place)
+  end
+  modules.Job.unhold(jid, worker)
+  if was == 'running' then
+    modules.Events.lock_lost(jid, worker)
+  elseif was == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+  end
+  call('HSET', key.job(jid), 'queue', queue)
+  call('HDEL', key.job(jid), 'token', 'open')
+  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
+    GROUP,
+    message,
+    math.floor(scope.now)
   )
-  if #flat > 0 then
-    return drop(parted(flat))
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, GROUP, message, worker)
+end
+
+-- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
+-- at all it fails.
+function CorruptJobs.look_at_state(jid, state, queue)
+  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
+    CorruptJobs.fail(jid, 'state', state, queue)
   end
 end
 
--- The list of what a job has spawned is wanted until that, and the job itself, has ended.
-local function is_wanted(entry)
-  local spawner = string.match(entry, '^offspring:(.*)$')
-  if not spawner then
-    return false
-  end
-  local state, token = modules.Hash.values(key.job(spawner), 'state', 'token')
-  if state and state ~= 'complete' and state ~= 'failed' then
-    return true
-  elseif modules.Spawned.has_unfinished(spawner) then
-    return true
-  elseif state then
-    call('HSET', key.job(spawner), 'cut', token or '')
-  end
-  return false
-end
+-- What takes the place of what cannot be read; of the others nothing does.
+local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
 
--- Drops the oldest entries until there are no more than so many, of no more than so many bytes.
-local function cut(count, bytes, most)
-  local before = modules.NumberFormat.whole(floor(scope.now) - FOR_SURE)
-  local oldest = call('ZRANGEBYSCORE', key.results(), '-inf', before, 'LIMIT', '0', modules.NumberFormat.whole(most))
-  if #oldest == 0 then
-    return
-  end
-  local scores, dropped, theirs, wanted = call('ZMSCORE', key.results_until(), unpack(oldest)), {}, {}, {}
-  for n = 1, #oldest do
-    if count <= 0 and bytes <= 0 then
-      break
-    elseif is_wanted(oldest[n]) then
-      wanted[#wanted + 1] = oldest[n]
-    else
-      count, bytes = count - 1, bytes - bytes_of(scores[n])
-      dropped[#dropped + 1], theirs[#theirs + 1] = oldest[n], scores[n]
+local OTHERS = { 'beyond', 'first', 'unknown', 'cascade' }
+
+-- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
+-- in the one given, which Job.read has made.
+function CorruptJobs.mend(record)
+  local jid, mended = record.jid, {}
+  if record.rare then
+    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
+      record[OTHERS[n]] = text or nil
     end
   end
-  modules.SortedSet.add(key.results(), modules.NumberFormat.second(), wanted) -- looked at again later
-  if #dropped > 0 then
-    drop(dropped, theirs)
-    call('HSET', key.meta(), 'results_cut', modules.NumberFormat.now())
-  end
-end
-
--- How much there is above a limit, and a little more, so that not each call has to cut.
-local function surplus(number, option)
-  local most = max(0, modules.Config.whole(option))
-  return number > most and number - most + floor(most / MARGIN) or 0
-end
-
-local function outlive_all()
-  local last = call('ZREVRANGE', key.results_until(), '0', '0', 'WITHSCORES')[2]
-  if last then
-    local rest = modules.NumberFormat.whole(max(0, floor(tonumber(last) / SIZES) - floor(scope.now)) + LONGER)
-    call('EXPIRE', key.results(), rest)
-    call('EXPIRE', key.results_until(), rest)
-  end
-end
-
--- Drops what has expired and what is too much, a bounded number.
-local function tidy(total, most)
-  outlive_all()
-  total = drop_expired(most) or total
-  local count = surplus(call('ZCARD', key.results()), 'results-count')
-  local bytes = surplus(total, 'results-bytes')
-  if count > 0 or bytes > 0 then
-    cut(count, bytes, min(most, modules.Arguments.most))
-  end
-end
-
--- Writes down what the call has kept.
-function Retention.finish()
-  local now, number, bytes = modules.NumberFormat.second(), #scope.kept, 0
-  local names, kept, expiring = {}, {}, {}
-  for n, fresh in ipairs(scope.kept) do
-    names[n] = fresh.entry
-    kept[2 * n - 1], kept[2 * n] = now, fresh.entry
-    expiring[2 * n - 1], expiring[2 * n] = format('%.0f', fresh.time * SIZES + fresh.bytes), fresh.entry
-    bytes = bytes + fresh.bytes
-  end
-  if call('ZADD', key.results(), unpack(kept)) < number then
-    for _, score in ipairs(call('ZMSCORE', key.results_until(), unpack(names))) do
-      bytes = bytes - bytes_of(score)
+  for _, field in ipairs(modules.Record.fields()) do
+    if modules.Record.is_bad(field, record[field]) then
+      mended[#mended + 1] = cjson.encode(field)
+      if field == 'tags' then
+        modules.Tags.unindex_all(jid, record.tags)
+      end
+      record[field] = DEFAULTS[field]
+      if DEFAULTS[field] then
+        call('HSET', key.job(jid), field, DEFAULTS[field])
+      else
+        call('HDEL', key.job(jid), field)
+      end
     end
   end
-  call('ZADD', key.results_until(), unpack(expiring))
-  local total = count_bytes(bytes)
-  if number > 1 or total == bytes or modules.Clock.is_round() then
-    tidy(total, DROPPED + 2 * number)
+  if #mended > 0 then
+    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
   end
 end
+end
+elseif module_name == 'Deadline' then
+return function()
+local Deadline = {
+is_missed = 0, fail = 0, note = 0, finish = 0, link_again = 0
+}
+modules.Deadline = Deadline
+-- deadline.lua
+-- Deadlines: a job that has not started by its own (`expires`) can no longer start, so it holds nothing: whoever meets
+-- it fails it.
 
--- The same for calls that keep nothing. (Not each of them looks.)
-function Retention.tidy()
-  if not scope.kept and call('EXISTS', key.results()) == 1 then
-    tidy(Retention.total_bytes(), DROPPED)
+-- Is this the deadline of a job in this state, which has missed it?
+function Deadline.is_missed(state, deadline)
+  return deadline and modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline, math.huge) <= scope.now
+end
+
+-- The job has missed its deadline. `words` say how that was found, %s stands for for how many seconds.
+function Deadline.fail(jid, queue, state, words)
+  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
+  local message = string.format(words, string.format('%.1f', since))
+  modules.Places.leave(jid, queue)
+  if state == 'depends' then
+    modules.Dependencies.unlink_all(jid)
+    call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
   end
-end
-
--- results.kept -> how many there are, their bytes, when some were last dropped before their time, since when
--- the oldest is kept (null: never, none)
-function Retention.show()
-  local oldest = call('ZRANGE', key.results(), '0', '0', 'WITHSCORES')[2]
-  return cjson.encode({
-    number = call('ZCARD', key.results()),
-    bytes = Retention.total_bytes(),
-    cut = tonumber(call('HGET', key.meta(), 'results_cut') or nil) or cjson.null,
-    oldest = tonumber(oldest) or cjson.null,
-  })
-end
-
--- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
--- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
-function Retention.left(returned, token)
-  local time, run = string.match(returned or '', '^(%d+) (.*)$')
-  if time and run == (token or '') then
-    return tonumber(time) - scope.now
+  call('HDEL', key.job(jid), 'token')
+  modules.History.failed(jid, 'expired', nil, message)
+  modules.Outcome.write_failed(
+    { jid = jid, queue = queue, rare = true, state = state },
+    'expired',
+    message,
+    math.floor(scope.now)
+  )
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
   end
+  modules.Events.failed(jid, 'expired', message, '')
 end
 
-local function is_gone(jid)
-  local state, token, returned, was_cut = modules.Hash.values(key.job(jid), 'state', 'token', 'returned', 'cut')
-  if was_cut and was_cut == (token or '') then
-    return true
-  end
-  return state == 'complete' and Retention.left(returned, token) and call('EXISTS', key.result(jid)) == 0
+-- The call has met such a job. It fails at the end of the call, which is not refused any more then.
+function Deadline.note(jid)
+  scope.overdue = scope.overdue or {}
+  scope.overdue[#scope.overdue + 1] = jid
 end
 
--- results.cut jid... -> those of which a result, or the list of what they have spawned, is gone: its time is over, or
--- it was dropped before
-function Retention.cut(args, i)
-  modules.Arguments.given('results.cut', 'jid', args[i])
-  modules.Arguments.bounded('results.cut', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    if is_gone(args[n]) then
-      jids[#jids + 1] = args[n]
+function Deadline.finish()
+  for _, jid in ipairs(scope.overdue) do
+    local state, queue, deadline = modules.Hash.values(key.job(jid), 'state', 'queue', 'deadline')
+    if Deadline.is_missed(state, deadline) then
+      Deadline.fail(jid, queue or '', state, 'It expired %s seconds ago and had not started')
     end
   end
-  return jids
+end
+
+-- What a job that has failed so waited for and is still open: it waits for it again.
+function Deadline.link_again(record)
+  if modules.Record.read('failure', record.failure, {}).group == 'expired' then
+    local needs = call('LRANGE', key.needs(record.jid), 0, modules.Arguments.most - 1)
+    modules.Dependencies.link_again(record.jid, needs)
+  end
 end
 end
 elseif module_name == 'Spawned' then
@@ -7237,153 +7095,6 @@ function Spawned.goes_on(jid, text)
   each(text, function(name)
     call('ZADD', name, 'XX', ON_ITS_WAY, jid)
   end)
-end
-end
-elseif module_name == 'CorruptJobs' then
-return function()
-local CorruptJobs = {
-fail = 0, look_at_state = 0, mend = 0
-}
-modules.CorruptJobs = CorruptJobs
--- corrupt_jobs.lua
--- Jobs whose records cannot be read: they fail as such, with all that is known of them, so that neither
--- they nor their queue are lost; and can be enqueued again, with defaults.
-
-local GROUP = 'corrupt-record'
-
--- Fails a job, which must not have ended, because of this field with this text. `place` is the queue in whose
--- hands it was, if the caller knows that.
-function CorruptJobs.fail(jid, field, text, place)
-  local its_state, its_queue, its_worker, its_rare, its_entity =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'worker', 'rare', 'entity')
-  local was, queue, worker = its_state, its_queue or place or '', its_worker or ''
-  was = modules.Record.read('state', was, 'waiting')
-  local message = modules.Record.words(field, text or '')
-  modules.Places.leave(jid, queue)
-  if place and place ~= queue then
-    modules.Places.leave(jid, place)
-  end
-  modules.Job.unhold(jid, worker)
-  if was == 'running' then
-    modules.Events.lock_lost(jid, worker)
-  elseif was == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-  end
-  call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
-  modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
-    GROUP,
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, GROUP, message, worker)
-end
-
--- A job was met in the hands of a queue, with this text as its state (or none). If that is no state
--- at all it fails.
-function CorruptJobs.look_at_state(jid, state, queue)
-  if not modules.Record.is_state(state) and call('EXISTS', key.job(jid)) == 1 then
-    CorruptJobs.fail(jid, 'state', state, queue)
-  end
-end
-
--- What takes the place of what cannot be read; of the others nothing does.
-local DEFAULTS = { priority = '0', retries = '5', remaining = '0', tags = '{}', failure = '{}', time = '0' }
-
-local OTHERS = { 'beyond', 'first', 'unknown', 'cascade' }
-
--- A failed job is enqueued again: puts defaults in the place of what cannot be read, in its record and
--- in the one given, which Job.read has made.
-function CorruptJobs.mend(record)
-  local jid, mended = record.jid, {}
-  if record.rare then
-    for n, text in ipairs(call('HMGET', key.job(jid), unpack(OTHERS))) do
-      record[OTHERS[n]] = text or nil
-    end
-  end
-  for _, field in ipairs(modules.Record.fields()) do
-    if modules.Record.is_bad(field, record[field]) then
-      mended[#mended + 1] = cjson.encode(field)
-      if field == 'tags' then
-        modules.Tags.unindex_all(jid, record.tags)
-      end
-      record[field] = DEFAULTS[field]
-      if DEFAULTS[field] then
-        call('HSET', key.job(jid), field, DEFAULTS[field])
-      else
-        call('HDEL', key.job(jid), field)
-      end
-    end
-  end
-  if #mended > 0 then
-    modules.History.add(jid, 'mended', '{"fields":[' .. table.concat(mended, ',') .. ']}')
-  end
-end
-end
-elseif module_name == 'Deadline' then
-return function()
-local Deadline = {
-is_missed = 0, fail = 0, note = 0, finish = 0, link_again = 0
-}
-modules.Deadline = Deadline
--- deadline.lua
--- Deadlines: a job that has not started by its own (`expires`) can no longer start, so it holds nothing: whoever meets
--- it fails it.
-
--- Is this the deadline of a job in this state, which has missed it?
-function Deadline.is_missed(state, deadline)
-  return deadline and modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline, math.huge) <= scope.now
-end
-
--- The job has missed its deadline. `words` say how that was found, %s stands for for how many seconds.
-function Deadline.fail(jid, queue, state, words)
-  local since = scope.now - modules.Record.read('deadline', call('HGET', key.job(jid), 'deadline'), scope.now)
-  local message = string.format(words, string.format('%.1f', since))
-  modules.Places.leave(jid, queue)
-  if state == 'depends' then
-    modules.Dependencies.unlink_all(jid)
-    call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
-  end
-  call('HDEL', key.job(jid), 'token')
-  modules.History.failed(jid, 'expired', nil, message)
-  modules.Outcome.write_failed(
-    { jid = jid, queue = queue, rare = true, state = state },
-    'expired',
-    message,
-    math.floor(scope.now)
-  )
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, 'expired', message, '')
-end
-
--- The call has met such a job. It fails at the end of the call, which is not refused any more then.
-function Deadline.note(jid)
-  scope.overdue = scope.overdue or {}
-  scope.overdue[#scope.overdue + 1] = jid
-end
-
-function Deadline.finish()
-  for _, jid in ipairs(scope.overdue) do
-    local state, queue, deadline = modules.Hash.values(key.job(jid), 'state', 'queue', 'deadline')
-    if Deadline.is_missed(state, deadline) then
-      Deadline.fail(jid, queue or '', state, 'It expired %s seconds ago and had not started')
-    end
-  end
-end
-
--- What a job that has failed so waited for and is still open: it waits for it again.
-function Deadline.link_again(record)
-  if modules.Record.read('failure', record.failure, {}).group == 'expired' then
-    local needs = call('LRANGE', key.needs(record.jid), 0, modules.Arguments.most - 1)
-    modules.Dependencies.link_again(record.jid, needs)
-  end
 end
 end
 elseif module_name == 'Payloads' then
@@ -8166,12 +7877,6 @@ local function clear_rare(job, old)
   end
 end
 
-local function forget_result(jid)
-  if call('DEL', key.result(jid)) == 1 then
-    modules.Retention.forget('result:' .. jid)
-  end
-end
-
 -- Fields that do not go on into a new run.
 local OF_ONE_RUN = {
   'put',
@@ -8185,7 +7890,6 @@ local OF_ONE_RUN = {
   'open',
   'context',
   'returned',
-  'cut',
   'failed_from',
 }
 
@@ -8225,7 +7929,7 @@ local function clear_old(job, old, asking)
     call('HDEL', key.job(jid), unpack(old.gone))
   end
   if scope.live then
-    forget_result(jid)
+    call('DEL', key.result(jid))
   end
 end
 
@@ -8558,9 +8262,8 @@ local OUR_READS = [[
 
 needs DependencyResults.show
 offspring DependencyResults.offspring
-results DependencyResults.results
-results.kept Retention.show
-results.cut Retention.cut
+results Results.show
+results.gone Results.gone
 result Job.result
 jobs.count Queue.count_jobs
 schedule.get ScheduleView.get
@@ -13433,6 +13136,53 @@ function RecordTexts.entry(text)
   return is_entry(triple) and triple or nil
 end
 end
+elseif module_name == 'Results' then
+return function()
+local Results = {
+left = 0, show = 0, gone = 0
+}
+modules.Results = Results
+-- results.lua
+-- What jobs have returned, kept for a while in keys that expire by themselves.
+
+-- The seconds that were left of the time for which the result of a complete job is kept, by its record; nil
+-- if it has returned nothing. (The run must be the last: an old copy of the core leaves the field.)
+function Results.left(returned, token)
+  local time, run = string.match(returned or '', '^(%d+) (.*)$')
+  if time and run == (token or '') then
+    return tonumber(time) - scope.now
+  end
+end
+
+local function is_gone(jid)
+  local state, token, returned = modules.Hash.values(key.job(jid), 'state', 'token', 'returned')
+  return state == 'complete' and Results.left(returned, token) and call('EXISTS', key.result(jid)) == 0
+end
+
+-- results jid... -> what each returned, JSON, or nil
+function Results.show(args, i)
+  modules.Arguments.given('results', 'jid', args[i])
+  modules.Arguments.bounded('results', #args - i + 1)
+  local names = {}
+  for n = i, #args do
+    names[#names + 1] = key.result(args[n])
+  end
+  return call('MGET', unpack(names))
+end
+
+-- results.gone jid... -> those whose results have expired
+function Results.gone(args, i)
+  modules.Arguments.given('results.gone', 'jid', args[i])
+  modules.Arguments.bounded('results.gone', #args - i + 1)
+  local jids = {}
+  for n = i, #args do
+    if is_gone(args[n]) then
+      jids[#jids + 1] = args[n]
+    end
+  end
+  return jids
+end
+end
 elseif module_name == 'ScheduleView' then
 return function()
 local ScheduleView = {
@@ -13656,9 +13406,6 @@ function Serve.finish()
   if scope.ended then
     modules.ResultWaiters.finish()
   end
-  if scope.kept then
-    modules.Retention.finish()
-  end
   if scope.canceled then
     modules.Canceled.finish()
   end
@@ -13734,7 +13481,6 @@ local function answered(keys, args, class)
   reply = answer(args, 4)
   if modules.Clock.is_round() then
     modules.WorkflowVerbs.carry_on()
-    modules.Retention.tidy()
   end
   Serve.finish()
   if scope.client then
@@ -14838,11 +14584,7 @@ function Detached.forget(args, i)
     local now = modules.Places.state_now(jid, queue or '', state)
     modules.Errors.raise('STATE', 'forget(): Job ' .. modules.Errors.name(jid) .. ' has not ended: ' .. now)
   end
-  local left = call('DEL', key.result(jid))
-  if left > 0 then
-    modules.Retention.forget('result:' .. jid)
-  end
-  return (left + call('DEL', key.detached(jid)) > 0 or state) and 1 or 0
+  return (call('DEL', key.result(jid), key.detached(jid)) > 0 or state) and 1 or 0
 end
 end
 elseif module_name == 'EntityView' then
@@ -15252,8 +14994,8 @@ elseif module_name == 'Legacy' then
 return function()
 local Legacy = {
 serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Pop = 0,
-Outcome = 0, Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Retention = 0, Expiry =
-0, Samples = 0, Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
+Outcome = 0, Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Expiry = 0, Samples = 0,
+Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
 }
 modules.Legacy = Legacy
 -- legacy.lua
@@ -15397,10 +15139,6 @@ end
 
 function Legacy.DependencyResults()
   modules.DependencyResults.add = nothing
-end
-
-function Legacy.Retention()
-  modules.Retention.note = nothing -- it goes when it expires
 end
 
 function Legacy.Expiry()

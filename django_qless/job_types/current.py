@@ -227,8 +227,8 @@ class CurrentJob:
 
         In the order in which they were given, each followed by the jobs it spawned. Jobs
         without a result are missing: they returned None, or failed. Raises ResultGone if
-        one returned something that is not kept any more (its `result_ttl` has passed, or
-        there were too many results), unless there is a `default` to take for it.
+        one returned something that is not kept any more (its `result_ttl` has passed),
+        unless there is a `default` to take for it.
         """
         return self._required_runtime.dependency_results(self, default)
 

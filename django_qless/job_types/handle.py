@@ -217,8 +217,8 @@ class JobHandle(Handle, Generic[R]):
         """Return what the job returned, after at most `timeout` seconds.
 
         0: now or not at all; None: wait for ever. Raises ResultNotReady, JobFailed,
-        ResultGone when the `result_ttl` of the job has passed or there were too many
-        results, and JobGone when the job has expired or was cancelled.
+        ResultGone when the `result_ttl` of the job has passed, and JobGone when the job has
+        expired or was cancelled.
         """
         found = drive(self._result(self._client(), timeout))
         return revive(open_value(found))  # type: ignore[no-any-return]
@@ -419,5 +419,5 @@ class JobHandle(Handle, Generic[R]):
 def why_gone(left: float | None) -> str:
     """Return why a result is gone, by the seconds left of its `result_ttl`."""
     if left is None or left > 0:
-        return "more results than results-count or results-bytes allow came after it"
+        return "its result_ttl has passed"
     return f"its result_ttl passed {-left:.0f} s ago"

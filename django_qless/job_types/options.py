@@ -130,7 +130,7 @@ class Options:
     """Seconds from the enqueueing, or the moment, after which it is not started any more:
     it fails in the group `expired`."""
     result_ttl: int = option(
-        86400,
+        3600,
         checks.whole(0, checks.MOST_RETRIES),
         ANY | In.BACKEND,
         travels=True,

@@ -10,7 +10,6 @@ from django.core import checks
 from django_qless.checks.outbox import outbox_problems
 from django_qless.conf.config_sync import operator_overrides
 from django_qless.core.exceptions import QlessError, UnsupportedFormat
-from django_qless.core.options import known as known_option
 from django_qless.job_types import discovery
 from django_qless.management.output import counted
 from django_qless.management.server_findings import (
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
 #: Jobs whose names are compared with the registry's.
 SAMPLE = 1000
 
-#: Seconds for which dropped results are worth a hint.
-RECENTLY = 86400
-
 NOT_LIBRARIES = "libraries of functions that other versions have left"
 
 
@@ -72,7 +68,6 @@ def _namespace(alias: str, client: Client, *, clean: bool) -> Iterator[Finding]:
     )
     yield from _config(alias)
     yield from _declared(alias, client)
-    yield from _results(client)
     yield from _workers(client)
     yield from _names(alias, client)
 
@@ -144,34 +139,6 @@ def _declared(alias: str, client: Client) -> Iterator[Finding]:
             f"the server has none of the {missing} that this project declares, and has "
             "seen no worker: the first one that starts applies them. If workers have run "
             "before, the server has lost its data",
-        )
-
-
-def _results(client: Client) -> Iterator[Finding]:
-    kept = client.results_kept()
-    now = float(client.meta()["now"])
-
-    def ago(moment: float) -> float:
-        return max(0.0, round(now - moment, 3))
-
-    if kept.cut is not None and now - kept.cut < RECENTLY:
-        options = {
-            name: known_option(name) for name in ("results-count", "results-bytes")
-        }
-        limits = (
-            f"{name} ({client.config_get(name) or (option and option.default)})"
-            for name, option in options.items()
-        )
-        yield hint(
-            "results",
-            f"results are dropped before their result_ttl, last {duration_text(ago(kept.cut))} "
-            f"ago: raise {' or '.join(limits)}, or return less",
-        )
-    if kept.number:
-        yield fine(
-            "results",
-            f"{counted(kept.number, 'result')} kept, {kept.bytes:,} bytes, the oldest for "
-            f"{duration_text(ago(kept.oldest or now))}",
         )
 
 

@@ -66,9 +66,14 @@ def of_server(client: Client) -> Iterator[Finding]:
     for risk in risks_of(client, info):
         yield problem("server", str(risk))
     used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
-    if used:
-        limit = f"of {most:,} " if most else ""
-        yield fine("memory", f"{used:,} bytes {limit}are used")
+    if used and most:
+        yield fine("memory", f"{used:,} of {most:,} bytes are used")
+    elif used:
+        yield hint(
+            "memory",
+            f"maxmemory is not set, and {used:,} bytes are used: a server that takes all of "
+            "its machine's memory is killed. Set maxmemory below that",
+        )
 
 
 def _replication(client: Client, info: Mapping[str, str | int]) -> Iterator[Finding]:

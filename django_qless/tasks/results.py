@@ -162,8 +162,7 @@ class TaskRecord:
         if self.has_value and value is None:
             raise _missing(
                 f"The Task {job.jid!r} has succeeded, but its return value is gone: "
-                "its result_ttl has passed, or more results than results-count or "
-                "results-bytes allow came after it."
+                "its result_ttl has passed."
             )
         puts = [entry["q"] for entry in job.history if entry["what"] == "put"]
         timeline = Timeline.of(job)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from django_qless.core import Client
 
 #: The part of maxmemory from which on a server counts as nearly full.
-NEARLY_FULL = 0.9
+NEARLY_FULL = 0.8
 
 UNKNOWN = (
     "it is not known whether the server may lose jobs: its user lacks +info, "

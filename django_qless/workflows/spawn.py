@@ -98,7 +98,7 @@ def _results(
     """
     jids = yield client.needs(jid)
     texts = yield client.results_text(jids)
-    gone = yield client.results_cut(jids)
+    gone = yield client.results_gone(jids)
     if gone and default is NO_DEFAULT:
         more = f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""
         job = yield client.get(gone[0])

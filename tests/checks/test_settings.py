@@ -180,9 +180,9 @@ def found(**options: object) -> list[tuple[str, str]]:
             "must be a number, not 'long'",
         ),
         (
-            {"default": {**GOOD, "CONFIG": {"results_count": 5}}},
+            {"default": {**GOOD, "CONFIG": {"jobs_history_count": 5}}},
             "E012",
-            "Did you mean 'results-count'?",
+            "Did you mean 'jobs-history-count'?",
         ),
         ({"default": {**GOOD, "MIDDLEWARE": "a.b"}}, "E013", "must be a list"),
         ({"default": {**GOOD, "ENCRYPTION_KEYS": "a" * 44}}, "E052", "a list of keys"),

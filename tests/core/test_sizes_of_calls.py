@@ -95,7 +95,7 @@ SPLIT: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("multiget", jids(n)), 250),
     (lambda n: build("results", jids(n)), 1_000),
     (lambda n: build("results_text", jids(n)), 1_000),
-    (lambda n: build("results_cut", jids(n)), 1_000),
+    (lambda n: build("results_gone", jids(n)), 1_000),
     (lambda n: build("revive", jids(n)), 1_000),
     (lambda n: build("lag", jids(n)), 500),
     (lambda n: build("due", jids(n)), 1_000),

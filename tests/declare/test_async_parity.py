@@ -301,8 +301,6 @@ def in_order(members: Iterable[object]) -> list[str]:
 def bare(text: str) -> str:
     """Return a text without times, generated ids and names of clients."""
     text = re.sub(r"(?<![.\d])(\d{10}(\.\d+)?|\d{13})\b", "<time>", text)
-    # A score of `results_until` holds a time and a size.
-    text = re.sub(r"\b\d{16}\.0\b", "<until>", text)
     text = re.sub(r"(?<![\w~])z[\w~-]{19}", "<id>", text)
     text = re.sub(r"^m:(\w*):\d+:(\w+) hash \[.*", r"m:\1:<hour>:\2", text)
     text = re.sub(r"-?\d\.\d{6,}", lambda score: f"{float(score[0]):.3f}", text)

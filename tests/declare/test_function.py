@@ -409,7 +409,7 @@ def test_what_a_call_changes_travels_with_the_job(qless) -> None:
     job_type = jobs.send_welcome.job_type
     assert job_type.options_for("") is job_type.options
     found = job_type.options_for('{"options":{"timeout":5,"backoff":[1,2]}}')
-    assert (found.timeout, found.backoff, found.result_ttl) == (5, (1, 2), 86400)
+    assert (found.timeout, found.backoff, found.result_ttl) == (5, (1, 2), 3600)
 
 
 def test_a_dependency_that_does_not_exist_is_an_error(qless) -> None:

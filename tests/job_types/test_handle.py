@@ -384,7 +384,7 @@ def test_a_wait_for_the_result_ends_when_the_job_is_cancelled(qless) -> None:
 
 
 def test_a_wait_ends_when_the_job_is_cancelled_and_not_remembered(qless) -> None:
-    qless.config_set("canceled-history-count", 0)
+    qless.config_set("canceled-history", 0)
     handle = jobs.add.delay(1)
     outcome = in_a_thread(lambda: handle.wait(20))
     poll(lambda: somebody_waits(qless), what="it waits")

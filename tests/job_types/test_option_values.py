@@ -52,7 +52,7 @@ def test_the_defaults() -> None:
         "missing": "fail",
         "on_commit": None,
         "jid": None,
-        "result_ttl": 86400,
+        "result_ttl": 3600,
         "app_data": "",
         "max_concurrency": None,
         "rate": None,

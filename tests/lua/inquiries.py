@@ -193,7 +193,7 @@ class Inquirer(Generator):
         return self.ours(*choose([
             ("job.view", jid, choose([0, 1, 2, 3, 9]), choose([0, 1, 2, 50])), ("job.view", jid, 3, 3),
             ("needs", jid, *self.page()), ("offspring", jid, *self.page()), ("results", *self.some(JIDS, 4)),
-            ("result", jid), ("results.cut", *self.some(JIDS, 6)), ("results.kept",), ("get", jid),
+            ("result", jid), ("results.gone", *self.some(JIDS, 6)), ("get", jid),
             ("multiget", *self.some(JIDS, 4)), ("brief", *self.some(JIDS, 7)), ("tracked.jids", *choose([[0, 3], [1, 2], [0, 0]])),
             ("workflow.get", self.flow()), ("workflow.jobs", self.flow(), *self.page()),
             ("await", choose(["me", "you"]), choose([0, 0, 5.5]), *choose([("job", *self.some(JIDS)), ("workflow", self.flow())])),
@@ -483,7 +483,7 @@ class Inquirer(Generator):
         option = choose([
             "heartbeat", "grace-period", "a-heartbeat", "b-heartbeat", "a-max-concurrency", "b-max-concurrency", "jobs-history",
             "jobs-history-count", "max-job-history", "max-worker-age", "a-weight", "b-weight", "canceled-history",
-            "canceled-history-count", "results-count", "results-bytes", "stats-history", "histogram-history", "application",
+            "stats-history", "histogram-history", "application",
         ])  # fmt: skip
         value = choose([0, 1, 2, 3, 5, 10, 30, 60, 61, 100, 86400, -1, 0.5, 2.5, "x"])
         return self.ours(*choose([

@@ -425,7 +425,7 @@ class Generator(DeliveryOperations):
             ("b-max-concurrency", [0, 1, 3]), ("jobs-history", [-1, 60, 604800]),
             ("jobs-history-count", [0, 2, 50000]), ("max-job-history", [3, 100]),
             ("max-worker-age", [100, 86400]), ("a-weight", [0, 2.5]),
-            ("canceled-history", [0, 60, 86400]), ("canceled-history-count", [0, 2, 5000]),
+            ("canceled-history", [0, 60, 86400]),
             ("a-failed-queue", ["b", "c"]), ("b-failed-queue", ["a", "c"]),
         ])  # fmt: skip
         if self.random.random() < 0.3:
@@ -467,7 +467,7 @@ class Generator(DeliveryOperations):
             ("briefs", 9, "canceled", "", 0, 9), ("jobs.count", "canceled"),
             ("job.view", self.jid(), 3, 3), ("get", self.jid()),
             ("schedules.in", queue, 0, 3), ("schedules.count", *QUEUES), ("tag.counts", 0, 5),
-            ("stats.counters", int(self.now), *QUEUES), ("results.kept",), ("meta",),
+            ("stats.counters", int(self.now), *QUEUES), ("meta",),
             ("search", 5, 2, "queue", queue, "state", choose(states), "tag", choose(TAGS), 0, 9),
             ("briefs", 9, "tag", choose(TAGS), 0, 5, "worker", choose(OUR_WORKERS), 0, 5),
         ]))  # fmt: skip

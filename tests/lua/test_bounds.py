@@ -40,7 +40,7 @@ CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
     "survey": lambda many: ("survey", *many),
     "revive": lambda many: ("revive", *many),
     "results": lambda many: ("results", *many),
-    "results.cut": lambda many: ("results.cut", *many),
+    "results.gone": lambda many: ("results.gone", *many),
     "brief": lambda many: ("brief", *many),
     "briefs": lambda many: (
         "briefs", 5, *(part for name in many for part in ("waiting", name, 0, 1))),

@@ -238,39 +238,38 @@ def test_it_goes_by_itself(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
-def test_old_ones_and_those_too_many_go_in_bounded_steps(keyed: Keyed) -> None:
-    keyed.put_many([{"jid": f"j{number:03}"} for number in range(600)])
-    for number in range(0, 600, 200):
-        jids = [f"j{n:03}" for n in range(number, number + 200)]
-        keyed.call("cancel", *jids, now=number)
-    assert keyed.server.zcard("ql:canceled") == 600
-    keyed.call("config.set", "canceled-history-count", 50, now=1000)
-    for number, kept in enumerate((399, 198, 50)):
-        keyed.put(f"one-more-{number}", 1000)
-        keyed.call("cancel", f"one-more-{number}", now=1000)
+def cancel(keyed: Keyed, numbers: range, now: int) -> None:
+    jids = [f"j{number}" for number in numbers]
+    keyed.put_many([{"jid": jid} for jid in jids], now)
+    keyed.call("cancel", *jids, now=now)
+
+
+def test_only_the_newest_records_are_kept(keyed: Keyed) -> None:
+    for thousand in range(5):
+        cancel(keyed, range(thousand * 1000, thousand * 1000 + 1000), thousand)
+    assert keyed.server.zcard("ql:canceled") == 5000
+    cancel(keyed, range(5000, 5010), 9)
+    assert keyed.server.zcard("ql:canceled") == 5000
+    assert keyed.call("get", "j5009", now=9) is not None
+    assert keyed.violations() == []
+
+
+def test_old_records_go_in_bounded_steps(keyed: Keyed) -> None:
+    cancel(keyed, range(600), 0)
+    for number, kept in enumerate((399, 198, 3)):
+        keyed.put(f"one-more-{number}", 0)
+        keyed.call("cancel", f"one-more-{number}", now=DAY + number + 1)
         assert keyed.server.zcard("ql:canceled") == kept, number
         assert len(left(keyed)) == kept + 1
-    keyed.call("config.unset", "canceled-history-count", now=1000)
-    keyed.put("last", 1000)
-    keyed.call("cancel", "last", now=2000 + DAY)
-    assert left(keyed) == {"ql:canceled", "ql:canceled:last"}
 
 
-@pytest.mark.parametrize("option", ["canceled-history", "canceled-history-count"])
 @pytest.mark.parametrize("value", [0, -1])
-def test_none_is_kept_if_so_wanted(keyed: Keyed, option: str, value: int) -> None:
-    keyed.call("config.set", option, value, now=0)
+def test_none_is_kept_if_so_wanted(keyed: Keyed, value: int) -> None:
+    keyed.call("config.set", "canceled-history", value, now=0)
     keyed.put("jid")
     keyed.call("cancel", "jid", now=1)
     assert left(keyed) == set()
     assert keyed.call("get", "jid", now=1) is None
-
-
-def test_the_last_one_is_kept_if_so_wanted(keyed: Keyed) -> None:
-    keyed.call("config.set", "canceled-history-count", 1, now=0)
-    keyed.put("jid")
-    keyed.call("cancel", "jid", now=1)
-    assert left(keyed) == {"ql:canceled", "ql:canceled:jid"}
 
 
 def test_of_a_job_that_is_open_none_is_kept(keyed: Keyed) -> None:
@@ -283,7 +282,6 @@ def test_of_a_job_that_is_open_none_is_kept(keyed: Keyed) -> None:
 def test_the_options_are_no_options_of_the_original(core: Core) -> None:
     assert "canceled" not in core.old("config.get", 0)
     assert "number" in core.error("config.set", 0, "canceled-history", "long")
-    assert "number" in core.error("config.set", 0, "canceled-history-count", "many")
 
 
 def test_what_is_long_is_left_out_or_cut(keyed: Keyed) -> None:

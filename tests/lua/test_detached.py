@@ -87,9 +87,9 @@ def test_the_result_of_a_job_that_is_gone_is_forgotten(keyed: Keyed) -> None:
     given = ("good", token, "queue", "{}", "result", "[1]", "result_ttl", 60)
     keyed.call("complete", *given, now=2)
     assert keyed.call("get", "good", now=3) is None
-    assert keyed.server.exists("ql:results", "ql:results_until") == 2
+    assert keyed.server.exists("ql:result:good")
     assert keyed.call("forget", "good", now=3) == 1
-    assert not keyed.server.exists("ql:results", "ql:results_until", "ql:result:good")
+    assert not keyed.server.exists("ql:result:good")
     assert not [name for name in keyed.server.keys("*") if "good" in name]
 
 

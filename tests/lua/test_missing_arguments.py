@@ -41,7 +41,7 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
         )
     ),
     (("results",), "jid"),
-    (("results.cut",), "jid"),
+    (("results.gone",), "jid"),
     (("schedule.get",), "id"),
     (("schedule.mark",), "name"),
     (("schedule.mark", "name"), "expected"),

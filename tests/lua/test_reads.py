@@ -26,7 +26,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("config.get",), ("config.get", "heartbeat"), ("config.get", "nosuch"),
     ("recur.get", "cron"), ("recur.get", "nosuch"),
     ("detached.get", "nosuch"), ("result", "complete"), ("result", "nosuch"), ("results", "complete", "nosuch"),
-    ("results.kept",), ("results.cut", "complete", "nosuch"),
+    ("results.gone", "complete", "nosuch"),
     ("stats.counters", 0, "queue", "nosuch"),
     ("needs", "depends"), ("needs", "nosuch", 0, 5), ("offspring", "running", 0, 5), ("lag", "queue", "nosuch"),
     ("queues.part", 0, 9),

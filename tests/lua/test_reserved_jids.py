@@ -88,7 +88,7 @@ KEYED: list[tuple[Call, Any]] = [
     (("offspring", J), []),
     (("results", J), [None]),
     (("result", J), None),
-    (("results.cut", J), []),
+    (("results.gone", J), []),
     *((("settle", "w", 1, *settlement(J, "1", verb, *args), 0, 0),
        [[[J, "NOJOB", f"settle(): Job {J} does not exist"]], [], []])
       for verb, *args in [
@@ -132,7 +132,7 @@ KEYED: list[tuple[Call, Any]] = [
 OTHERS = set(
     "pop peek failed unfail jobs queues stats workers worker.deregister pause unpause "
     "queue.forget length config.get config.set config.unset order stacks jobs.count "
-    "stats.counters results.kept "
+    "stats.counters "
     "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
     "queues.part lag due limits survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "

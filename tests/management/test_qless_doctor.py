@@ -40,7 +40,6 @@ def test_what_it_looks_at(qless) -> None:
     assert "fine server" in told
     assert "fine clock" in told
     assert "workers alive: 1" in told
-    assert re.search(r"^fine memory [\d,]+ bytes are used$", told, re.M)
 
 
 def test_of_the_system_checks_those_of_this_package(
@@ -199,6 +198,24 @@ def test_what_its_user_may_not_do_is_not_checked(server: Server, role: str) -> N
     unchecked = re.findall(r"^hint (\w+) not checked: .* adds it\.$", told, re.M)
     assert unchecked == ([] if role == "operator" else ["functions"])
     assert "fine server" in told
+
+
+def test_memory_without_a_limit_is_a_hint(qless) -> None:
+    assert re.search(r"^hint memory .*Set maxmemory", doctor_words(), re.M)
+
+
+@pytest.mark.parametrize(("part", "is_full"), [(0.75, False), (0.85, True)])
+def test_memory_is_a_problem_from_four_fifths_of_the_limit(
+    part: float, is_full: bool
+) -> None:
+    with Server("valkey") as server:
+        redis = server.shared_client()
+        with override_settings(QLESS={"default": {"LOCATION": server.url}}):
+            doctor_words()  # loads the core
+            redis.config_set("maxmemory", int(redis.info()["used_memory"] / part))
+            told = doctor_words()
+    assert ("soon no job can be enqueued" in told) == is_full
+    assert re.search(r"^fine memory [\d,]+ of [\d,]+ bytes are used$", told, re.M)
 
 
 def test_without_info_the_server_is_not_checked(server: Server) -> None:

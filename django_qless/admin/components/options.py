@@ -27,16 +27,7 @@ MEANINGS: dict[str, _StrOrPromise] = {
     ),
     "jobs-history": _("Seconds for which completed jobs are kept."),
     "jobs-history-count": _("Completed jobs that are kept, at most."),
-    "results-count": _(
-        "Results that are kept, at most, beyond those of the last five minutes. The "
-        "oldest are removed first."
-    ),
-    "results-bytes": _(
-        "Bytes of results that are kept, at most, beyond those of the last five minutes. "
-        "The oldest are removed first."
-    ),
     "canceled-history": _("Seconds for which records of canceled jobs are kept."),
-    "canceled-history-count": _("Records of canceled jobs that are kept, at most."),
     "max-job-history": _("Entries that the history of one job keeps."),
     "stats-history": _("Days for which the statistics of queues are kept."),
     "histogram-history": _("Days for which their histograms are kept."),

@@ -73,13 +73,9 @@ class JobCommands(JobReader[J]):
         return split("results", "jids", jids, "read", list[str | None])
 
     @command
-    def results_cut(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
-        """Return the jobs whose result, or list of spawned jobs, is not kept any more.
-
-        Its `result_ttl` has passed, or the namespace keeps no more than `results-count` and
-        `results-bytes` say.
-        """
-        return split("results.cut", "jids", jids, "read", list[str])
+    def results_gone(self, jids: Sequence[str]) -> CommandSequence[list[str]]:
+        """Return the complete jobs whose result has expired: its `result_ttl` has passed."""
+        return split("results.gone", "jids", jids, "read", list[str])
 
     @command
     def cancel(self, jids: str | Sequence[str]) -> Command[list[str]]:

@@ -31,18 +31,6 @@ class WorkerJobs(NamedTuple):
     stalled: list[str]
 
 
-class KeptResults(NamedTuple):
-    """The kept results of jobs, and lists of the jobs they spawned."""
-
-    number: int
-    #: Of the texts, without what the server needs for each.
-    bytes: int
-    #: When some were last dropped early, seconds of the epoch; None: never.
-    cut: float | None
-    #: Since when the oldest is kept; None if there is none.
-    oldest: float | None
-
-
 Order = Literal["quiet", "resume", "stop", "dump"]
 
 #: Orders to a worker: take no more jobs, take jobs again, end, or keep a dump of its stacks.
@@ -118,15 +106,6 @@ class OperationCommands:
         """Return the namespace's record: its clock, its last token, and how often the clock
         was set back."""
         return Command("meta", (), "read", json.loads)
-
-    @command
-    def results_kept(self) -> Command[KeptResults]:
-        """Return how many results are kept, lists of spawned jobs among them."""
-        return Command("results.kept", (), "read", _read_kept)
-
-
-def _read_kept(reply: str) -> KeptResults:
-    return KeptResults(**json.loads(reply))
 
 
 def _option(option: str) -> str:
