@@ -32,7 +32,7 @@ Costs = dict[str, float]
 PAIRS = 10
 
 #: Jobs of each measurement.
-COUNTS = {"batches of 50": 5000, "script, batches of 50": 5000, "enqueue_many": 10000}
+COUNTS = {"batches of 50": 5000, "enqueue_many": 10000}
 SINGLES = 1500
 DRAINED = 10000
 

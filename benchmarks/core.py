@@ -31,19 +31,15 @@ COMMANDS = "Redis commands per job, in batches of 50"
 
 
 class Core:
-    """The Lua core under one engine, called as django_qless calls it."""
+    """The Lua core, called as django_qless calls it."""
 
-    def __init__(
-        self, client: redis.Redis, engine: str, *, joined: bool = False
-    ) -> None:
+    def __init__(self, client: redis.Redis, *, joined: bool = False) -> None:
         """`joined`: single jobs are settled in the call that reserves the next one."""
         self._client = client
         self._joined = joined
         self._request = 0
         self._me = uuid.uuid4().hex[:12]
-        self._heads = {"function": self._load_library, "script": self._load_scripts}[
-            engine
-        ]()
+        self._heads = self._load_library()
 
     def _load_library(self) -> dict[str, tuple[Any, ...]]:
         body = ARTEFACT.read_text()
@@ -52,18 +48,6 @@ class Core:
         self._client.execute_command("FUNCTION", "LOAD", "REPLACE", library)
         return {
             kind: ("FCALL", f"{name}_{kind}", 2) for kind in ("read", "write", "drain")
-        }
-
-    def _load_scripts(self) -> dict[str, tuple[Any, ...]]:
-        body = ARTEFACT.read_text()
-        headers = {
-            "read": "#!lua flags=no-writes\n",
-            "write": "#!lua\n",
-            "drain": "#!lua flags=allow-oom\n",
-        }
-        return {
-            kind: ("EVALSHA", self._client.script_load(header + body), 2)
-            for kind, header in headers.items()
         }
 
     def call(self, kind: str, command: str, *arguments: Any) -> Any:
@@ -147,20 +131,19 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure | Counts]:
             if batch > 1:
                 yield Counts(COMMANDS, "floor", commands)
             goal = Goal(at_most=limit, of_floor=True)
-            for engine in ("function", "script"):
-                for state in ("", f", {HISTORY:,} completed kept"):
-                    core = _core(engine, bool(state), joined=form == JOINED)
-                    used, commands = _cost(server, core, count, batch)
-                    yield Figure(TABLE, f"{form}, {engine}{state}", used, floor, goal)
-                    if batch > 1 and engine == "function":
-                        yield Counts(COMMANDS, f"django_qless{state}", commands)
+            for state in ("", f", {HISTORY:,} completed kept"):
+                core = _core(bool(state), joined=form == JOINED)
+                used, commands = _cost(server, core, count, batch)
+                yield Figure(TABLE, f"{form}{state}", used, floor, goal)
+                if batch > 1:
+                    yield Counts(COMMANDS, f"django_qless{state}", commands)
 
 
-def _core(engine: str, steady: bool, *, joined: bool) -> Callable[[redis.Redis], Core]:
+def _core(steady: bool, *, joined: bool) -> Callable[[redis.Redis], Core]:
     """Return a factory of cores; a steady one has a full history of completed jobs."""
 
     def make(client: redis.Redis) -> Core:
-        core = Core(client, engine, joined=joined)
+        core = Core(client, joined=joined)
         if steady:
             core.keep_completed(HISTORY)
             core.fill(HISTORY + 2 * BATCH, BATCH)

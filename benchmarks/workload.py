@@ -72,7 +72,7 @@ def of_server(
     }
 
 
-def calls(engine: str, batch: int, *, joined: bool, served: str = QUEUE) -> Work:
+def calls(batch: int, *, joined: bool, served: str = QUEUE) -> Work:
     """Put, reserve and complete, `batch` jobs to a call.
 
     `joined`: jobs are finished in the call that reserves the next; `served` are the
@@ -82,7 +82,7 @@ def calls(engine: str, batch: int, *, joined: bool, served: str = QUEUE) -> Work
 
     # Where instructions are counted, the core loads for seconds.
     server = redis.Redis.from_url(os.environ["BENCH_URL"], socket_timeout=60)
-    client = Client(server, engine=engine)
+    client = Client(server)
 
     def put(count: int) -> None:
         if batch == 1:
@@ -169,14 +169,10 @@ def _set_up() -> None:
 
 
 WORK: dict[str, Callable[[], Work]] = {
-    "one call each": partial(calls, "function", 1, joined=False),
-    "one at a time, joined": partial(calls, "function", 1, joined=True),
-    "one at a time, joined, all queues": partial(
-        calls, "function", 1, joined=True, served="*"
-    ),
-    "batches of 50": partial(calls, "function", BATCH, joined=True),
-    "script, one at a time": partial(calls, "script", 1, joined=True),
-    "script, batches of 50": partial(calls, "script", BATCH, joined=True),
+    "one call each": partial(calls, 1, joined=False),
+    "one at a time, joined": partial(calls, 1, joined=True),
+    "one at a time, joined, all queues": partial(calls, 1, joined=True, served="*"),
+    "batches of 50": partial(calls, BATCH, joined=True),
     "without KEYS, EVALSHA": strangers,
     ".delay()": delay,
     "enqueue_many": enqueue_many,

@@ -1,4 +1,4 @@
-"""Fixtures that all suites share: real servers, both engines, clients."""
+"""Fixtures that all suites share: real servers, clients."""
 
 from __future__ import annotations
 
@@ -63,13 +63,6 @@ def each_server(request: pytest.FixtureRequest, servers: dict[str, Server]) -> S
     """An empty server of each kind that this machine has, one after the other."""
     servers[request.param].flush()
     return servers[request.param]
-
-
-@pytest.fixture(params=["function", "script"])
-def engine(request: pytest.FixtureRequest) -> str:
-    """Each of the two ways in which a server runs the Lua core."""
-    engine: str = request.param
-    return engine
 
 
 @pytest.fixture

@@ -105,7 +105,6 @@ class Connections:
                 kept[alias] = Client(
                     factory_for(settings).client(),
                     prefix=settings.prefix,
-                    engine=settings.engine,
                     replication=_replication(settings),
                     **options,
                 )
@@ -119,7 +118,6 @@ class Connections:
                 self._async_clients[alias] = AsyncClient(
                     factory_for(settings).async_client(),
                     prefix=settings.prefix,
-                    engine=settings.engine,
                     replication=_replication(settings),
                     patience=self._patience(alias),
                 )

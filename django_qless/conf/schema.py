@@ -18,7 +18,6 @@ from django.conf import settings
 from django_qless.conf import connection_checks
 from django_qless.conf import setting_checks as checks
 from django_qless.conf.setting_checks import Check, must_be
-from django_qless.core.script import Engine
 
 #: The keys that name a server; one of them at most is given.
 CONNECTION_KEYS = ("LOCATION", "CACHE", "EMBEDDED", "SENTINELS", "CLUSTER")
@@ -160,18 +159,6 @@ class Alias:
     )
     """Options of redis-py's connections and pools: timeouts, TLS, credentials. They are passed
     on as they are; those that would have no effect are refused."""
-    engine: Engine = key(
-        "ENGINE",
-        "auto",
-        must_be(
-            '"auto", "function" or "script"',
-            lambda value: value in ("auto", "function", "script"),
-        ),
-        "E009",
-        '"auto" uses functions where the server has them.',
-    )
-    """How the Lua core is called: "function" (FUNCTION LOAD, FCALL), "script" (EVALSHA), or
-    "auto", the default: functions where the server has them."""
     project: str = key(
         "PROJECT",
         "",

@@ -41,7 +41,7 @@ from .request import (
     stepwise,
 )
 from .retry import FAILURES, to_qless_error
-from .script import LIBRARY_PREFIX, Engine, Library, Script
+from .script import LIBRARY_PREFIX, Library, Script
 from .waiting import (
     After,
     AsyncAfter,
@@ -69,7 +69,6 @@ class BaseClient(ABC, Generic[R]):
         self,
         redis: R,
         prefix: str = "ql:",
-        engine: Engine = "auto",
         *,
         patience: float = PATIENCE,
         library: Library | None = None,
@@ -96,7 +95,6 @@ class BaseClient(ABC, Generic[R]):
         self.follows_primary = follows_primary(redis)
         self.script = Script(
             prefix,
-            engine,
             library or Library.default(),
             sharded=self.slot_map is not None,
         )
@@ -247,8 +245,7 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
 
     `redis` is a redis.Redis of redis-py 6 to 8, whatever its options: connections are
     made like its own, unless `timeout` gives other seconds for connecting and for each
-    answer. `engine` is "function", "script", or "auto": functions if possible.
-    Safe to use after a fork.
+    answer. Safe to use after a fork.
     """
 
     _needs = (Redis, "redis.Redis")

@@ -218,7 +218,7 @@ class NotPermitted(ServerError):
 
 
 class ServerTooOld(ServerError):
-    """Redis 7.0, Valkey 8 or newer is needed; Redis 6.2 works with the engine "script"."""
+    """Redis 7.0, Valkey 8 or newer is needed: the Lua core is a library of functions."""
 
 
 class UnsupportedFormat(ServerError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# Texts of refusals, of servers from 6.2 to 9.
+# Texts of refusals, of servers from 7 to 9.
 USER = re.compile(r"\bUser (\S+) has no permissions")
 _COMMAND = re.compile(r"to run the '([^']+)' command")
 
@@ -16,8 +16,6 @@ _COMMAND = re.compile(r"to run the '([^']+)' command")
 _PAIRS = {
     "fcall": ("+fcall", "+function|load"),
     "function|load": ("+fcall", "+function|load"),
-    "evalsha": ("+evalsha", "+script|load"),
-    "script|load": ("+evalsha", "+script|load"),
 }
 
 

@@ -15691,14 +15691,13 @@ return without_keys and modules.Legacy.serve or modules.Serve.serve
 end
 
 -- main.lua
--- The way in: three functions of a library, or one script. What a library may do while it is
--- loaded is to register functions, nothing else; so the modules are built by the first call.
-local with_keys, without_keys
+-- The way in: the functions of a library for calls with KEYS, a script for calls without. What a library may
+-- do while it is loaded is to register functions, nothing else; so the modules are built by the first call.
+local with_keys
 
 local function serve(keys, args, class)
   if #keys == 0 then
-    without_keys = without_keys or build(true)
-    return without_keys(args)
+    return redis.error_reply('BADARG a call without KEYS is made by EVALSHA, not by FCALL')
   end
   with_keys = with_keys or build(false)
   return with_keys(keys, args, class)
@@ -15731,5 +15730,8 @@ local Qless = {
 }
 
 if not redis.register_function then
-  return serve(KEYS, ARGV)
+  if #KEYS > 0 then
+    return redis.error_reply('BADARG a call with KEYS is made by FCALL, not by EVALSHA')
+  end
+  return build(true)(ARGV)
 end

@@ -56,11 +56,8 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     "COREFAILED": (Remedy.NONE, exceptions.CoreFailed),
     # A command inside the core that the server refuses to its user.
     "DENIED": (Remedy.NONE, exceptions.NotPermitted),
-    # The server does not know the core (yet), or not this way of calling it.
-    "NOSCRIPT": (Remedy.RELOAD, exceptions.ServerError),
+    # The server does not know the core (yet).
     "NOFUNCTION": (Remedy.RELOAD, exceptions.ServerError),
-    "UNKNOWN": (Remedy.RELOAD, exceptions.ServerTooOld),
-    "NOPERM": (Remedy.RELOAD, exceptions.NotPermitted),
     # Nothing was executed, and it may be different in a moment.
     "BUSY": (Remedy.WAIT, exceptions.ServerBusy),
     "TRYAGAIN": (Remedy.WAIT, exceptions.ServerBusy),
@@ -79,6 +76,8 @@ TABLE: dict[str, tuple[Remedy, type[exceptions.QlessError]]] = {
     # Another node has the slot. A client that knows of no cluster cannot go there.
     "MOVED": (Remedy.FOLLOW, exceptions.ClusterRefused),
     # It would be the same next time.
+    "UNKNOWN": (Remedy.NONE, exceptions.ServerTooOld),
+    "NOPERM": (Remedy.NONE, exceptions.NotPermitted),
     "OOM": (Remedy.NONE, exceptions.ServerFull),
     "MISCONF": (Remedy.NONE, exceptions.CannotPersist),
     "NOAUTH": (Remedy.NONE, exceptions.NotAuthenticated),
@@ -96,7 +95,6 @@ REDIRECTIONS = ("MOVED", "ASK")
 
 # redis-py takes the code off the text of these. Subclasses come before their parents.
 CODES: tuple[tuple[type[Exception], str], ...] = (
-    (redis_exceptions.NoScriptError, "NOSCRIPT"),
     (redis_exceptions.ReadOnlyError, "READONLY"),
     (redis_exceptions.OutOfMemoryError, "OOM"),
     (redis_exceptions.NoPermissionError, "NOPERM"),
@@ -113,18 +111,11 @@ CODES: tuple[tuple[type[Exception], str], ...] = (
     (redis_exceptions.ConnectionError, "LOST"),
 )
 
-# Errors whose text does not begin with a code, by words in it. Servers before 7 put the
-# place in the script before the code of a command that failed there.
+# Errors whose text does not begin with a code, by words in it.
 PHRASES = (
-    ("-OOM ", "OOM"),
-    ("-READONLY ", "READONLY"),
-    ("-MISCONF ", "MISCONF"),
-    ("-NOREPLICAS ", "NOREPLICAS"),
     ("Function not found", "NOFUNCTION"),
     ("unknown command", "UNKNOWN"),
     ("already exists", "EXISTS"),
-    ("Error compiling script", "NOTCOMPILED"),
-    ("user_script", "COREFAILED"),
     ("user_function", "COREFAILED"),
 )
 
@@ -234,7 +225,7 @@ def repeat_request(
         try:
             if remedy is Remedy.RELOAD:
                 loaded = True
-                yield from script.recover(error, command.kind, connection)
+                yield from script.load(connection)
             if exchange is not None:
                 return (yield from exchange())
             return (yield from connection.exchange(script.request(command, request_id)))

@@ -55,13 +55,7 @@ def of_server(client: Client) -> Iterator[Finding]:
     info = client.server_info()
     name = "Valkey" if "valkey_version" in info else "Redis"
     number = info.get("valkey_version") or info.get("redis_version", "?")
-    yield fine("server", f"{name} {number}, with {client.script.engine}s")
-    if client.script.engine == "script":
-        yield hint(
-            "server",
-            "scripts cost the server more than functions: check ENGINE, and that "
-            "the server's user may call FUNCTION and FCALL",
-        )
+    yield fine("server", f"{name} {number}")
     yield from _replication(client, info)
     for risk in risks_of(client, info):
         yield problem("server", str(risk))

@@ -196,7 +196,6 @@ def run_isolated(job: CapturedJob, *, raise_failures: bool) -> Run:
         Client(
             factory_for(settings).client(),
             prefix=f"{settings.prefix}alone-{job.jid}:",
-            engine=settings.engine,
         )
     ) as client:
         client.script.now = clock_of(job.alias)

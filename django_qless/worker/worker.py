@@ -33,7 +33,6 @@ from django_qless.worker.status_report import StatusReport, title
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from django_qless.core.script import Engine
     from django_qless.worker.crash_reports import CrashReport
     from django_qless.worker.environment import Environment
     from django_qless.worker.options import WorkerOptions
@@ -229,7 +228,6 @@ class Worker:
         return Client(
             known.redis,
             known.prefix,
-            engine_of(known),
             patience=patience,
             library=known.script.library,
             timeout=timeout,
@@ -243,7 +241,6 @@ class Worker:
         return AsyncClient(
             known.redis,
             known.prefix,
-            engine_of(known),
             patience=patience,
             library=known.script.library,
         )
@@ -253,11 +250,3 @@ class Worker:
         options = self.options
         client = self.client(LOOKUP_PATIENCE)
         return new_reserver(options.reserver, options.queues, options.exclude, client)
-
-
-def engine_of(known: Client | AsyncClient) -> Engine:
-    """Return the engine for a client like this one.
-
-    If functions were chosen automatically, another server may need to choose again.
-    """
-    return "script" if known.script.engine == "script" else "auto"

@@ -124,7 +124,6 @@ def found(**options: object) -> list[tuple[str, str]]:
         ({"default": {"EMBEDDED": 1}}, "E007", "True or a folder, not 1"),
         ({"default": {"EMBEDDED": True}}, "E007", "needs the setting BASE_DIR"),
         ({"default": {**GOOD, "PREFIX": ""}}, "E008", "PREFIX must be a text"),
-        ({"default": {**GOOD, "ENGINE": "lua"}}, "E009", "ENGINE must be "),
         ({"default": {**GOOD, "OPTIONS": []}}, "E010", "OPTIONS must be a dict"),
         (
             {"default": {**GOOD, "OPTIONS": {"socket_timout": 1}}},
@@ -279,7 +278,6 @@ def test_what_is_good_is_silent(tmp_path) -> None:
     whole = {
         **GOOD,
         "PREFIX": "shop:",
-        "ENGINE": "function",
         "OPTIONS": {"socket_timeout": 9, "client_name": "shop", "max_connections": 100},
         "QUEUES": {"mail": {"heartbeat": 30, "max_concurrency": 4, "weight": 3}},
         "CONFIG": {"jobs-history": 86400, "mail-heartbeat": 5, "application": "shop"},

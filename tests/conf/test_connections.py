@@ -47,7 +47,6 @@ def test_settings_reach_the_client(qless) -> None:
         "default": {
             "LOCATION": "rediss://u:p@host:7/3",
             "PREFIX": "shop:",
-            "ENGINE": "script",
             "OPTIONS": {"socket_timeout": 7, "max_connections": 3},
         }
     }
@@ -60,7 +59,7 @@ def test_settings_reach_the_client(qless) -> None:
             connections["other"]
     pool = client.redis.connection_pool
     known = pool.connection_kwargs
-    assert (client.prefix, client.script.engine) == ("shop:", "script")
+    assert client.prefix == "shop:"
     assert (known["host"], known["port"], known["db"]) == ("host", 7, 3)
     assert (known["username"], known["password"]) == ("u", "p")
     assert (known["socket_timeout"], pool.max_connections) == (7, 3)

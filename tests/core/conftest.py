@@ -1,4 +1,4 @@
-"""Fixtures of the client's suite: the client on every kind of server and engine."""
+"""Fixtures of the client's suite: the client on every kind of server."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ collect_ignore = [] if drawing.ALL else ["test_interruptions.py"]
 
 
 @pytest.fixture
-def client(each_server: Server, engine: str) -> Iterator[Client]:
-    """A worker's client on an empty server, once per kind of server and engine."""
+def client(each_server: Server) -> Iterator[Client]:
+    """A worker's client on an empty server, once per kind of server."""
     with (
         nothing_refused(each_server),
-        Client(client_of(each_server, "worker"), engine=engine) as client,
+        Client(client_of(each_server, "worker")) as client,
     ):
         yield client
 

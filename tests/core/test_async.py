@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Body = Callable[[AsyncClient], Coroutine[Any, Any, None]]
 
 
-def test_a_jobs_way(each_server: Server, engine: Any) -> None:
+def test_a_jobs_way(each_server: Server) -> None:
     async def body(client: AsyncClient) -> None:
         assert await client.put("", "q", "a", "k", "{}", priority=1) == "a"
         assert await client.put_many("", [Put("b", "q", "k", "{}")]) == ([], {})
@@ -65,7 +65,7 @@ def test_a_jobs_way(each_server: Server, engine: Any) -> None:
             await job.heartbeat()
         assert await client.get("nobody") is None
 
-    in_loop(each_server, body, engine=engine)
+    in_loop(each_server, body)
 
 
 def test_the_objects_of_an_asyncio_client(server: Server) -> None:
@@ -211,7 +211,7 @@ def test_a_lost_reply_has_one_effect(server: Server, cutter: Cutter) -> None:
     asyncio.run(run())
 
 
-def test_flushes_and_losses_are_survived(server: Server, engine: Any) -> None:
+def test_flushes_and_losses_are_survived(server: Server) -> None:
     async def body(client: AsyncClient) -> None:
         for jid in "abc":
             await client.put("", "q", jid, "k", "{}")
@@ -221,7 +221,7 @@ def test_flushes_and_losses_are_survived(server: Server, engine: Any) -> None:
                 other.client_kill_filter(_type="normal", skipme=True)
         assert await client.length("q") == 3
 
-    in_loop(server, body, engine=engine)
+    in_loop(server, body)
 
 
 def test_a_server_that_is_gone() -> None:

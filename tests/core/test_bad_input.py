@@ -241,12 +241,6 @@ def connections(server: Server) -> int:
         return received
 
 
-@pytest.mark.parametrize("engine", ["redis", "", None])
-def test_an_engine_that_does_not_exist(valkey: Any, engine: Any) -> None:
-    with pytest.raises(BadArgument, match='engine must be "auto", "function" or'):
-        valkey(engine=engine)
-
-
 def test_a_client_that_is_none() -> None:
     with pytest.raises(
         BadArgument, match=r"Client needs a redis\.Redis, not builtins\.str"

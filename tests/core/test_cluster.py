@@ -15,7 +15,6 @@ from django_qless.core import (
     ClusterRefused,
     NotPermitted,
     NotReached,
-    Put,
 )
 from django_qless.core.cluster import (
     SlotMap,
@@ -255,17 +254,6 @@ def test_the_core_is_loaded_where_the_slot_comes(cluster: Cluster, prefix: str) 
         cluster.move(prefix)
         put(client, 2)
         assert client.libraries() == [client.script.library.name]
-        assert client.script.engine == "function"
-
-
-def test_as_scripts(cluster: Cluster, prefix: str) -> None:
-    with client_of(cluster, prefix, engine="script") as client, client.events() as ear:
-        client.put_many("", [Put("j1", "q", "k", "{}")])
-        cluster.move(prefix)
-        assert ear.next(30).event == "put"  # type: ignore[union-attr]
-        put(client, 2)
-        (queue,) = client.queues()
-        assert queue.waiting == 2
 
 
 def test_permissions(cluster: Cluster, prefix: str) -> None:

@@ -22,8 +22,7 @@ from django_qless.core import (
     new_jid,
 )
 from django_qless.core.request import Command
-from django_qless.core.script import Engine, Library
-from tests import real_servers as machinery
+from django_qless.core.script import Library
 from tests.core.jobs import Make
 from tests.real_servers import Server, poll
 
@@ -40,20 +39,18 @@ function Qless.register(name)
   redis.register_function({ function_name = name .. '_drain', flags = { 'allow-oom' },
     callback = function(keys, args) return serve(keys, args, 'drain') end })
 end
-if not redis.register_function then return serve(KEYS, ARGV) end
 """
 
 
 def forget(server: Server) -> None:
-    """Drop all functions and scripts from a server."""
+    """Drop all functions from a server."""
     with server.client() as other:
         other.function_flush()
-        other.script_flush()
 
 
 @pytest.fixture
 def forgetful(each_server: Server) -> Server:
-    """A server without functions and scripts."""
+    """A server without functions."""
     forget(each_server)
     return each_server
 
@@ -65,16 +62,14 @@ def fresh(*arguments: str, kind: str = "valkey") -> Iterator[Server]:
         yield server
 
 
-def test_the_library_is_loaded_by_the_first_call(
-    forgetful: Server, engine: Engine
-) -> None:
+def test_the_library_is_loaded_by_the_first_call(forgetful: Server) -> None:
     with (
         forgetful.client() as other,
-        Client(forgetful.client(), engine=engine) as client,
+        Client(forgetful.client()) as client,
     ):
         client.put("", "q", "a", "k", "{}")
         names = [library[1].decode() for library in other.function_list()]
-        assert names == ([client.script.library.name] if engine == "function" else [])
+        assert names == [client.script.library.name]
 
 
 def test_a_library_loaded_by_another_is_used(forgetful: Server) -> None:
@@ -85,14 +80,14 @@ def test_a_library_loaded_by_another_is_used(forgetful: Server) -> None:
         assert "cmdstat_function|load" not in other.info("commandstats")
 
 
-def test_many_threads_load_at_once(forgetful: Server, engine: Engine) -> None:
+def test_many_threads_load_at_once(forgetful: Server) -> None:
     begin = threading.Barrier(8)
     failures: list[BaseException] = []
 
     def put() -> None:
         begin.wait()
         try:
-            with Client(forgetful.client(), engine=engine) as client:
+            with Client(forgetful.client()) as client:
                 client.put("", "q", new_jid(), "k", "{}")
         except BaseException as error:
             failures.append(error)
@@ -108,10 +103,8 @@ def test_many_threads_load_at_once(forgetful: Server, engine: Engine) -> None:
         assert client.length("q") == 8
 
 
-def test_flushes_between_calls_are_not_noticed(
-    forgetful: Server, engine: Engine
-) -> None:
-    with Client(forgetful.client(), engine=engine) as client:
+def test_flushes_between_calls_are_not_noticed(forgetful: Server) -> None:
+    with Client(forgetful.client()) as client:
         for number in range(5):
             client.put("", "q", f"job-{number}", "k", "{}")
             forget(forgetful)
@@ -125,7 +118,7 @@ def test_flushes_between_calls_are_not_noticed(
         assert len(client.completed()) == 5
 
 
-def test_flushes_under_load_are_not_noticed(forgetful: Server, engine: Engine) -> None:
+def test_flushes_under_load_are_not_noticed(forgetful: Server) -> None:
     done = threading.Event()
 
     def flush() -> None:
@@ -133,7 +126,7 @@ def test_flushes_under_load_are_not_noticed(forgetful: Server, engine: Engine) -
             forget(forgetful)
 
     thread = threading.Thread(target=flush)
-    with Client(forgetful.client(), engine=engine) as client:
+    with Client(forgetful.client()) as client:
         thread.start()
         try:
             for _ in range(200):
@@ -144,33 +137,16 @@ def test_flushes_under_load_are_not_noticed(forgetful: Server, engine: Engine) -
         assert client.length("q") == 200
 
 
-def test_two_versions_live_side_by_side(forgetful: Server, engine: Engine) -> None:
-    kind = "write" if engine == "function" else ""
+def test_two_versions_live_side_by_side(forgetful: Server) -> None:
     with (
-        Client(forgetful.client(), engine=engine) as client,
-        Client(forgetful.client(), engine=engine, library=Library(BODY)) as other,
+        Client(forgetful.client()) as client,
+        Client(forgetful.client(), library=Library(BODY)) as other,
     ):
         client.put("", "q", "a", "k", "{}")
         command, request, *rest = other.run(Command("pause", ("q",), "write"))
-        assert (command, rest) == ("pause", [kind, 2])
+        assert (command, rest) == ("pause", ["write", 2])
         assert request.endswith(":1")
         assert client.length("q") == 1
-
-
-def test_where_functions_are_unknown_scripts_do(engine: Engine) -> None:
-    with fresh(
-        *("--rename-command", "FUNCTION", ""),
-        *("--rename-command", "FCALL", ""),
-        kind="redis" if "redis" in machinery.available_kinds() else "valkey",
-    ) as server:
-        with Client(server.client(), engine="auto") as client:
-            assert client.put("", "q", "a", "k", "{}") == "a"
-            assert client.script.engine == "script"
-        with (
-            Client(server.client(), engine="function") as client,
-            pytest.raises(ServerTooOld, match=r"Redis 7\.0, Valkey 8"),
-        ):
-            client.put("", "q", "a", "k", "{}")
 
 
 @pytest.fixture
@@ -186,20 +162,6 @@ def limited(server: Server) -> Iterator[Callable[..., redis.Redis]]:
         admin.execute_command("ACL", "DELUSER", "u")
 
 
-def test_a_user_without_functions_uses_scripts(limited: Any, server: Server) -> None:
-    forget(server)
-    redis_client = limited("~*", "&*", "+@all", "-function", "-fcall")
-    with Client(redis_client) as client:
-        assert client.put("", "q", "a", "k", "{}") == "a"
-        assert client.script.engine == "script"
-        assert client.get("a") is not None
-    with (
-        Client(redis_client, engine="function") as client,
-        pytest.raises(NotPermitted, match=r"ACL SETUSER u \+fcall \+function\|load"),
-    ):
-        client.put("", "q", "a", "k", "{}")
-
-
 def test_a_user_who_may_call_but_not_load(limited: Any, server: Server) -> None:
     redis_client = limited("~*", "&*", "+@all", "-function")
     with server.client() as admin:
@@ -207,7 +169,6 @@ def test_a_user_who_may_call_but_not_load(limited: Any, server: Server) -> None:
         admin.function_load(Library.default().functions())
     with Client(redis_client) as client:
         assert client.put("", "q", "a", "k", "{}") == "a"
-        assert client.script.engine == "function"
 
 
 def test_a_user_without_scripts_is_told(limited: Any) -> None:
@@ -216,7 +177,7 @@ def test_a_user_without_scripts_is_told(limited: Any) -> None:
         pytest.raises(NotPermitted, match=r"\+fcall \+function\|load adds it"),
     ):
         client.queues()
-    limited("~*", "&*", "+@all", "-evalsha")
+    limited("~*", "&*", "+@all")
     assert client.queues() == [], "without a restart"
 
 
@@ -247,8 +208,8 @@ def test_a_missing_password_is_told() -> None:
             client.queues()
 
 
-def test_a_full_server_refuses_puts_and_lets_workers_finish(engine: Engine) -> None:
-    with fresh() as server, Client(server.client(), engine=engine) as client:
+def test_a_full_server_refuses_puts_and_lets_workers_finish() -> None:
+    with fresh() as server, Client(server.client()) as client:
         client.put("", "q", "a", "k", "{}")
         (job,) = client.settle("w", [], 1, ["q"]).jobs
         with server.client() as admin:
@@ -261,16 +222,29 @@ def test_a_full_server_refuses_puts_and_lets_workers_finish(engine: Engine) -> N
         assert client.completed() == ["a"]
 
 
-def test_a_full_server_that_lost_its_functions_can_be_drained() -> None:
-    """FUNCTION LOAD is refused on a full server; SCRIPT LOAD is not."""
+def test_full_server_that_lost_its_functions_needs_room_first() -> None:
     with fresh() as server, Client(server.client()) as client:
         client.put("", "q", "a", "k", "{}")
         (job,) = client.settle("w", [], 1, ["q"]).jobs
         with server.client() as admin:
             admin.config_set("maxmemory", "1")
             admin.function_flush()
-        client.settle("w", [Settlement(job.jid, job.token, "complete")], 0, [])
+            done = [Settlement(job.jid, job.token, "complete")]
+            with pytest.raises(ServerFull, match="raise maxmemory first"):
+                client.settle("w", done, 0, [])
+            admin.config_set("maxmemory", "0")
+        client.settle("w", done, 0, [])
         assert client.completed() == ["a"]
+
+
+def test_server_without_functions_is_too_old() -> None:
+    renamed = ("--rename-command", "FUNCTION", "", "--rename-command", "FCALL", "")
+    with (
+        fresh(*renamed) as server,
+        Client(server.client()) as client,
+        pytest.raises(ServerTooOld, match=r"Redis 7\.0, Valkey 8"),
+    ):
+        client.put("", "q", "a", "k", "{}")
 
 
 def test_a_busy_server_is_waited_for(valkey: Make, server: Server) -> None:
@@ -323,12 +297,12 @@ def is_busy(admin: redis.Redis) -> bool:
     return False
 
 
-def test_a_replica_is_waited_for_and_then_named(engine: Engine) -> None:
+def test_a_replica_is_waited_for_and_then_named() -> None:
     """(A server that was promoted once draws its tokens otherwise: it is this test's.)"""
     with (
         fresh() as server,
         server.client() as admin,
-        Client(server.client(), engine=engine, patience=0.2) as client,
+        Client(server.client(), patience=0.2) as client,
     ):
         client.put("", "q", "a", "k", "{}")
         admin.replicaof("127.0.0.1", "1")
@@ -342,10 +316,10 @@ def test_a_replica_is_waited_for_and_then_named(engine: Engine) -> None:
         timer.join()
 
 
-def test_a_server_that_comes_back_with_its_data(engine: Engine) -> None:
+def test_a_server_that_comes_back_with_its_data() -> None:
     with (
         fresh("--appendonly", "yes") as server,
-        Client(server.client(), engine=engine) as client,
+        Client(server.client()) as client,
     ):
         client.put("", "q", "a", "k", "{}")
         server.restart()

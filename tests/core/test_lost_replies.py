@@ -223,11 +223,10 @@ def test_one_effect(
     valkey: Callable[..., Client],
     server: Server,
     cutter: Cutter,
-    engine: str,
     name: str,
 ) -> None:
     calling, word = MUTATING[name], name.split(" ")[0]
-    client = valkey(cutter.path, EAGER, engine=engine)
+    client = valkey(cutter.path, EAGER)
     expected = accident_free(client, server, calling)
     for head in (0, 3):
         server.flush()

@@ -294,9 +294,9 @@ def test_only_empty_queues_are_forgotten(crowd: Client) -> None:
     assert crowd.queues() == []
 
 
-def test_the_twins(server: Server, engine: Any) -> None:
+def test_the_twins(server: Server) -> None:
     async def look() -> None:
-        async with AsyncClient(server.async_client(), engine=engine) as client:
+        async with AsyncClient(server.async_client()) as client:
             await client.put("", "mail", "job", "app.send", "{}")
             (brief,) = await client.brief(["job"])
             view = await client.job_view("job")

@@ -102,7 +102,7 @@ def test_a_refusal_comes_with_the_result(valkey: Make, server: Server) -> None:
     put(valkey(), "a")
     with server.client() as other:
         other.execute_command("ACL", "SETUSER", "none", "on", ">x", "~*", "&*", "-@all")
-    client = valkey(options={"username": "none", "password": "x"}, engine="function")
+    client = valkey(options={"username": "none", "password": "x"})
     with pytest.raises(NotPermitted):
         client.start(asking(client)).result()
     with pytest.raises(NotPermitted):

@@ -14,25 +14,21 @@ from django_qless.core.permissions import rules_for
 from tests.permissions import PASSWORD, client_of, nothing_refused, set_user
 
 if TYPE_CHECKING:
-    from django_qless.core.script import Engine
     from tests.real_servers import Server
-
-ENGINES = ["function", "script", "auto"]
 
 Limited = Callable[..., Client]
 
 
 @pytest.fixture
-def limited(each_server: Server, engine: Engine) -> Iterator[Limited]:
+def limited(each_server: Server) -> Iterator[Limited]:
     """Takes rules away from a role; returns a client of its user."""
     made: list[Client] = []
     with each_server.client() as admin:
         admin.function_flush()
-        admin.script_flush()
 
     def limit(role: str, *rules: str) -> Client:
         set_user(each_server, role, *rules)
-        client = Client(client_of(each_server, role), engine=engine, patience=0.2)
+        client = Client(client_of(each_server, role), patience=0.2)
         made.append(client)
         return client
 
@@ -44,7 +40,6 @@ def limited(each_server: Server, engine: Engine) -> Iterator[Limited]:
         client.close()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_producer_puts_and_waits(limited: Limited, each_server: Server) -> None:
     with nothing_refused(each_server):
         client = limited("producer")
@@ -73,9 +68,8 @@ def test_a_producer_of_asyncio(each_server: Server) -> None:
         assert asyncio.run(put()) == "a"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_command_inside_the_core_is_refused_in_the_servers_words(
-    limited: Limited, each_server: Server, engine: Engine
+    limited: Limited, each_server: Server
 ) -> None:
     client = limited("producer", "-zadd")
     with pytest.raises(NotPermitted, match=r"docs/permissions\.md") as caught:
@@ -84,15 +78,13 @@ def test_a_command_inside_the_core_is_refused_in_the_servers_words(
     assert caught.value.rules == (() if each_server.kind == "redis" else ("+zadd",))
     set_user(each_server, "producer")
     assert client.put("", "q", "b", "k", "{}") == "b", "without a restart"
-    assert client.script.engine == ("script" if engine == "script" else "function")
 
 
-@pytest.mark.parametrize("engine", ["script"])
 def test_a_user_that_may_not_load_the_core_is_told_and_let_in_later(
     limited: Limited, each_server: Server
 ) -> None:
-    client = limited("producer", "-script|load")
-    with pytest.raises(NotPermitted, match=r"\+script\|load adds it"):
+    client = limited("producer", "-function|load")
+    with pytest.raises(NotPermitted, match=r"grant FUNCTION"):
         client.put("", "q", "a", "k", "{}")
     set_user(each_server, "producer")
     assert client.put("", "q", "b", "k", "{}") == "b"
@@ -131,8 +123,6 @@ def test_the_libraries_are_for_operators(limited: Limited, each_server: Server) 
         ("to run the 'config|get' command", ["+config|get"]),
         ("to run the 'fcall' command", ["+fcall", "+function|load"]),
         ("to run the 'function|load' command", ["+fcall", "+function|load"]),
-        ("to run the 'evalsha' command", ["+evalsha", "+script|load"]),
-        ("to run the 'script|load' command", ["+evalsha", "+script|load"]),
         ("No permissions to access a key", ["~<prefix>*"]),
         ("No permissions to access a channel", ["&<prefix>*"]),
         ("something else", []),

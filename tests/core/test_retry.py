@@ -18,7 +18,7 @@ from django_qless.core.retry import (
     repeat_request,
     to_qless_error,
 )
-from django_qless.core.script import HEADERS, Library, Script
+from django_qless.core.script import Library, Script
 
 CALL: Command[Any] = Command("put", ("x",), "write")
 LIBRARY = Library("return 1")
@@ -45,11 +45,9 @@ class Said:
         return f"follow {moved}"
 
 
-def conversation(
-    error: Exception, engine: Any = "auto", seconds: float = 10
-) -> tuple[Script, Steps[Any]]:
+def conversation(error: Exception, seconds: float = 10) -> tuple[Script, Steps[Any]]:
     """Return a conversation that begins with this error."""
-    script = Script("ql:", engine, LIBRARY)
+    script = Script("ql:", LIBRARY)
     return script, repeat_request(error, Said(), script, CALL, "me:7", seconds)
 
 
@@ -79,8 +77,7 @@ def finish(steps: Steps[Any], reply: Any) -> Any:
         (theirs.ResponseError("WRONGPASS x"), "WRONGPASS", ours.NotAuthenticated),
         (theirs.MovedError("1 127.0.0.1:7000"), "MOVED", ours.ClusterRefused),
         (theirs.ClusterCrossSlotError("x"), "CROSSSLOT", ours.ClusterRefused),
-        (theirs.ResponseError("user_script:3: boom"), "COREFAILED", ours.CoreFailed),
-        (theirs.ResponseError("@user_script: 9: -OOM full"), "OOM", ours.ServerFull),
+        (theirs.ResponseError("user_function:3: boom"), "COREFAILED", ours.CoreFailed),
         (theirs.ResponseError("DB index is out of range"), "ERR", ours.ServerError),
     ],
 )
@@ -125,7 +122,7 @@ def test_a_lost_server_is_called_again_with_the_same_request(error: Exception) -
 
 
 def test_in_a_cluster_the_same_request_goes_where_the_slot_is() -> None:
-    script, moved = Script("ql:", "auto", LIBRARY), theirs.MovedError("1 a:7000")
+    script, moved = Script("ql:", LIBRARY), theirs.MovedError("1 a:7000")
     connection: Any = Said(is_of_cluster=True)
     steps = repeat_request(moved, connection, script, CALL, "me:7", 10)
     assert next(steps) == "follow 1 a:7000"
@@ -182,7 +179,7 @@ def test_when_patience_ends_the_last_error_is_raised(
 
 def test_a_cluster_whose_nodes_do_not_agree_is_busy() -> None:
     """It is no mistake in the settings, which would keep a worker from starting."""
-    script, moved = Script("ql:", "auto", LIBRARY), theirs.MovedError("1 a:7000")
+    script, moved = Script("ql:", LIBRARY), theirs.MovedError("1 a:7000")
     connection: Any = Said(is_of_cluster=True)
     steps = repeat_request(moved, connection, script, CALL, "me:7", -1)
     with pytest.raises(ours.ServerBusy, match="MOVED 1 a:7000"):
@@ -201,7 +198,7 @@ def test_an_attempt_without_an_answer_is_not_forgotten(
     monkeypatch: pytest.MonkeyPatch, last: Exception
 ) -> None:
     """The last one wrote nothing, but the first may have been executed."""
-    script, connection = Script("ql:", "auto", LIBRARY), Said(is_of_cluster=True)
+    script, connection = Script("ql:", LIBRARY), Said(is_of_cluster=True)
     times = iter((0.0, 0.0, 100.0))
     monkeypatch.setattr(retry, "monotonic", lambda: next(times))
     lost: Any = theirs.ConnectionError("gone")
@@ -214,11 +211,8 @@ def test_an_attempt_without_an_answer_is_not_forgotten(
     assert type(raised.value) is ours.ConnectionLost
 
 
-@pytest.mark.parametrize(
-    "error", [theirs.ResponseError("Function not found"), theirs.NoScriptError("x")]
-)
-def test_a_missing_library_is_loaded_and_the_request_repeated(error: Exception) -> None:
-    script, steps = conversation(error)
+def test_a_missing_library_is_loaded_and_the_request_repeated() -> None:
+    script, steps = conversation(theirs.ResponseError("Function not found"))
     assert next(steps) == pack_command("FUNCTION", "LOAD", LIBRARY.functions())
     assert steps.send(LIBRARY.name) == script.request(CALL, "me:7")
     assert finish(steps, "reply") == "reply"
@@ -232,77 +226,18 @@ def test_a_library_that_somebody_else_has_loaded_is_as_good() -> None:
 
 
 @pytest.mark.parametrize(
-    "refusal",
-    [
-        theirs.NoPermissionError("User x has no permissions to run 'function|load'"),
-        theirs.ResponseError("unknown command 'FUNCTION', with args beginning with"),
-        theirs.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."),
-    ],
-)
-def test_where_functions_cannot_be_loaded_scripts_follow(refusal: Exception) -> None:
-    script, steps = conversation(theirs.ResponseError("Function not found"))
-    next(steps)
-    request = steps.throw(refusal)
-    assert script.engine == "script"
-    assert request == script.request(CALL, "me:7")
-    assert b"EVALSHA" in request
-    # They are not there yet either; the second loading does not hurry.
-    assert steps.throw(theirs.NoScriptError("No matching script.")) == 0.0
-    assert steps.send(None) == pack_command("SCRIPT", "LOAD", LIBRARY.script("write"))
-    assert steps.send("sha") == request
-
-
-@pytest.mark.parametrize(
     ("refusal", "raised"),
     [
         (theirs.NoPermissionError("User x has no permissions"), ours.NotPermitted),
         (theirs.ResponseError("unknown command 'FCALL'"), ours.ServerTooOld),
     ],
 )
-def test_who_insists_on_functions_is_told_what_stands_in_the_way(
+def test_who_may_not_call_functions_is_told_what_stands_in_the_way(
     refusal: Exception, raised: type[ours.QlessError]
 ) -> None:
-    _, steps = conversation(refusal, engine="function")
+    _, steps = conversation(refusal)
     with pytest.raises(raised):
         next(steps)
-
-
-def test_who_may_use_neither_is_told_so() -> None:
-    refusal = theirs.NoPermissionError("User x has no permissions")
-    script, steps = conversation(refusal)
-    assert next(steps) == script.request(CALL, "me:7")
-    assert script.engine == "script"
-    assert steps.throw(refusal) == 0.0
-    with pytest.raises(ours.NotPermitted):
-        steps.send(None)
-
-
-def old_server(version: str) -> tuple[Script, Steps[Any]]:
-    """Return a conversation with a server that has neither functions nor headers."""
-    script, steps = conversation(theirs.ResponseError("unknown command `FCALL`"))
-    assert b"EVALSHA" in next(steps)
-    steps.throw(theirs.NoScriptError("x"))
-    assert b"SCRIPT" in steps.send(None)
-    text = "Error compiling script (new function): user_script:1: unexpected symbol"
-    assert steps.throw(theirs.ResponseError(text)) == pack_command("INFO", "server")
-    return script, steps
-
-
-def test_servers_before_seven_get_scripts_without_header() -> None:
-    script, steps = old_server("6.2.14")
-    request = steps.send("# Server\r\nredis_version:6.2.14\r\n")
-    assert request == script.request(CALL, "me:7")
-    assert len({script.starts["put", "*", kind] for kind in HEADERS}) == 1
-    assert steps.throw(theirs.NoScriptError("x")) > 0
-    assert steps.send(None) == pack_command("SCRIPT", "LOAD", LIBRARY.body)
-    assert steps.send("sha") == request
-    assert finish(steps, "reply") == "reply"
-
-
-def test_servers_before_six_two_are_too_old() -> None:
-    _, steps = old_server("5.0.6")
-    with pytest.raises(ours.ServerTooOld, match=r"version 5\.0\."):
-        steps.send("# Server\r\nredis_version:5.0.6\r\n")
 
 
 def test_a_core_that_vanishes_again_and_again_is_loaded_until_patience_ends() -> None:
@@ -397,7 +332,7 @@ def test_which_errors_the_next_connection_would_meet_again(
 
 
 def test_what_commands_begin_with_is_packed_once_but_for_the_clocks_of_tests() -> None:
-    script = Script("ql:", "auto", LIBRARY)
+    script = Script("ql:", LIBRARY)
     first = script.request(CALL, "me:1")
     assert list(script.starts) == [("put", "*", "write")]
     assert script.request(CALL, "me:1") == first

@@ -93,17 +93,17 @@ def interruptible() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGUSR1, previous)
 
 
-def put(server: Server, jid: str = "a", engine: Any = "auto") -> None:
+def put(server: Server, jid: str = "a") -> None:
     """Put a job as somebody else does."""
-    with server.client() as other, Client(other, engine=engine) as producer:
+    with server.client() as other, Client(other) as producer:
         producer.put("", "q", jid, "k", "{}")
 
 
 def test_the_announced_job_comes_with_the_wake_up(
-    client: Client, each_server: Server, engine: Any
+    client: Client, each_server: Server
 ) -> None:
     after = client.after(idle(client), 30, asking(client))
-    with when_blocked(each_server, lambda _: put(each_server, engine=engine)):
+    with when_blocked(each_server, lambda _: put(each_server)):
         settled = after.run()
     assert [job.jid for job in settled.jobs] == ["a"]
     assert after.announced
@@ -116,10 +116,10 @@ def test_the_announced_job_comes_with_the_wake_up(
 
 
 def test_an_element_that_is_there_already_ends_the_wait_at_once(
-    client: Client, each_server: Server, engine: Any
+    client: Client, each_server: Server
 ) -> None:
     keys = idle(client)
-    put(each_server, engine=engine)
+    put(each_server)
     assert [job.jid for job in client.after(keys, 30, asking(client)).run().jobs] == [
         "a"
     ]

@@ -30,11 +30,6 @@ DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
     "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget".split()
 )
-HEADERS = {
-    "read": "#!lua flags=no-writes\n",
-    "write": "#!lua\n",
-    "drain": "#!lua flags=allow-oom\n",
-}
 END_OF_LISTENING = "test:end"
 
 
@@ -56,35 +51,25 @@ def entity_jid(queue: str, entity: str) -> str:
 
 
 class Library:
-    """The built Lua file, as each engine wants to have it loaded."""
+    """The built Lua file: a library of functions, and the script of old clients."""
 
     def __init__(self, source: Path | None = None) -> None:
         self.body = (source or SOURCE).read_text(encoding="utf-8")
         self.name = "qless_" + hashlib.sha1(self.body.encode()).hexdigest()[:12]
-        self.scripts = {"old": self.body}
-        for kind, header in HEADERS.items():
-            self.scripts[kind] = header + self.body
-        self.shas = {
-            kind: hashlib.sha1(text.encode()).hexdigest()
-            for kind, text in self.scripts.items()
-        }
+        self.sha = hashlib.sha1(self.body.encode()).hexdigest()
 
-    def load(self, server: redis.Redis, engine: str) -> None:
-        """Load the library unless the server has it already."""
-        if engine == "script":
-            for kind, known in zip(
-                self.shas, server.script_exists(*self.shas.values()), strict=True
-            ):
-                if not known:
-                    assert server.script_load(self.scripts[kind]) == self.shas[kind]
-        elif not server.function_list(library=self.name):
+    def load(self, server: redis.Redis) -> None:
+        """Load the library and the script unless the server has them already."""
+        if not server.script_exists(self.sha)[0]:
+            assert server.script_load(self.body) == self.sha
+        if not server.function_list(library=self.name):
             server.function_load(
                 f"#!lua name={self.name}\n{self.body}\nQless.register('{self.name}')\n"
             )
 
 
 class Core:
-    """The Lua core of one namespace on one server, called through one engine.
+    """The Lua core of one namespace on one server.
 
     `server` may do anything; `users` are clients of those who make the calls, by role.
     """
@@ -92,13 +77,11 @@ class Core:
     def __init__(
         self,
         server: redis.Redis,
-        engine: str,
         library: Library,
         prefix: str = "ql:",
         users: Mapping[str, redis.Redis] | None = None,
     ) -> None:
         self.server = server
-        self.engine = engine
         self.library = library
         self.prefix = prefix
         self.users = users or {}
@@ -109,15 +92,15 @@ class Core:
             self.server.execute_command(
                 "ACL", "SETUSER", role, *channels_and_keys(prefix)
             )
-        return Core(self.server, self.engine, self.library, prefix, self.users)
+        return Core(self.server, self.library, prefix, self.users)
 
     def call(self, kind: str, keys: tuple[str, ...], *argv: Any) -> Any:
-        """Send the keys and arguments as they are to the function or script of a class."""
+        """Send the keys and arguments as they are to the function of a class, or the script."""
         caller = self.users.get("worker", self.server)
-        if self.engine == "function":
-            name = f"{self.library.name}_{'write' if kind == 'old' else kind}"
-            return caller.fcall(name, len(keys), *keys, *argv)
-        return caller.evalsha(self.library.shas[kind], len(keys), *keys, *argv)
+        if kind == "old":
+            return caller.evalsha(self.library.sha, len(keys), *keys, *argv)
+        name = f"{self.library.name}_{kind}"
+        return caller.fcall(name, len(keys), *keys, *argv)
 
     def old(self, command: str, now: Any, *args: Any) -> Any:
         """Call without KEYS: qless-core's protocol, the caller's clock."""

@@ -1,8 +1,6 @@
-"""Fixtures of the Lua suite: the core on every kind of server, under both engines.
+"""Fixtures of the Lua suite: the core on every kind of server.
 
-Each test runs in one of the four cells, which is drawn by its name. A quarter of them are
-run as scripts, whose calls take three times as long as those of functions.
-`make nightly` runs each test in all four.
+Each test runs on one kind, which is drawn by its name; with `make nightly` on all.
 """
 
 from __future__ import annotations
@@ -23,14 +21,8 @@ if TYPE_CHECKING:
 
     from tests.real_servers import Server
 
-ENGINES = ("function", "script")
-CELLS = [
-    f"{kind}-{engine}"
-    for kind in available_kinds()
-    for engine in ("function", "function", "function", "script")
-]
 # Looked for once: a search for servers costs as much as the collection of a test.
-NAMES = [f"{kind}-{engine}" for kind in available_kinds() for engine in ENGINES]
+CELLS = list(available_kinds())
 
 
 def pytest_collection_modifyitems(
@@ -51,7 +43,7 @@ def pytest_collection_modifyitems(
 
 def in_its_cell(nodeid: str) -> bool:
     """Return whether a test is to run in the cell that its name says, if it says one."""
-    for cell in NAMES:
+    for cell in CELLS:
         if cell in nodeid:
             rest = nodeid.replace(cell, "")
             return CELLS[drawing.draw(rest, len(CELLS))] == cell
@@ -65,8 +57,8 @@ def library() -> Library:
 
 
 @pytest.fixture
-def core(each_server: Server, engine: str, library: Library) -> Iterator[Core]:
-    """The Lua core on an empty server, once per kind of server and engine.
+def core(each_server: Server, library: Library) -> Iterator[Core]:
+    """The Lua core on an empty server, once per kind of server.
 
     It is called by the documented user of workers.
     """
@@ -75,11 +67,11 @@ def core(each_server: Server, engine: str, library: Library) -> Iterator[Core]:
         "encoding_errors": "surrogateescape",
     }
     client = each_server.shared_client(**options)
-    library.load(client, engine)
-    set_user(each_server, "worker")
+    library.load(client)
+    set_user(each_server, "worker", "+evalsha")
     worker = each_server.shared_client(username="worker", password=PASSWORD, **options)
     with nothing_refused(each_server):
-        yield Core(client, engine, library, users={"worker": worker})
+        yield Core(client, library, users={"worker": worker})
 
 
 @pytest.fixture

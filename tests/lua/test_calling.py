@@ -169,10 +169,7 @@ def test_errors_have_the_position_form_that_the_ruby_client_matches(
     core: Core, call: tuple[str, ...]
 ) -> None:
     text = core.error(call[0], 0, *call[1:])
-    if core.engine == "script":
-        match = RUBY_PATTERN.search(text)
-        assert match and match[1][0].isalnum(), text
-    else:
-        assert re.search(r"user_function:\d+:\s*\w", text), text
+    match = RUBY_PATTERN.search(text)
+    assert match and match[1][0].isalnum(), text
     assert "attempt to" not in text, "a stack trace instead of a message"
     assert core.server.dbsize() == 0

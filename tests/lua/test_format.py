@@ -28,14 +28,13 @@ def build(core: Core, tmp_path: Path) -> Iterator[Callable[[int, int], Keyed]]:
         constants = f"local OLDEST, NEWEST = {oldest}, {newest}"
         path.write_text(text.replace(CONSTANTS, constants), encoding="utf-8")
         library = Library(path)
-        library.load(core.server, core.engine)
+        library.load(core.server)
         loaded.append(library.name)
-        return Keyed(Core(core.server, core.engine, library))
+        return Keyed(Core(core.server, library))
 
     yield made
     for name in loaded:
-        if core.engine == "function":
-            core.server.function_delete(name)
+        core.server.function_delete(name)
 
 
 def stored(keyed: Keyed) -> str | None:

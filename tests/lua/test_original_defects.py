@@ -73,12 +73,8 @@ def test_a_huge_pop_is_bounded_and_loses_nothing(core: Core) -> None:
     total = 2500
     pipe = core.server.pipeline(transaction=False)
     for number in range(total):
-        name = f"{core.library.name}_write" if core.engine == "function" else None
         args = ("put", 0, "w", "queue", f"j{number}", "k", "{}", 0)
-        if name:
-            pipe.fcall(name, 0, *args)
-        else:
-            pipe.evalsha(core.library.shas["old"], 0, *args)
+        pipe.evalsha(core.library.sha, 0, *args)
     pipe.execute()
     seen: list[str] = []
     for _ in range(100):

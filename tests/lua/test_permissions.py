@@ -34,7 +34,7 @@ BESIDES = {
 }
 #: Only calls to a node of a cluster run it: the document says so below its lines.
 SHARDED = {"spublish"}
-CALLING = "client|setinfo fcall function|load evalsha script|load"
+CALLING = "client|setinfo fcall function|load"
 
 
 def commands(role: str) -> set[str]:
@@ -63,16 +63,16 @@ Limit = Callable[..., Core]
 
 
 @pytest.fixture
-def limited(each_server: Server, engine: str, library: Library) -> Iterator[Limit]:
+def limited(each_server: Server, library: Library) -> Iterator[Limit]:
     """Takes rules away from a worker; returns the core as it may call it."""
     with each_server.client(decode_responses=True) as admin:
-        library.load(admin, engine)
+        library.load(admin)
 
         def limit(*rules: str) -> Core:
-            set_user(each_server, "worker", *rules)
+            set_user(each_server, "worker", "+evalsha", *rules)
             admin.acl_log_reset()
             user = client_of(each_server, "worker", decode_responses=True)
-            return Core(admin, engine, library, users={"worker": user})
+            return Core(admin, library, users={"worker": user})
 
         yield limit
         set_user(each_server, "worker")

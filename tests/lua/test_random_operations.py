@@ -1,6 +1,6 @@
 """Random operations of old clients and ours, with the invariants checked.
 
-QLESS_RANDOM_OPERATIONS says how many each cell (kind of server × engine) makes in all,
+QLESS_RANDOM_OPERATIONS says how many each kind of server makes in all,
 QLESS_RANDOM_SEED where the seeds begin. A failure names its seed and the shortest
 sequence that shows it.
 """

@@ -266,23 +266,6 @@ def test_a_module_of_jobs_that_cannot_be_imported(
     ) in told
 
 
-def test_scripts_are_slower(server: Server) -> None:
-    alias = {"LOCATION": server.url, "ENGINE": "script"}
-    with override_settings(QLESS={"default": alias}):
-        told = doctor_words()
-    assert re.search(r"fine server Valkey \S+, with scripts", told)
-    assert "hint server scripts cost the server more than functions" in told
-
-
-def test_a_server_without_functions_has_no_libraries() -> None:
-    with Server("valkey", "--rename-command", "FUNCTION", "") as old:
-        alias = {"LOCATION": old.url, "ENGINE": "script"}
-        with override_settings(QLESS={"default": alias}):
-            told = doctor_words("--clean")
-    assert "fine server Valkey" in told
-    assert "unknown command" not in told
-
-
 def test_jobs_that_use_an_outbox_that_is_not_installed(server: Server) -> None:
     alias = {"LOCATION": server.url, "ON_COMMIT": "outbox"}
     with override_settings(QLESS={"default": alias}):

@@ -56,13 +56,11 @@ class PlainEnvironment:
     def __init__(
         self,
         url: str,
-        engine: str = "auto",
         limits: dict[str, list[float | None]] | None = None,
         announcements: str | None = None,
         batches: str | None = None,
     ) -> None:
         self.url = url
-        self.engine = engine
         self.queue_limits = limits or {}
         self.announcements = announcements
         self.batches = batches
@@ -182,13 +180,13 @@ class PlainEnvironment:
 
     def client(self, alias: str) -> Client:
         if self._client is None:
-            self._client = Client(redis.Redis.from_url(self.url), engine=self.engine)
+            self._client = Client(redis.Redis.from_url(self.url))
         return self._client
 
     def aclient(self, alias: str) -> AsyncClient:
         if self._aclient is None:
             server = redis.asyncio.Redis.from_url(self.url)
-            self._aclient = AsyncClient(server, engine=self.engine)
+            self._aclient = AsyncClient(server)
         return self._aclient
 
     def before_fork(self) -> None:
@@ -438,7 +436,6 @@ def main() -> int:
     configure_logging(given.pop("verbosity", 2))
     environment = PlainEnvironment(
         given.pop("url"),
-        given.pop("engine", "auto"),
         given.pop("limits", None),
         given.pop("announcements", None),
         given.pop("batches", None),

@@ -54,12 +54,11 @@ def test_higher_priority_first_then_first_in_first_out(
     assert ledger.all() == ["10 1", "10 3", "0 0", "0 4", "-10 2"]
 
 
-@pytest.mark.parametrize("engine", ["function", "script"])
 def test_a_thousand_jobs_each_run_once(
-    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client, engine: str
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
 ) -> None:
     jids = [put("say", ledger.path, n) for n in range(1000)]
-    start_worker(burst=True, concurrency=2, engine=engine)
+    start_worker(burst=True, concurrency=2)
     lines = ledger.wait_until(1000)
     assert sorted(lines, key=int) == [str(n) for n in range(1000)]
     assert ledger.all() == lines

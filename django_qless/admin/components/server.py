@@ -24,8 +24,6 @@ class ServerFacts:
 
     product: str
     """Its name and version."""
-    engine: str
-    """How the core is called: functions or scripts."""
     used: int
     limit: int
     """Bytes of memory, and the limit; 0: there is none."""
@@ -50,7 +48,6 @@ def server_facts(client: Client, now: float) -> ServerFacts:
     used, limit = _whole(info, "used_memory"), _whole(info, "maxmemory")
     return ServerFacts(
         product=_product(info),
-        engine=_engine(client),
         used=used,
         limit=limit,
         memory=_memory(used, limit) if used else "",
@@ -76,12 +73,6 @@ def _product(info: Mapping[str, str | int]) -> str:
     if "valkey_version" in info:
         return f"Valkey {info['valkey_version']}"
     return f"Redis {info['redis_version']}" if "redis_version" in info else ""
-
-
-def _engine(client: Client) -> str:
-    if client.script.engine == "script":
-        return _("with scripts, which are slower than functions")
-    return _("with functions")
 
 
 def _memory(used: int, limit: int) -> str:

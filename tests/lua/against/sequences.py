@@ -14,7 +14,6 @@ from tests.lua.test_corrupt_jobs import FIELDS
 
 KINDS = ("without KEYS", "with KEYS", "mixed")
 
-ENGINES = ("function", "function", "function", "script", "either")
 
 #: What makes jobs that other operations need.
 PUTS = ("put", "put", "put", "put_many", "workflow_put", "schedule", "recur")
@@ -37,7 +36,6 @@ class Drawer:
         self.kind = kind
         self.generator = Inquirer(self.random.getrandbits(32))
         self.protocol = Protocol(self.random, self.generator.now)
-        self.engine = self.random.choice(ENGINES)
         self.stars = self.random.choice([0, 0.5, 1])
         self.corrupts = self.random.choice([0, 0, 0, 0.1])
         self.skew = 0.0
@@ -47,10 +45,7 @@ class Drawer:
     def draw(self, running: list[str]) -> Step:
         """Return the next step, given the jids that are running."""
         if self.dice(self.corrupts):
-            return Step(self.overwriting(running), "server")
-        engine = self.engine
-        if engine == "either":
-            engine = self.random.choice(["function", "script"])
+            return Step(self.overwriting(running), of_server=True)
         operation = self.operation(running)
         star = operation.keyed and self.dice(self.stars)
         if star:
@@ -58,7 +53,7 @@ class Drawer:
                 jumps = [0, -5, -3600, 3600, -200_000, 86400]
                 self.skew = self.random.choice(jumps)
             operation = operation._replace(now=round(operation.now + self.skew, 6))
-        return Step(operation, engine, star)
+        return Step(operation, star)
 
     def dice(self, chance: float) -> bool:
         return self.random.random() < chance
