@@ -112,8 +112,8 @@ local function more_patterns()
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
 
-    -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
-    -- queue:<queue>, which has a rate only.)
+    -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, fair:<queue>:<tenant>, or queue:<queue>, which has a
+    -- rate only.)
     limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
     limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
     --                                            +inf: another limit holds it back
@@ -122,7 +122,6 @@ local function more_patterns()
     -- When a part of the window ends -> starts in it; `rate` when it last counted. For rates above 10,000; expires by
     -- itself
     limit_buckets = 'limit:<>:buckets', -- hash
-    limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
     -- What outlives jobs.
     offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
@@ -216,10 +215,9 @@ end
 --                              `spawns` is when the job spawned others first since it was put;
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
---                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
---                              it has a position), `holds` (limits under which it runs, and how many each
---                              allowed when it took them, JSON), `aside` (the limit that holds it back),
---                              `called` (limits that have room for it, JSON)
+--                              of limits: `limit_key`, `fair_by` (as put), `holds` (limits under which it
+--                              runs, and how many each allowed when it took them, JSON), `aside` (the limit
+--                              that holds it back), `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)

@@ -21,13 +21,12 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, once = Hash.values(
+    local unique, workflow, spawners, holds, entity, home, grace, progress, once = Hash.values(
       key.job(jid),
       'unique',
       'workflow',
       'spawners',
       'holds',
-      'turn',
       'entity',
       'home',
       'grace',
@@ -42,8 +41,8 @@ function JobEnd.completed(jids, rare)
     if workflow then
       Workflow.moved(workflow, 'running', 'complete')
     end
-    if holds or turn then
-      Limits.leave(jid, { holds = holds, turn = turn })
+    if holds then
+      Limits.leave(jid, { holds = holds })
     end
     Spawned.done(jid, spawners)
     if entity then
@@ -65,7 +64,6 @@ local FAILED = {
   'spawners',
   'followed',
   'holds',
-  'turn',
   'aside',
   'called',
   'queue',
@@ -112,8 +110,8 @@ function JobEnd.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local unique, workflow, holds, turn, entity =
-    Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
+  local unique, workflow, holds, entity =
+    Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'entity')
   Unique.regain(job.jid, unique, state)
   if entity then
     Entity.returned(job.jid, job.queue)
@@ -121,8 +119,8 @@ function JobEnd.goes_on(job, state, moved)
   if workflow then
     Workflow.moved(workflow, 'running', state)
   end
-  if holds or turn then
-    Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  if holds then
+    Limits.leave(job.jid, { holds = holds })
   end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline')

@@ -139,9 +139,7 @@ local FEW_HAVE = {
   'unique',
   'spawners',
   'limit_key',
-  'ordered',
   'fair_by',
-  'turn',
   'called',
   'holds',
   'entity',
@@ -155,7 +153,7 @@ local FEW_HAVE = {
 local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
+  local deadline, unique, _, limit_key, fair_by, called, holds, entity, batch = unpack(texts)
   if field or (deadline and Record.read('deadline', deadline) <= scope.now) then
     return false, { jid = jid, state = state, bad = field, text = text }
   end
@@ -163,7 +161,7 @@ local function may_start(jid, queue, klass, score, expires, reserved, state, pri
     return false
   end
   if limit_key or fair_by or called or LimitSettings.exist() then
-    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    local job = { limit_key = limit_key, fair_by = fair_by, called = called }
     job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
     if not Limits.admit(jid, queue, klass or '', job, score, expires) then
       return false

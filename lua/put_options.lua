@@ -25,7 +25,6 @@ for _, name in ipairs({
   'expires_at',
   'workflow',
   'limit_key',
-  'ordered',
   'fair_by',
   'met',
 }) do
@@ -41,9 +40,6 @@ local function check_keys(command, job)
     if text and (text == '' or #text > 255) then
       Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
     end
-  end
-  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
-    Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. Errors.value(job.ordered))
   end
 end
 

@@ -31,9 +31,7 @@ local RARE = {
   'beyond',
   'spawners',
   'limit_key',
-  'ordered',
   'fair_by',
-  'turn',
   'aside',
   'called',
   'holds',
@@ -88,7 +86,7 @@ local function inherit(job, old)
     job.unique_field, job.first = more.unique, more.first
   end
   if not job.limit_key then
-    job.limit_key, job.ordered = more.limit_key, more.ordered
+    job.limit_key = more.limit_key
   end
   job.fair_by = job.fair_by or more.fair_by
   if not job.replacing then
@@ -109,7 +107,7 @@ local function clear_rare(job, old)
     Spawned.goes_on(jid, more.spawners)
   end
   more.queue, more.klass = old.queue, job.klass
-  Limits.leave(jid, more, true)
+  Limits.leave(jid, more)
   call(
     'HDEL',
     key.job(jid),
@@ -122,7 +120,6 @@ local function clear_rare(job, old)
     'beyond',
     'cascade',
     'limit_key',
-    'ordered',
     'fair_by'
   )
   if not job.goes_on or old.state == 'complete' then
@@ -202,11 +199,7 @@ local function write_rare(job, state)
   add('behind', job.behind)
   add('beyond', job.beyond)
   add('limit_key', job.limit_key)
-  add('ordered', job.ordered)
   add('fair_by', job.fair_by)
-  if job.turn then
-    Turns.join(jid, job.turn)
-  end
   add('entity', job.entity)
   add('home', job.entity and job.queue)
   add('batch', job.batch and text_of(tonumber(job.batch)))
@@ -305,21 +298,10 @@ local function complete_options(job, old)
   job.tags_text = job.tags and #job.tags > 0 and Tags.text(job.tags) or '{}'
 end
 
--- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
-local function settle_turn(job, held_back)
-  local old = job.old and job.old.more.turn
-  if job.ordered and job.limit_key and not held_back then
-    job.turn = LimitSettings.of_order(job.klass, job.limit_key)
-  end
-  if old and old ~= job.turn then
-    Turns.leave(job.jid, old)
-  end
-end
-
 -- The job may be handed out from now on, unless it waits for its turn.
 local function make_ready(job, batch)
   local jid, queue = job.jid, job.queue
-  if (job.turn or job.fair_by) and Turns.set_aside(jid, queue, job.klass, job) then
+  if job.fair_by and Turns.set_aside(jid, queue, job) then
     return
   elseif job.overdue then
     Places.work(jid, queue, job.priority, job.overdue)
@@ -369,7 +351,6 @@ function PutStore.store(job, asking, tracked, batch)
     held_back = true
   end
   if job.rare or (old and old.rare) then
-    settle_turn(job, held_back)
   end
   if held_back then
     write(job, 'depends')

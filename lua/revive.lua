@@ -1,15 +1,9 @@
 -- Failed jobs enqueued again: those of a group, or those named.
 
--- Where the job becomes ready, it takes its place like one that is put: in an order, or among those of its tenant.
+-- Where the job becomes ready, it takes its place like one that is put, among those of its tenant.
 local function make_ready(jid, queue, record)
-  local job = {
-    limit_key = record.limit_key,
-    ordered = record.ordered,
-    fair_by = record.fair_by,
-    turn = record.turn,
-    priority = Record.read('priority', record.priority, 0),
-  }
-  if not ((job.ordered or job.fair_by) and Turns.set_aside(jid, queue, record.klass or '', job)) then
+  local job = { fair_by = record.fair_by, priority = Record.read('priority', record.priority, 0) }
+  if not (job.fair_by and Turns.set_aside(jid, queue, job)) then
     Places.work(jid, queue, job.priority)
   end
 end

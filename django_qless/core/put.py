@@ -146,8 +146,6 @@ class Put(NamedTuple):
     workflow: str | None = None
     #: The key for which the job counts under the limits of its type per key.
     limit_key: str | None = None
-    #: Whether it runs in its turn, by the order of puts, among the jobs with this key.
-    ordered: bool = False
     #: The tenant for which it counts where tenants of a queue take turns.
     fair_by: str | None = None
     #: Those of the dependencies that are known to be complete: without a record they are not
@@ -207,7 +205,6 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "expires_at": partial(arguments.number, "expires_at"),
     "workflow": partial(arguments.name, "workflow"),
     "limit_key": partial(arguments.name, "limit_key"),
-    "ordered": _flag,
     "fair_by": partial(arguments.name, "fair_by"),
     "met": partial(arguments.names_json, "met"),
     "optional": _flag,
@@ -247,8 +244,6 @@ def rare_options(item: Put) -> list[Argument]:
         )
     if item.at is not None and (item.delay or item.debounce is not None):
         raise BadArgument("at says when the job is due: no delay, no debounce then")
-    if item.ordered and item.limit_key is None:
-        raise BadArgument("ordered needs limit_key: the key of what runs in order")
     if item.expires_at is not None and item.expires is not None:
         raise BadArgument("expires and expires_at exclude each other")
     return pairs
@@ -264,7 +259,7 @@ def _pairs(item: Put, names: Iterable[str]) -> list[Argument]:
 
 
 # Options that are left out when they are empty.
-_NOT_EMPTY = ("depends", "context", "absent", "open", "ordered", "met", "optional")
+_NOT_EMPTY = ("depends", "context", "absent", "open", "met", "optional")
 
 
 def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:

@@ -115,8 +115,8 @@ local function more_patterns()
     -- Calls that an outbox has handed over -> until when that is remembered: see deliveries.lua.
     deliveries = 'deliveries', --         zset
 
-    -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, order:<klass>:<key>, fair:<queue>:<tenant>, or
-    -- queue:<queue>, which has a rate only.)
+    -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, fair:<queue>:<tenant>, or queue:<queue>, which has a
+    -- rate only.)
     limit_aside = 'limit:<>:aside', --     zset   jid that the limit holds back -> its score in the work
     limit_called = 'limit:<>:called', --   zset   jid for which there is room, still to be handed out -> since when;
     --                                            +inf: another limit holds it back
@@ -125,7 +125,6 @@ local function more_patterns()
     -- When a part of the window ends -> starts in it; `rate` when it last counted. For rates above 10,000; expires by
     -- itself
     limit_buckets = 'limit:<>:buckets', -- hash
-    limit_order = 'limit:<>:order', --     zset   jid with a turn -> its position
 
     -- What outlives jobs.
     offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires by itself
@@ -219,10 +218,9 @@ end
 --                              `spawns` is when the job spawned others first since it was put;
 --                              `failed_from` is the queue in which the job failed for good before it
 --                              came into this one;
---                              of limits: `limit_key`, `ordered`, `fair_by` (as put), `turn` (the order in which
---                              it has a position), `holds` (limits under which it runs, and how many each
---                              allowed when it took them, JSON), `aside` (the limit that holds it back),
---                              `called` (limits that have room for it, JSON)
+--                              of limits: `limit_key`, `fair_by` (as put), `holds` (limits under which it
+--                              runs, and how many each allowed when it took them, JSON), `aside` (the limit
+--                              that holds it back), `called` (limits that have room for it, JSON)
 -- (What would name a list of another job gets a key that never exists, so that no call takes the list
 -- for a record: there is no such job.)
 function key.job(jid)
@@ -1688,12 +1686,10 @@ local FIELDS = {
   'put',
   'failed_from',
   'limit_key',
-  'ordered',
   'fair_by',
   'aside',
   'called',
   'holds',
-  'turn',
   'entity',
   'home',
   'batch',
@@ -2814,6 +2810,87 @@ function Wake.wait(client, worker, choice, seconds)
   return rest
 end
 end
+elseif module_name == 'Json' then
+return function()
+local Json = {
+with = 0, list = 0
+}
+modules.Json = Json
+-- json.lua
+-- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
+
+-- An object's text with members added whose values are JSON texts already: name, text, …
+function Json.with(object, ...)
+  local parts, more = { string.sub(object, 1, -2) }, { ... }
+  for n = 1, #more, 2 do
+    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
+  end
+  return table.concat(parts) .. '}'
+end
+
+-- A list of texts.
+function Json.list(texts)
+  if #texts == 0 then
+    return '{}' -- as cjson writes it, and as old clients expect it
+  end
+  return '[' .. table.concat(texts, ',') .. ']'
+end
+end
+elseif module_name == 'Tracking' then
+return function()
+local Tracking = {
+is_tracked = 0, among = 0, track = 0
+}
+modules.Tracking = Tracking
+-- tracking.lua
+-- Tracked jobs: those whose every change is published under their ids.
+
+-- Is the job tracked?
+function Tracking.is_tracked(jid)
+  local name = key.tracked()
+  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
+end
+
+-- The jobs of a batch that are tracked; mostly there are none at all.
+function Tracking.among(jids)
+  local tracked, name = {}, key.tracked()
+  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
+    for _, jid in ipairs(jids) do
+      tracked[jid] = Tracking.is_tracked(jid)
+    end
+  end
+  return tracked
+end
+
+-- track [track|untrack jid]
+function Tracking.track(args, i)
+  if args[i] == nil then
+    local jobs, expired = {}, {}
+    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
+      local shown = modules.Job.show(jid)
+      if shown then
+        jobs[#jobs + 1] = shown
+      else
+        expired[#expired + 1] = jid
+      end
+    end
+    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
+  end
+  local word = string.lower(args[i])
+  if word ~= 'track' and word ~= 'untrack' then
+    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
+  end
+  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
+  if call('EXISTS', key.job(jid)) == 0 then
+    modules.Errors.no_job('track', jid)
+  end
+  modules.Events.tracked(word, jid)
+  if word == 'track' then
+    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
+  end
+  return cjson.encode(call('ZREM', key.tracked(), jid))
+end
+end
 elseif module_name == 'Unique' then
 return function()
 local Unique = {
@@ -3040,87 +3117,6 @@ function Unique.push_back(job, first)
     job.delay = math.max(0, due - scope.now)
     job.overdue = due < scope.now and due or nil
   end
-end
-end
-elseif module_name == 'Json' then
-return function()
-local Json = {
-with = 0, list = 0
-}
-modules.Json = Json
--- json.lua
--- JSON texts that are shown as they came: decoding and encoding would change [] and long numbers.
-
--- An object's text with members added whose values are JSON texts already: name, text, …
-function Json.with(object, ...)
-  local parts, more = { string.sub(object, 1, -2) }, { ... }
-  for n = 1, #more, 2 do
-    parts[#parts + 1] = ',"' .. more[n] .. '":' .. more[n + 1]
-  end
-  return table.concat(parts) .. '}'
-end
-
--- A list of texts.
-function Json.list(texts)
-  if #texts == 0 then
-    return '{}' -- as cjson writes it, and as old clients expect it
-  end
-  return '[' .. table.concat(texts, ',') .. ']'
-end
-end
-elseif module_name == 'Tracking' then
-return function()
-local Tracking = {
-is_tracked = 0, among = 0, track = 0
-}
-modules.Tracking = Tracking
--- tracking.lua
--- Tracked jobs: those whose every change is published under their ids.
-
--- Is the job tracked?
-function Tracking.is_tracked(jid)
-  local name = key.tracked()
-  return not modules.ExistenceCache.is_absent(name) and call('ZSCORE', name, jid) and true or false
-end
-
--- The jobs of a batch that are tracked; mostly there are none at all.
-function Tracking.among(jids)
-  local tracked, name = {}, key.tracked()
-  if not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1 then
-    for _, jid in ipairs(jids) do
-      tracked[jid] = Tracking.is_tracked(jid)
-    end
-  end
-  return tracked
-end
-
--- track [track|untrack jid]
-function Tracking.track(args, i)
-  if args[i] == nil then
-    local jobs, expired = {}, {}
-    for _, jid in ipairs(modules.SortedSet.head(key.tracked())) do
-      local shown = modules.Job.show(jid)
-      if shown then
-        jobs[#jobs + 1] = shown
-      else
-        expired[#expired + 1] = jid
-      end
-    end
-    return modules.Json.with(cjson.encode({ expired = expired }), 'jobs', modules.Json.list(jobs))
-  end
-  local word = string.lower(args[i])
-  if word ~= 'track' and word ~= 'untrack' then
-    modules.Errors.argument('track', 'Unknown word ' .. modules.Errors.name(args[i]) .. ', it must be track or untrack')
-  end
-  local jid = modules.Arguments.name('track', 'jid', args[i + 1])
-  if call('EXISTS', key.job(jid)) == 0 then
-    modules.Errors.no_job('track', jid)
-  end
-  modules.Events.tracked(word, jid)
-  if word == 'track' then
-    return cjson.encode(call('ZADD', key.tracked(), scope.now, jid))
-  end
-  return cjson.encode(call('ZREM', key.tracked(), jid))
 end
 end
 elseif module_name == 'Canceled' then
@@ -4049,178 +4045,6 @@ function ExistenceCache.is_bare(queue)
   return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
 end
 end
-elseif module_name == 'LimitSettings' then
-return function()
-local LimitSettings = {
-rate = 0, exist = 0, mark = 0, is_mark = 0, is_rate = 0, is_number = 0, check_rate = 0, changed = 0,
-of = 0, of_queue = 0, left = 0, of_type = 0, of_key = 0, of_order = 0, of_tenant = 0, named = 0
-}
-modules.LimitSettings = LimitSettings
--- limits/limit_settings.lua
--- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
-
-local match, find, sub = string.match, string.find, string.sub
-
--- Jobs set aside by one call at most.
-local ASIDE = 100
-
--- Stands among the options from the first limit on, so that namespaces without any need not look for them.
-local MARK = 'limits'
-
--- What stands behind the name of a job type, or of a queue, and a hyphen.
-local OF_TYPES = {
-  most = '-max-concurrency-of-type',
-  rate = '-rate-of-type',
-  key_most = '-max-concurrency-per-key',
-  key_rate = '-rate-per-key',
-}
-local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
-local NUMBERS = { '-max-concurrency', '-max-concurrency-of-type', '-max-concurrency-per-key' }
-
-local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
-
--- Starts and seconds that a rate may name.
-local MOST, LONGEST = 10 ^ 9, 366 * 86400
-
--- A rate: '100/m', '5/10s'. -> { count = starts, per = seconds }; nil for none ('0') and for what cannot be read
-function LimitSettings.rate(text)
-  local count, number, unit = match(text or '', '^(%d+)/(%d*%.?%d*)([smhd])$')
-  local per = unit and (number == '' and 1 or tonumber(number) or 0) * UNITS[unit]
-  count = tonumber(count)
-  if count and count >= 1 and count <= MOST and per > 0 and per <= LONGEST then
-    return { count = count, per = per }
-  end
-end
-
--- Have there ever been limits?
-function LimitSettings.exist()
-  return modules.Config.is_set() and modules.Config.get(MARK) ~= nil
-end
-
-function LimitSettings.mark()
-  if not LimitSettings.exist() then
-    call('HSET', key.config(), MARK, '1')
-    modules.Config.changed()
-  end
-end
-
-function LimitSettings.is_mark(option)
-  return option == MARK
-end
-
-local function ends_with(option, endings)
-  for _, ending in ipairs(endings) do
-    if #option > #ending and sub(option, -#ending) == ending then
-      return ending
-    end
-  end
-end
-
--- Is an option of this name a rate?
-function LimitSettings.is_rate(option)
-  return ends_with(option, RATES) ~= nil
-end
-
--- Is it a number of jobs?
-function LimitSettings.is_number(option)
-  return ends_with(option, NUMBERS) ~= nil
-end
-
--- A value for such an option is checked.
-function LimitSettings.check_rate(command, option, value)
-  if value ~= '0' and not LimitSettings.rate(value) then
-    modules.Errors.argument(
-      command,
-      '%s must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
-      modules.Errors.name(option),
-      modules.Errors.value(value)
-    )
-  end
-end
-
--- An option was changed that may be a limit: what it holds back is looked at again.
-function LimitSettings.changed(option)
-  local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
-  local of_queue = ends_with(option, { '-rate', '-max-concurrency' })
-  if of_type then
-    LimitSettings.mark()
-    modules.Limits.look_again(sub(option, 1, -#of_type - 1))
-  elseif of_queue then
-    local queue = sub(option, 1, -#of_queue - 1)
-    if of_queue == '-rate' then
-      LimitSettings.mark()
-    end
-    modules.Wake.due(queue, scope.now)
-  end
-end
-
-local function whole(text)
-  local number = modules.Record.number(text or nil)
-  return number and number > 0 and math.ceil(number) or nil
-end
-
--- The name under which the limits of a job type are kept: jobs that were put before it got another name count with the
--- others.
-local function current(klass)
-  return modules.Config.get(klass .. '-renamed-to') or klass
-end
-
--- The limits of a job type and of each of its keys; false if there are none.
-function LimitSettings.of(klass)
-  klass = current(klass)
-  local known = scope.limits or {}
-  scope.limits = known
-  if known[klass] == nil then
-    local found = {
-      most = whole(modules.Config.get(klass .. OF_TYPES.most)),
-      rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.rate)),
-      key_most = whole(modules.Config.get(klass .. OF_TYPES.key_most)),
-      key_rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.key_rate)),
-    }
-    known[klass] = next(found) ~= nil and found
-  end
-  return known[klass]
-end
-
--- The rate of a queue, or nil.
-function LimitSettings.of_queue(queue)
-  return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
-end
-
--- How many jobs this call may still set aside.
-function LimitSettings.left()
-  return ASIDE - (scope.set_aside or 0)
-end
-
--- The names of limits. What is behind the first colon is only compared, never taken apart.
-function LimitSettings.of_type(klass)
-  return 'type:' .. current(klass)
-end
-
-function LimitSettings.of_key(klass, text)
-  return 'key:' .. current(klass) .. ':' .. text
-end
-
-function LimitSettings.of_order(klass, text)
-  return 'order:' .. current(klass) .. ':' .. text
-end
-
-function LimitSettings.of_tenant(queue, text)
-  return 'fair:' .. queue .. ':' .. text
-end
-
--- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
-function LimitSettings.named(name, klass)
-  local of = LimitSettings.of(klass)
-  if not of then
-    return nil
-  elseif find(name, '^type:') then
-    return { name = name, most = of.most, rate = of.rate }
-  elseif find(name, '^key:') then
-    return { name = name, most = of.key_most, rate = of.key_rate }
-  end
-end
-end
 elseif module_name == 'Limits' then
 return function()
 local Limits = {
@@ -4389,7 +4213,7 @@ end
 
 -- The limit of that name: how much room it has is known by the job types of those it holds back.
 local function limit_of(name, klass)
-  if modules.Turns.is_tenant(name) or modules.Turns.is_order(name) then
+  if modules.Turns.is_tenant(name) then
     return nil
   end
   if not klass then
@@ -4419,10 +4243,9 @@ local function call_some(limit)
   look_after(limit.name, most < room and 0 or LATE)
 end
 
--- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
--- is called by who leaves it.)
+-- There may be room under the limit of that name, of which a job of the type `klass` was met.
 function Limits.call_up(name, klass)
-  if modules.Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
+  if call('EXISTS', key.limit_aside(name)) == 0 then
     return
   elseif modules.Turns.is_tenant(name) then
     modules.Turns.next_of_tenant(name)
@@ -4455,10 +4278,10 @@ local function limits_of(klass, text)
 end
 
 -- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
-local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local turn, its_look = modules.Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if turn then
-    return turn, its_look
+local function obstacle(jid, queue, job, limits, called, holds)
+  local tenant = modules.Turns.obstacle(queue, job, #called > 0)
+  if tenant then
+    return tenant
   end
   for n, limit in ipairs(limits) do
     local look = full(limit, called, holds)
@@ -4473,16 +4296,16 @@ local function obstacle(jid, queue, klass, job, limits, called, holds)
 end
 
 -- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, holds, state, rare, and a
--- priority that can be read.
+-- its worker; else it is set aside. `job` has limit_key, fair_by, called, holds, state, rare, and a priority that can
+-- be read.
 function Limits.admit(jid, queue, klass, job, score, expires)
   local limits = limits_of(klass, job.limit_key or nil)
-  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+  if #limits == 0 and not (job.called or job.fair_by or job.holds) then
     return true
   end
   local called = modules.Record.read('called', job.called or nil, {})
   local holds = modules.Record.read('holds', job.holds or nil, {})
-  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  local name, look = obstacle(jid, queue, job, limits, called, holds)
   if name then
     score = score or exact(modules.Places.score(modules.Record.number(job.priority), scope.now))
     Limits.set_aside(jid, queue, name, score, look, job)
@@ -4510,9 +4333,8 @@ function Limits.call_again(jid, holds)
   end
 end
 
--- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
--- aside, called, queue.
-function Limits.leave(jid, record, keeps_turn)
+-- The job has ended or is gone, or goes on elsewhere. `record` may have holds, aside, called, queue.
+function Limits.leave(jid, record)
   if record.aside then
     leave_aside(jid, record.queue, record.aside)
   end
@@ -4521,9 +4343,6 @@ function Limits.leave(jid, record, keeps_turn)
   end
   if record.called then
     Limits.uncall(jid, modules.Record.read('called', record.called, {}), record.klass)
-  end
-  if record.turn and not keeps_turn then
-    modules.Turns.leave(jid, record.turn)
   end
 end
 
@@ -5328,6 +5147,174 @@ function CycleDetection.harmless(jid, jids)
   return harmless, tired
 end
 end
+elseif module_name == 'LimitSettings' then
+return function()
+local LimitSettings = {
+rate = 0, exist = 0, mark = 0, is_mark = 0, is_rate = 0, is_number = 0, check_rate = 0, changed = 0,
+of = 0, of_queue = 0, left = 0, of_type = 0, of_key = 0, of_tenant = 0, named = 0
+}
+modules.LimitSettings = LimitSettings
+-- limits/limit_settings.lua
+-- Which limits there are: what the options of the namespace say of job types, of their keys and of queues.
+
+local match, find, sub = string.match, string.find, string.sub
+
+-- Jobs set aside by one call at most.
+local ASIDE = 100
+
+-- Stands among the options from the first limit on, so that namespaces without any need not look for them.
+local MARK = 'limits'
+
+-- What stands behind the name of a job type, or of a queue, and a hyphen.
+local OF_TYPES = {
+  most = '-max-concurrency-of-type',
+  rate = '-rate-of-type',
+  key_most = '-max-concurrency-per-key',
+  key_rate = '-rate-per-key',
+}
+local RATES = { '-rate', '-rate-of-type', '-rate-per-key' }
+local NUMBERS = { '-max-concurrency', '-max-concurrency-of-type', '-max-concurrency-per-key' }
+
+local UNITS = { s = 1, m = 60, h = 3600, d = 86400 }
+
+-- Starts and seconds that a rate may name.
+local MOST, LONGEST = 10 ^ 9, 366 * 86400
+
+-- A rate: '100/m', '5/10s'. -> { count = starts, per = seconds }; nil for none ('0') and for what cannot be read
+function LimitSettings.rate(text)
+  local count, number, unit = match(text or '', '^(%d+)/(%d*%.?%d*)([smhd])$')
+  local per = unit and (number == '' and 1 or tonumber(number) or 0) * UNITS[unit]
+  count = tonumber(count)
+  if count and count >= 1 and count <= MOST and per > 0 and per <= LONGEST then
+    return { count = count, per = per }
+  end
+end
+
+-- Have there ever been limits?
+function LimitSettings.exist()
+  return modules.Config.is_set() and modules.Config.get(MARK) ~= nil
+end
+
+function LimitSettings.mark()
+  if not LimitSettings.exist() then
+    call('HSET', key.config(), MARK, '1')
+    modules.Config.changed()
+  end
+end
+
+function LimitSettings.is_mark(option)
+  return option == MARK
+end
+
+local function ends_with(option, endings)
+  for _, ending in ipairs(endings) do
+    if #option > #ending and sub(option, -#ending) == ending then
+      return ending
+    end
+  end
+end
+
+-- Is an option of this name a rate?
+function LimitSettings.is_rate(option)
+  return ends_with(option, RATES) ~= nil
+end
+
+-- Is it a number of jobs?
+function LimitSettings.is_number(option)
+  return ends_with(option, NUMBERS) ~= nil
+end
+
+-- A value for such an option is checked.
+function LimitSettings.check_rate(command, option, value)
+  if value ~= '0' and not LimitSettings.rate(value) then
+    modules.Errors.argument(
+      command,
+      '%s must be a rate as 100/m or 5/10s (s, m, h or d; at most 10^9 starts), or 0 for none, not %s',
+      modules.Errors.name(option),
+      modules.Errors.value(value)
+    )
+  end
+end
+
+-- An option was changed that may be a limit: what it holds back is looked at again.
+function LimitSettings.changed(option)
+  local of_type = ends_with(option, { OF_TYPES.most, OF_TYPES.rate, OF_TYPES.key_most, OF_TYPES.key_rate })
+  local of_queue = ends_with(option, { '-rate', '-max-concurrency' })
+  if of_type then
+    LimitSettings.mark()
+    modules.Limits.look_again(sub(option, 1, -#of_type - 1))
+  elseif of_queue then
+    local queue = sub(option, 1, -#of_queue - 1)
+    if of_queue == '-rate' then
+      LimitSettings.mark()
+    end
+    modules.Wake.due(queue, scope.now)
+  end
+end
+
+local function whole(text)
+  local number = modules.Record.number(text or nil)
+  return number and number > 0 and math.ceil(number) or nil
+end
+
+-- The name under which the limits of a job type are kept: jobs that were put before it got another name count with the
+-- others.
+local function current(klass)
+  return modules.Config.get(klass .. '-renamed-to') or klass
+end
+
+-- The limits of a job type and of each of its keys; false if there are none.
+function LimitSettings.of(klass)
+  klass = current(klass)
+  local known = scope.limits or {}
+  scope.limits = known
+  if known[klass] == nil then
+    local found = {
+      most = whole(modules.Config.get(klass .. OF_TYPES.most)),
+      rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.rate)),
+      key_most = whole(modules.Config.get(klass .. OF_TYPES.key_most)),
+      key_rate = LimitSettings.rate(modules.Config.get(klass .. OF_TYPES.key_rate)),
+    }
+    known[klass] = next(found) ~= nil and found
+  end
+  return known[klass]
+end
+
+-- The rate of a queue, or nil.
+function LimitSettings.of_queue(queue)
+  return LimitSettings.rate(modules.Config.get(queue .. '-rate'))
+end
+
+-- How many jobs this call may still set aside.
+function LimitSettings.left()
+  return ASIDE - (scope.set_aside or 0)
+end
+
+-- The names of limits. What is behind the first colon is only compared, never taken apart.
+function LimitSettings.of_type(klass)
+  return 'type:' .. current(klass)
+end
+
+function LimitSettings.of_key(klass, text)
+  return 'key:' .. current(klass) .. ':' .. text
+end
+
+function LimitSettings.of_tenant(queue, text)
+  return 'fair:' .. queue .. ':' .. text
+end
+
+-- The limit of that name, of which a job is at hand: most, rate; or nil if there is none (any more).
+function LimitSettings.named(name, klass)
+  local of = LimitSettings.of(klass)
+  if not of then
+    return nil
+  elseif find(name, '^type:') then
+    return { name = name, most = of.most, rate = of.rate }
+  elseif find(name, '^key:') then
+    return { name = name, most = of.key_most, rate = of.key_rate }
+  end
+end
+end
 elseif module_name == 'Lock' then
 return function()
 local Lock = {
@@ -5892,13 +5879,12 @@ function JobEnd.completed(jids, rare)
   for n = 1, #rare do
     local jid = rare[n]
     modules.ResultWaiters.ended(jid)
-    local unique, workflow, spawners, holds, turn, entity, home, grace, progress, once = modules.Hash.values(
+    local unique, workflow, spawners, holds, entity, home, grace, progress, once = modules.Hash.values(
       key.job(jid),
       'unique',
       'workflow',
       'spawners',
       'holds',
-      'turn',
       'entity',
       'home',
       'grace',
@@ -5913,8 +5899,8 @@ function JobEnd.completed(jids, rare)
     if workflow then
       modules.Workflow.moved(workflow, 'running', 'complete')
     end
-    if holds or turn then
-      modules.Limits.leave(jid, { holds = holds, turn = turn })
+    if holds then
+      modules.Limits.leave(jid, { holds = holds })
     end
     modules.Spawned.done(jid, spawners)
     if entity then
@@ -5936,7 +5922,6 @@ local FAILED = {
   'spawners',
   'followed',
   'holds',
-  'turn',
   'aside',
   'called',
   'queue',
@@ -5983,8 +5968,8 @@ function JobEnd.goes_on(job, state, moved)
   if not job.rare then
     return
   end
-  local unique, workflow, holds, turn, entity =
-    modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'turn', 'entity')
+  local unique, workflow, holds, entity =
+    modules.Hash.values(key.job(job.jid), 'unique', 'workflow', 'holds', 'entity')
   modules.Unique.regain(job.jid, unique, state)
   if entity then
     modules.Entity.returned(job.jid, job.queue)
@@ -5992,8 +5977,8 @@ function JobEnd.goes_on(job, state, moved)
   if workflow then
     modules.Workflow.moved(workflow, 'running', state)
   end
-  if holds or turn then
-    modules.Limits.leave(job.jid, { holds = holds, turn = turn }, state ~= 'depends')
+  if holds then
+    modules.Limits.leave(job.jid, { holds = holds })
   end
   if moved then
     call('HDEL', key.job(job.jid), 'deadline')
@@ -7778,9 +7763,7 @@ local RARE = {
   'beyond',
   'spawners',
   'limit_key',
-  'ordered',
   'fair_by',
-  'turn',
   'aside',
   'called',
   'holds',
@@ -7835,7 +7818,7 @@ local function inherit(job, old)
     job.unique_field, job.first = more.unique, more.first
   end
   if not job.limit_key then
-    job.limit_key, job.ordered = more.limit_key, more.ordered
+    job.limit_key = more.limit_key
   end
   job.fair_by = job.fair_by or more.fair_by
   if not job.replacing then
@@ -7856,7 +7839,7 @@ local function clear_rare(job, old)
     modules.Spawned.goes_on(jid, more.spawners)
   end
   more.queue, more.klass = old.queue, job.klass
-  modules.Limits.leave(jid, more, true)
+  modules.Limits.leave(jid, more)
   call(
     'HDEL',
     key.job(jid),
@@ -7869,7 +7852,6 @@ local function clear_rare(job, old)
     'beyond',
     'cascade',
     'limit_key',
-    'ordered',
     'fair_by'
   )
   if not job.goes_on or old.state == 'complete' then
@@ -7949,11 +7931,7 @@ local function write_rare(job, state)
   add('behind', job.behind)
   add('beyond', job.beyond)
   add('limit_key', job.limit_key)
-  add('ordered', job.ordered)
   add('fair_by', job.fair_by)
-  if job.turn then
-    modules.Turns.join(jid, job.turn)
-  end
   add('entity', job.entity)
   add('home', job.entity and job.queue)
   add('batch', job.batch and text_of(tonumber(job.batch)))
@@ -8052,21 +8030,10 @@ local function complete_options(job, old)
   job.tags_text = job.tags and #job.tags > 0 and modules.Tags.text(job.tags) or '{}'
 end
 
--- An ordered job keeps its turn when it is put again, unless it waits for others now, or has another key.
-local function settle_turn(job, held_back)
-  local old = job.old and job.old.more.turn
-  if job.ordered and job.limit_key and not held_back then
-    job.turn = modules.LimitSettings.of_order(job.klass, job.limit_key)
-  end
-  if old and old ~= job.turn then
-    modules.Turns.leave(job.jid, old)
-  end
-end
-
 -- The job may be handed out from now on, unless it waits for its turn.
 local function make_ready(job, batch)
   local jid, queue = job.jid, job.queue
-  if (job.turn or job.fair_by) and modules.Turns.set_aside(jid, queue, job.klass, job) then
+  if job.fair_by and modules.Turns.set_aside(jid, queue, job) then
     return
   elseif job.overdue then
     modules.Places.work(jid, queue, job.priority, job.overdue)
@@ -8116,7 +8083,6 @@ function PutStore.store(job, asking, tracked, batch)
     held_back = true
   end
   if job.rare or (old and old.rare) then
-    settle_turn(job, held_back)
   end
   if held_back then
     write(job, 'depends')
@@ -8733,9 +8699,7 @@ local FEW_HAVE = {
   'unique',
   'spawners',
   'limit_key',
-  'ordered',
   'fair_by',
-  'turn',
   'called',
   'holds',
   'entity',
@@ -8749,7 +8713,7 @@ local FEW_HAVE = {
 local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
   local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
   local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, ordered, fair_by, turn, called, holds, entity, batch = unpack(texts)
+  local deadline, unique, _, limit_key, fair_by, called, holds, entity, batch = unpack(texts)
   if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
     return false, { jid = jid, state = state, bad = field, text = text }
   end
@@ -8757,7 +8721,7 @@ local function may_start(jid, queue, klass, score, expires, reserved, state, pri
     return false
   end
   if limit_key or fair_by or called or modules.LimitSettings.exist() then
-    local job = { limit_key = limit_key, ordered = ordered, fair_by = fair_by, turn = turn, called = called }
+    local job = { limit_key = limit_key, fair_by = fair_by, called = called }
     job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
     if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
       return false
@@ -9240,7 +9204,6 @@ for _, name in ipairs({
   'expires_at',
   'workflow',
   'limit_key',
-  'ordered',
   'fair_by',
   'met',
 }) do
@@ -9256,9 +9219,6 @@ local function check_keys(command, job)
     if text and (text == '' or #text > 255) then
       modules.Errors.argument(command, name .. ' must have 1 to 255 bytes, not ' .. #text)
     end
-  end
-  if job.ordered and (job.ordered ~= '1' or not job.limit_key) then
-    modules.Errors.argument(command, 'ordered must be 1, with limit_key, not ' .. modules.Errors.value(job.ordered))
   end
 end
 
@@ -10052,16 +10012,10 @@ modules.Revive = Revive
 -- revive.lua
 -- Failed jobs enqueued again: those of a group, or those named.
 
--- Where the job becomes ready, it takes its place like one that is put: in an order, or among those of its tenant.
+-- Where the job becomes ready, it takes its place like one that is put, among those of its tenant.
 local function make_ready(jid, queue, record)
-  local job = {
-    limit_key = record.limit_key,
-    ordered = record.ordered,
-    fair_by = record.fair_by,
-    turn = record.turn,
-    priority = modules.Record.read('priority', record.priority, 0),
-  }
-  if not ((job.ordered or job.fair_by) and modules.Turns.set_aside(jid, queue, record.klass or '', job)) then
+  local job = { fair_by = record.fair_by, priority = modules.Record.read('priority', record.priority, 0) }
+  if not (job.fair_by and modules.Turns.set_aside(jid, queue, job)) then
     modules.Places.work(jid, queue, job.priority)
   end
 end
@@ -10599,15 +10553,13 @@ end
 elseif module_name == 'Turns' then
 return function()
 local Turns = {
-is_tenant = 0, is_order = 0, join = 0, call_head = 0, leave = 0, next_of_tenant = 0, obstacle = 0,
-set_aside = 0, look = 0
+is_tenant = 0, next_of_tenant = 0, obstacle = 0, set_aside = 0, look = 0
 }
 modules.Turns = Turns
 -- limits/turns.lua
--- Turns: the jobs of one key in the order of their puts (`ordered`), and tenants one after the other (`fair_by`).
+-- Turns: the tenants of a queue one after the other (`fair_by`).
 --
--- An ordered job has a position among those of its key from its put to its end: only the first is handed out. Of
--- each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
+-- Of each tenant one job stands in the work of a queue; when it is taken the next one comes, behind those of
 -- the other tenants that stand there.
 
 local find = string.find
@@ -10615,59 +10567,12 @@ local find = string.find
 -- How many jobs of a tenant are tried, if another core has taken those that stand first.
 local TRIED = 10
 
-local ACTIVE = { waiting = true, stalled = true, running = true, scheduled = true }
-
 local function exact(time)
   return string.format('%.17g', time)
 end
 
 function Turns.is_tenant(name)
   return find(name, '^fair:') ~= nil
-end
-
-function Turns.is_order(name)
-  return find(name, '^order:') ~= nil
-end
-
--- The job takes the last position. (Nothing changes if it has one.)
-function Turns.join(jid, name)
-  local order = key.limit_order(name)
-  local _, last = modules.SortedSet.last(order)
-  call('ZADD', order, 'NX', (last or 0) + 1, jid)
-  call('HSET', key.job(jid), 'turn', name, 'rare', '1')
-end
-
--- The first of a key that has not missed its deadline; those before it end with the call. -> its jid, when it will
--- have missed it, if it has not started
-local function head_of(name)
-  repeat
-    local jid = modules.SortedSet.first(key.limit_order(name))
-    local state, deadline
-    if jid then
-      state, deadline = modules.Hash.values(key.job(jid), 'state', 'deadline')
-    end
-    if not modules.Deadline.is_missed(state, deadline) then
-      return jid, modules.Unique.is_pending(state) and modules.Record.read('deadline', deadline or nil)
-    end
-    modules.Deadline.note(jid)
-    call('ZREM', key.limit_order(name), jid)
-  until false
-end
-
--- The first of a key is back in the work, if it was set aside for its turn.
-function Turns.call_head(name)
-  local jid = head_of(name)
-  local score = jid and call('ZSCORE', key.limit_aside(name), jid)
-  if score then
-    modules.Limits.bring(jid, name, score)
-  end
-end
-
--- The job has ended, or waits for others: those behind it go on.
-function Turns.leave(jid, name)
-  call('ZREM', key.limit_order(name), jid)
-  call('HDEL', key.job(jid), 'turn')
-  Turns.call_head(name)
 end
 
 -- The tenant's next job comes to stand in the work.
@@ -10683,25 +10588,9 @@ function Turns.next_of_tenant(name)
   end
 end
 
--- The name of the order that a job stands in; it joins if it does not yet.
-local function order_of(jid, klass, job)
-  if job.ordered and job.limit_key and not job.turn then
-    job.turn = modules.LimitSettings.of_order(klass, job.limit_key)
-    Turns.join(jid, job.turn)
-  end
-  return job.turn
-end
-
--- What holds a job back because it is not its turn: the name, or nil; when to look again, if that is known. (Who was
--- called was in line already.)
-function Turns.obstacle(jid, queue, klass, job, was_called)
-  local order = order_of(jid, klass, job)
-  if order then
-    local head, misses = head_of(order)
-    if head ~= jid then
-      return order, misses or nil
-    end
-  end
+-- The tenant for which another job stands in the work, so that this one waits for its turn; or nil. (Who was called
+-- was in line already.)
+function Turns.obstacle(queue, job, was_called)
   local tenant = job.fair_by and not was_called and modules.LimitSettings.of_tenant(queue, job.fair_by)
   if tenant and call('EXISTS', key.limit_called(tenant)) == 1 then
     return tenant
@@ -10709,30 +10598,17 @@ function Turns.obstacle(jid, queue, klass, job, was_called)
 end
 
 -- A job becomes ready by its put: does it wait for its turn from the start? If not, it stands for its tenant.
-function Turns.set_aside(jid, queue, klass, job)
-  local name, look = Turns.obstacle(jid, queue, klass, job, false)
-  local score = exact(modules.Places.score(job.priority, scope.now))
+function Turns.set_aside(jid, queue, job)
+  local name = Turns.obstacle(queue, job, false)
   if name then
-    modules.Limits.set_aside(jid, queue, name, score, look, {})
+    modules.Limits.set_aside(jid, queue, name, exact(modules.Places.score(job.priority, scope.now)), nil, {})
     return true
-  elseif job.fair_by then
-    modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
   end
+  modules.Limits.note_called(jid, {}, modules.LimitSettings.of_tenant(queue, job.fair_by), modules.NumberFormat.now())
   return false
 end
 
--- Drops the first of a key if it has ended under another core.
-local function heal_order(name)
-  local jid = head_of(name)
-  if jid then
-    local state, turn = modules.Hash.values(key.job(jid), 'state', 'turn')
-    if turn ~= name or not ACTIVE[state] then
-      call('ZREM', key.limit_order(name), jid)
-    end
-  end
-end
-
--- The same for the job that stands in the work for its tenant.
+-- Drops the job that stands in the work for its tenant if it has ended under another core.
 local function heal_tenant(name)
   local jid = modules.SortedSet.first(key.limit_called(name))
   local queue = jid and call('HGET', key.job(jid), 'queue')
@@ -10743,13 +10619,8 @@ end
 
 -- A job waits long for its turn: does it come?
 function Turns.look(name)
-  if Turns.is_order(name) then
-    heal_order(name)
-    Turns.call_head(name)
-  else
-    heal_tenant(name)
-    Turns.next_of_tenant(name)
-  end
+  heal_tenant(name)
+  Turns.next_of_tenant(name)
 end
 end
 elseif module_name == 'Conflict' then
@@ -12662,11 +12533,10 @@ local MOST = 100 -- limits of one page
 -- What a limit is for people: its kind, the job type it belongs to, and the key or tenant it counts for.
 local function described(name, klass, limit_key, fair_by)
   local kind = match(name, '^%l+')
-  local of_key = kind == 'key' or kind == 'order'
   return {
     kind = kind,
     type = kind ~= 'fair' and klass or nil,
-    key = of_key and limit_key or (kind == 'fair' and fair_by) or nil,
+    key = (kind == 'key' and limit_key) or (kind == 'fair' and fair_by) or nil,
   }
 end
 

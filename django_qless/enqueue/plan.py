@@ -67,7 +67,7 @@ class EnqueuePlan:
         *("_handle_shape", "_jid", "_on_commit", "_options"),
         *("_packed_keys", "_travelling"),
         *("after", "after_jids", "context", "depends", "has_late_dependencies"),
-        *("has_many", "is_ordered", "job_type", "keyed", "met", "prepared", "replaces"),
+        *("has_many", "job_type", "keyed", "met", "prepared", "replaces"),
         "shape",
     )
 
@@ -78,8 +78,6 @@ class EnqueuePlan:
             self._check_dependency(handle)
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
-        #: Whether jobs of one key run in the order of their enqueueing.
-        self.is_ordered = options.ordered
         self._jid = options.jid
         self._on_commit = options.on_commit
         self._travelling = options.travelling(job_type.name, job_type.options)

@@ -32,8 +32,7 @@ def put_of(request: EnqueueRequest) -> Put:
         put = put._replace(conflict=request.conflict)
     if request.limit_keys is not NO_KEYS:
         limit_key, fair_by = request.limit_keys
-        ordered = plan.is_ordered and limit_key is not None
-        put = put._replace(limit_key=limit_key, ordered=ordered, fair_by=fair_by)
+        put = put._replace(limit_key=limit_key, fair_by=fair_by)
     if request.after or plan.has_late_dependencies:
         depends = plan.depends_of(request)
         first = depends[:MOST_DEPENDENCIES]

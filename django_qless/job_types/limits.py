@@ -53,7 +53,6 @@ def core_options(name: str, options: Options) -> dict[str, str]:
     values: dict[str, Any] = {each: getattr(options, each) for each in CORE_OPTIONS}
     if (
         options.concurrency_key is not None
-        and not options.ordered
         and values["max_concurrency_per_key"] is None
         and values["rate_per_key"] is None
     ):

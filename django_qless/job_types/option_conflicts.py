@@ -37,7 +37,6 @@ def _entities(options: Options) -> Iterator[str]:
          "push when the other job is done"),
         ("detached", options.detached, "a run has several entities, each with its lock"),
         ("concurrency_key", options.concurrency_key, "the entity is the key"),
-        ("ordered", options.ordered, "payloads of an entity come in order anyway"),
         ("fair_by", options.fair_by, "the entity due longest comes first"),
     ):  # fmt: skip
         if value:
@@ -108,16 +107,10 @@ def _exceptions(options: Options) -> Iterator[str]:
 
 def _limits(options: Options) -> Iterator[str]:
     if options.concurrency_key is None:
-        for name in ("max_concurrency_per_key", "rate_per_key", "ordered"):
+        for name in ("max_concurrency_per_key", "rate_per_key"):
             value = getattr(options, name)
             if value:
                 yield f"{name}={value!r} needs concurrency_key=, the key of each job"
-    most = options.max_concurrency_per_key
-    if options.ordered and most is not None and most > 1:
-        yield (
-            f"max_concurrency_per_key={most} contradicts ordered=True, by which one job "
-            "of a key runs after the other: leave one of them away"
-        )
 
 
 def _class_name(exception: type[BaseException] | str) -> str:

@@ -71,7 +71,6 @@ class DeclaredOptions(CommonOptions, total=False):
     concurrency_key: LimitKey
     max_concurrency_per_key: int | None
     rate_per_key: str | None
-    ordered: bool
     fair_by: LimitKey
     every: float | timedelta | None
     cron: str | None

@@ -186,9 +186,6 @@ class Options:
     """The number of jobs of one key that may run at once."""
     rate_per_key: str | None = option(None, checks.rate, DECLARED)
     """How often jobs of one key may start, as in `rate`."""
-    ordered: bool = option(False, checks.flag, DECLARED)
-    """Jobs of one key run in the order in which they were enqueued; a retry holds back
-    those behind it."""
     fair_by: Any = option(None, checks.key, DECLARED)
     """The tenant of each job: a parameter's name, or a function of the arguments. Tenants of a
     queue take turns, however many jobs each has."""

@@ -142,10 +142,6 @@ function LimitSettings.of_key(klass, text)
   return 'key:' .. current(klass) .. ':' .. text
 end
 
-function LimitSettings.of_order(klass, text)
-  return 'order:' .. current(klass) .. ':' .. text
-end
-
 function LimitSettings.of_tenant(queue, text)
   return 'fair:' .. queue .. ':' .. text
 end

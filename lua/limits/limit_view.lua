@@ -7,11 +7,10 @@ local MOST = 100 -- limits of one page
 -- What a limit is for people: its kind, the job type it belongs to, and the key or tenant it counts for.
 local function described(name, klass, limit_key, fair_by)
   local kind = match(name, '^%l+')
-  local of_key = kind == 'key' or kind == 'order'
   return {
     kind = kind,
     type = kind ~= 'fair' and klass or nil,
-    key = of_key and limit_key or (kind == 'fair' and fair_by) or nil,
+    key = (kind == 'key' and limit_key) or (kind == 'fair' and fair_by) or nil,
   }
 end
 

@@ -157,7 +157,7 @@ end
 
 -- The limit of that name: how much room it has is known by the job types of those it holds back.
 local function limit_of(name, klass)
-  if Turns.is_tenant(name) or Turns.is_order(name) then
+  if Turns.is_tenant(name) then
     return nil
   end
   if not klass then
@@ -187,10 +187,9 @@ local function call_some(limit)
   look_after(limit.name, most < room and 0 or LATE)
 end
 
--- There may be room under the limit of that name, of which a job of the type `klass` was met. (In an order the next
--- is called by who leaves it.)
+-- There may be room under the limit of that name, of which a job of the type `klass` was met.
 function Limits.call_up(name, klass)
-  if Turns.is_order(name) or call('EXISTS', key.limit_aside(name)) == 0 then
+  if call('EXISTS', key.limit_aside(name)) == 0 then
     return
   elseif Turns.is_tenant(name) then
     Turns.next_of_tenant(name)
@@ -223,10 +222,10 @@ local function limits_of(klass, text)
 end
 
 -- What holds the job back that is to be handed out. -> name, when to look again; nil: nothing
-local function obstacle(jid, queue, klass, job, limits, called, holds)
-  local turn, its_look = Turns.obstacle(jid, queue, klass, job, #called > 0)
-  if turn then
-    return turn, its_look
+local function obstacle(jid, queue, job, limits, called, holds)
+  local tenant = Turns.obstacle(queue, job, #called > 0)
+  if tenant then
+    return tenant
   end
   for n, limit in ipairs(limits) do
     local look = full(limit, called, holds)
@@ -241,16 +240,16 @@ local function obstacle(jid, queue, klass, job, limits, called, holds)
 end
 
 -- May a job be handed out that was taken from its place? If so it takes what it needs of its limits, until it leaves
--- its worker; else it is set aside. `job` has limit_key, ordered, fair_by, turn, called, holds, state, rare, and a
--- priority that can be read.
+-- its worker; else it is set aside. `job` has limit_key, fair_by, called, holds, state, rare, and a priority that can
+-- be read.
 function Limits.admit(jid, queue, klass, job, score, expires)
   local limits = limits_of(klass, job.limit_key or nil)
-  if #limits == 0 and not (job.called or job.fair_by or job.ordered or job.holds) then
+  if #limits == 0 and not (job.called or job.fair_by or job.holds) then
     return true
   end
   local called = Record.read('called', job.called or nil, {})
   local holds = Record.read('holds', job.holds or nil, {})
-  local name, look = obstacle(jid, queue, klass, job, limits, called, holds)
+  local name, look = obstacle(jid, queue, job, limits, called, holds)
   if name then
     score = score or exact(Places.score(Record.number(job.priority), scope.now))
     Limits.set_aside(jid, queue, name, score, look, job)
@@ -278,9 +277,8 @@ function Limits.call_again(jid, holds)
   end
 end
 
--- The job has ended or is gone, or goes on elsewhere with its turn (`keeps_turn`). `record` may have holds, turn,
--- aside, called, queue.
-function Limits.leave(jid, record, keeps_turn)
+-- The job has ended or is gone, or goes on elsewhere. `record` may have holds, aside, called, queue.
+function Limits.leave(jid, record)
   if record.aside then
     leave_aside(jid, record.queue, record.aside)
   end
@@ -289,9 +287,6 @@ function Limits.leave(jid, record, keeps_turn)
   end
   if record.called then
     Limits.uncall(jid, Record.read('called', record.called, {}), record.klass)
-  end
-  if record.turn and not keeps_turn then
-    Turns.leave(jid, record.turn)
   end
 end
 

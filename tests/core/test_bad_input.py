@@ -125,7 +125,6 @@ REFUSED: list[tuple[Calling, list[str]]] = [
     (put(expires=NAN), ["expires", "nan"]),
     (put(at=5.0, delay=3), ["at says when", "no delay"]),
     (put(at=5.0, unique="k", debounce=5), ["at says when", "no debounce"]),
-    (put_many(ordered=True), ["ordered needs limit_key"]),
     (put(expires=5, expires_at=5.0), ["expires and expires_at exclude"]),
     (put(workflow=""), ["workflow", "must not be empty"]),
     (put_many(unique=""), ["item 1", "unique"]),

@@ -355,7 +355,6 @@ def test_what_is_refused_is_refused_where_it_is_written(
         ({"entity": True, "every": 60}, "cannot go with a schedule"),
         ({"entity": True, "unique": True}, "queued once anyway"),
         ({"entity": True, "debounce": 5}, "debounce cannot go with entity=True"),
-        ({"entity": True, "ordered": True}, "payloads of an entity come in order"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:

@@ -167,7 +167,7 @@ def test_a_job_of_another_client_waits_for_its_type_and_queue(synced) -> None:
     assert taken(synced) == []
 
 
-def test_ordered_jobs_and_tenants_run_in_a_worker(synced, work) -> None:
+def test_jobs_of_a_key_and_tenants_run_in_a_worker(synced, work) -> None:
     handles = [policies.step.delay("c", n) for n in range(3)]
     handles += [policies.report.delay(t, n) for n in range(3) for t in "xy"]
     while work():
@@ -219,10 +219,6 @@ def test_a_key_function_that_raises_is_refused(qless) -> None:
         ({"max_concurrency": 0}, "between 1"),
         ({"max_concurrency": True}, "a whole number"),
         ({"max_concurrency_per_key": 2}, "needs concurrency_key="),
-        ({"ordered": True}, "needs concurrency_key="),
-        ({"ordered": 1, "concurrency_key": "a"}, "True or False"),
-        ({"concurrency_key": "a", "ordered": True, "max_concurrency_per_key": 2},
-         "contradicts ordered"),
         ({"concurrency_key": 5}, "the name of a parameter"),
         ({"fair_by": "not a name"}, "the name of a parameter"),
     ],
@@ -278,7 +274,6 @@ def test_a_key_alone_means_one_at_a_time() -> None:
         return core_options("j", options("j", {"concurrency_key": "a", **given}))
 
     assert declared() == {"j-max-concurrency-per-key": "1"}
-    assert declared(ordered=True) == {}
     assert declared(rate_per_key="1/s") == {"j-rate-per-key": "1/s"}
 
 

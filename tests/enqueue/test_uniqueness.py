@@ -398,19 +398,6 @@ def test_expired_job_is_a_failed_dependency(qless, later, policy, state) -> None
     assert second.refresh().state == state
 
 
-def test_expired_job_gives_up_its_turn(qless, later, server: Server) -> None:
-    first = policies.in_turn.using(expires=2, queue="idle").delay("k", "late")
-    behind = policies.in_turn.delay("k", "behind")
-    assert not qless.settle("somebody", [], 1, ["default"]).jobs
-    with later():
-        assert reserve(qless).jid == behind.jid
-        third = policies.in_turn.delay("k", "third")
-        assert not qless.settle("somebody", [], 1, ["default"]).jobs
-    assert first.refresh().failure.group == "expired"
-    assert third.refresh().state == "waiting"
-    assert violations_on(server) == []
-
-
 def test_retried_job_waits_again_for_what_it_waited_for_when_it_expired(
     qless, later, work, server: Server
 ) -> None:
@@ -532,18 +519,3 @@ def test_expired_job_does_not_keep_a_failed_one_from_a_retry(qless, later) -> No
         first.retry()
         assert policies.fresh.delay(1).jid == first.jid
     assert second.refresh().failure.group == "expired"
-
-
-def test_retried_job_takes_its_place_in_the_order_of_its_key(qless) -> None:
-    first = policies.in_turn.delay("k", "first")
-    job = reserve(qless)
-    qless.fail(job.jid, job.token, "group", "message")
-    policies.in_turn.delay("k", "second")
-    first.retry()
-    third = policies.in_turn.using(priority=9).delay("k", "third")
-    ran = []
-    for _ in range(3):
-        job = reserve(qless)
-        ran.append(job.jid)
-        qless.complete(job.jid, job.token, "default", job.data)
-    assert ran[1:] == [first.jid, third.jid]

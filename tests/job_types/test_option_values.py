@@ -59,7 +59,6 @@ def test_the_defaults() -> None:
         "concurrency_key": None,
         "max_concurrency_per_key": None,
         "rate_per_key": None,
-        "ordered": False,
         "fair_by": None,
         "detached": False,
         "entity": False,

@@ -15,7 +15,7 @@ def charge(customer, amount=0):
     return customer, amount
 
 
-@job(concurrency_key=lambda customer, number: customer, ordered=True)
+@job(concurrency_key=lambda customer, number: customer)
 def step(customer, number):
     return number
 

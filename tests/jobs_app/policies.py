@@ -53,11 +53,6 @@ def after_early() -> None:
     pass
 
 
-@job(concurrency_key=lambda key, word: key, ordered=True)
-def in_turn(key: str, word: str) -> str:
-    return word
-
-
 @job(unique=lambda user, text="": f"user-{user}" if user else None)
 def per_user(user: int, text: str = "") -> str:
     return f"{user}: {text}"

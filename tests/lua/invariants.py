@@ -32,7 +32,7 @@ ORIGINAL_FIELDS = set(
 )
 RARE_FIELDS = set(
     "unique workflow on_failure deadline first behind beyond spawners spawns followed "
-    "cascade limit_key ordered fair_by turn holds aside called "
+    "cascade limit_key fair_by holds aside called "
     "entity home batch".split()
 )
 OUR_FIELDS = RARE_FIELDS | set(
@@ -52,7 +52,7 @@ KNOWN_KEYS = re.compile(
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
     r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
-    r"limit:.+:(aside|called|holders|starts|buckets|order)|q:.+-(aside|openings|ticks)|"
+    r"limit:.+:(aside|called|holders|starts|buckets)|q:.+-(aside|openings|ticks)|"
     r"meta|releasing|cascading|workflows|idle|wake|journal|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|stacks|detached|m|idle|wake|timer):.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
@@ -493,7 +493,7 @@ def limits(space: Namespace) -> Iterator[str]:
                 yield f"{jid} counts under {name}, and does not run under it"
         if len(members) > max(allowed):
             yield f"{len(members)} run under {name}, which allowed {max(allowed)}"
-    for part, said in (("aside", "aside"), ("order", "turn"), ("called", "called")):
+    for part, said in (("aside", "aside"), ("called", "called")):
         for name, members in space.family("limit:", f":{part}"):
             for jid, _ in members:
                 text = space.job(jid).get(said, "[]")
@@ -508,8 +508,6 @@ def limits(space: Namespace) -> Iterator[str]:
         for name in json.loads(job.get("holds", "{}")):
             if jid not in space.scores(f"limit:{name}:holders"):
                 yield f"{jid} holds {name}, and does not count under it"
-        if "turn" in job and jid not in space.scores(f"limit:{job['turn']}:order"):
-            yield f"{jid} has a turn but no position in {job['turn']}"
         if by := job.get("aside"):
             score = space.scores(f"limit:{by}:aside").get(jid)
             place = space.scores(f"q:{job['queue']}-aside")

@@ -653,13 +653,14 @@ def test_dependents_that_are_no_jobs_or_in_no_queue_stop_no_cancel(
 
 
 def test_a_job_without_a_queue_does_not_keep_back_those_behind_it(keyed: Keyed) -> None:
-    for jid in ("first", "second", "third"):
-        keyed.put(jid, 1000, limit_key="k", ordered=1)
+    keyed.call("config.set", "klass-max-concurrency-per-key", 1, now=1000)
+    for number, jid in enumerate(("first", "second", "third")):
+        keyed.put(jid, 1000 + number / 10, limit_key="k")
     [job] = keyed.take(now=1001)
     keyed.server.hdel("ql:j:second", "queue")
     keyed.call("complete", job["jid"], job["token"], "queue", "{}", now=1002)
     keyed.call("cancel", "second", now=1003)
-    assert [job["jid"] for job in keyed.take(now=1004)] == ["third"]
+    assert [job["jid"] for job in keyed.take(now=1010)] == ["third"]
 
 
 @pytest.mark.parametrize("command", ["beat", "heartbeat"])

@@ -29,17 +29,6 @@ def test_a_key_belongs_to_limits_of_keys_and_of_tenants_alone(keyed: Keyed) -> N
     assert (held["key"], held["fair_by"]) == ("k", "big")
 
 
-def test_an_order_is_no_limit_of_a_number(keyed: Keyed) -> None:
-    limit(keyed, KEY, 2)
-    limit(keyed, "klass-rate-per-key", "5/m")
-    for n in range(2):
-        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
-    assert jids(keyed.take(now=START + 1)) == ["j0"]
-    found = shown(keyed, "order", START + 1)
-    assert not {"most", "rate", "running", "started"} & set(found)
-    assert (found["key"], found["type"]) == ("k", "klass")
-
-
 def test_only_a_job_under_limits_shows_them(keyed: Keyed) -> None:
     keyed.put("plain", START, klass="other")
     assert "limits" not in keyed.job("plain", START)

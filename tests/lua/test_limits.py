@@ -216,79 +216,24 @@ def test_jobs_that_come_otherwise_are_limited_as_well(keyed: Keyed, way: str) ->
 # Turns.
 
 
-def test_jobs_of_a_key_run_in_the_order_of_their_puts(keyed: Keyed) -> None:
-    now = START
-    items = [{"jid": f"j{n}", "limit_key": "k", "ordered": 1, "priority": n,
-              "delay": 5 if n == 2 else 0} for n in range(6)]  # fmt: skip
-    keyed.put_many(items, now)
-    ran = []
-    for _step in range(40):
-        now += 1
-        for job in keyed.take(10, now=now):
-            ran.append(job["jid"])
-            if ran.count(job["jid"]) == 1 and job["jid"] in ("j1", "j4"):
-                done(keyed, job, now, "retry", 7, "group", "message")
-            else:
-                done(
-                    keyed,
-                    job,
-                    now,
-                    *(("fail", "g", "m") if job["jid"] == "j3" else ("complete",)),
-                )
-        sound(keyed, now)
-    assert ran == ["j0", "j1", "j1", "j2", "j3", "j4", "j4", "j5"]
-    assert list(keyed.server.scan_iter("ql:limit:*")) == []
+def test_jobs_of_a_key_start_in_the_order_of_their_puts(keyed: Keyed) -> None:
+    limit(keyed, "klass-max-concurrency-per-key", 1)
+    for n in range(6):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k")
+    for n in range(6):
+        [job] = keyed.take(10, now=START + 1 + n)
+        assert job["jid"] == f"j{n}"
+        done(keyed, job, START + 1 + n)
+    sound(keyed, START + 9)
 
 
-def test_without_ordered_a_retry_lets_others_pass(keyed: Keyed) -> None:
+def test_a_retry_lets_others_of_its_key_pass(keyed: Keyed) -> None:
     limit(keyed, "klass-max-concurrency-per-key", 1)
     keyed.put("a", START, limit_key="k")
     keyed.put("b", START + 1, limit_key="k")
     [a] = keyed.take(now=START + 2)
     done(keyed, a, START + 3, "retry", 5, "g", "m")
     assert jids(keyed.take(now=START + 4)) == ["b"]
-
-
-@pytest.mark.parametrize("end", ["cancel", "fail", "move away", "depends", "other key"])
-def test_those_behind_go_on_when_the_first_leaves(keyed: Keyed, end: str) -> None:
-    now = START
-    keyed.put("other", now, queue="elsewhere")
-    keyed.put("a", now, limit_key="k", ordered=1, delay=1000)
-    keyed.put("b", now, limit_key="k", ordered=1)
-    assert keyed.take(now=now + 1) == []
-    if end == "cancel":
-        keyed.call("cancel", "a", now=now + 2)
-    elif end == "depends":
-        keyed.put("a", now + 2, depends='["other"]')
-    elif end == "other key":
-        keyed.put("a", now + 2, limit_key="l", ordered=1, delay=1000)
-    elif end == "move away":  # it keeps its turn, wherever it is
-        keyed.put("a", now + 2, queue="elsewhere", delay=1000)
-        assert keyed.take(now=now + 3) == []
-        return
-    else:
-        keyed.put("a", now + 2, expires=1)
-        assert jids(keyed.take(now=now + 9)) == ["b"]
-        assert keyed.job("a", now + 9)["state"] == "failed"
-        sound(keyed, now + 9)
-        return
-    sound(keyed, now + 9)
-    assert jids(keyed.take(now=now + 10)) == ["b"]
-
-
-def test_those_behind_go_on_when_the_first_goes_to_wait_for_another(
-    keyed: Keyed,
-) -> None:
-    keyed.put("other", START, queue="elsewhere")
-    keyed.put("a", START, limit_key="k", ordered=1)
-    keyed.put("b", START, limit_key="k", ordered=1)
-    [a] = keyed.take(now=START + 1)
-    assert keyed.take(now=START + 2) == []
-    then = ("next", "queue", "delay", 0, "depends", '["other"]')
-    keyed.call("complete", "a", a["token"], "queue", "{}", *then, now=START + 3)
-    assert keyed.job("a", START + 3)["state"] == "depends"
-    assert jids(keyed.take(now=START + 4)) == ["b"]
-    sound(keyed, START + 4)
 
 
 def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> None:
@@ -477,7 +422,6 @@ def test_holders_that_a_foreign_core_has_ended_make_room(three: Keyed) -> None:
 
 @pytest.mark.parametrize("pairs", [
     {"limit_key": ""}, {"limit_key": "x" * 256}, {"fair_by": ""}, {"fair_by": "x" * 256},
-    {"ordered": "1"}, {"ordered": "yes", "limit_key": "k"},
 ])  # fmt: skip
 def test_keys_that_cannot_be_are_refused(keyed: Keyed, pairs: dict[str, str]) -> None:
     flat = [part for pair in pairs.items() for part in pair]

@@ -138,13 +138,13 @@ def test_what_is_held_back_goes_on_when_there_is_room(
 ) -> None:
     keyed.call("config.set", "klass-max-concurrency-of-type", 1, now=ahead.then)
     for n in range(3):
-        keyed.put(f"j{n}", ahead.then, limit_key="k", ordered=1, fair_by="t")
+        keyed.put(f"j{n}", ahead.then, limit_key="k", fair_by="t")
     [first] = keyed.take(now=ahead.then + 1)
     ahead.go_back()
     sound(keyed, "*")
     keyed.settle([settlement("j0", first["token"], "complete")], now=ahead.real + 5)
-    assert take(keyed, ahead.real + 6) == ["j1"]
-    assert take(keyed, ahead.real + 7) == ["j2"]
+    ran = take(keyed, ahead.real + 6) + take(keyed, ahead.real + 7)
+    assert sorted(ran) == ["j1", "j2"]
     sound(keyed, ahead.real + 8)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lua.keyed import Keyed
-from tests.lua.test_limits import START, done, held_back, jids, limit, sound
+from tests.lua.test_limits import START, done, held_back, jids, limit
 
 TYPE = "klass-max-concurrency-of-type"
 KEY = "klass-max-concurrency-per-key"
@@ -195,15 +195,6 @@ def test_a_limit_that_is_held_no_longer_calls_others(keyed: Keyed) -> None:
     assert held_back(keyed, now=START + 201) == 0
 
 
-def test_a_look_of_an_order_comes_again_after_a_minute(keyed: Keyed) -> None:
-    for n in range(2):
-        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
-    assert jids(keyed.take(1, now=START + 1)) == ["j0"]
-    first = opening(keyed, "order:klass:k")
-    keyed.take(1, now=START + first)
-    assert opening(keyed, "order:klass:k") == first + 60
-
-
 def scene_of_two_limits(keyed: Keyed, count: int = 1) -> None:
     """Let j1 … wait for the type, and urgent ones for those of the same key."""
     limit(keyed, TYPE, 1)
@@ -304,33 +295,6 @@ def test_a_holder_whose_lock_is_lost_unseen_is_looked_at_each_second(
 # Turns.
 
 
-def test_an_order_counts_its_positions(keyed: Keyed) -> None:
-    for jid in "abc":
-        keyed.put(jid, START, limit_key="k", ordered=1)
-    order = "ql:limit:order:klass:k:order"
-    positions = [("a", 1), ("b", 2), ("c", 3)]
-    assert keyed.server.zrange(order, 0, -1, withscores=True) == positions
-    keyed.put("b", START + 1, limit_key="k", ordered=1)
-    assert keyed.server.zrange(order, 0, -1, withscores=True) == positions
-
-
-def test_an_ordered_job_that_waited_for_another_takes_its_turn_then(
-    keyed: Keyed,
-) -> None:
-    keyed.put("first", START)
-    keyed.put("then", START + 1, limit_key="k", ordered=1, depends=["first"])
-    keyed.put("later", START + 3, limit_key="k", ordered=1)
-    [first, later] = keyed.take(now=START + 4)
-    done(keyed, first, START + 5)
-    assert keyed.take(now=START + 5) == []
-    done(keyed, later, START + 6)
-    [job] = keyed.take(now=START + 7)
-    assert job["jid"] == "then"
-    assert keyed.server.hget("ql:j:then", "turn") == "order:klass:k"
-    done(keyed, job, START + 7)
-    sound(keyed, START + 7)
-
-
 @pytest.mark.parametrize(("ended", "comes"), [(1, ["j3"]), (9, ["j11"]), (10, [])])
 def test_ten_of_a_tenant_are_tried(keyed: Keyed, ended: int, comes: list[str]) -> None:
     for n in range(12):
@@ -376,17 +340,6 @@ def test_one_that_still_stands_for_its_tenant_goes_on_standing(keyed: Keyed) -> 
     assert keyed.server.zrange("ql:q:queue-work", 0, -1) == ["j0"]
 
 
-def test_an_order_that_has_ended_before_its_look_stops_no_worker(keyed: Keyed) -> None:
-    for n in range(2):
-        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
-    for n in range(2):
-        [job] = keyed.take(now=START + 1 + n)
-        done(keyed, job, START + 1 + n)
-    keyed.put("other", START + 3)
-    assert opening(keyed, "order:klass:k") > 3
-    assert jids(keyed.take(now=START + 100)) == ["other"]
-
-
 def test_a_tenant_whose_jobs_have_ended_before_its_look_stops_no_worker(
     keyed: Keyed,
 ) -> None:
@@ -406,16 +359,3 @@ def test_a_tenant_whose_job_is_gone_goes_on_with_the_next(keyed: Keyed) -> None:
     keyed.server.delete("ql:j:j0")  # by a foreign core
     keyed.server.zrem("ql:q:queue-work", "j0")
     assert keyed.take(now=START + opening(keyed, "fair:queue:t")) != []
-
-
-def test_the_first_job_that_a_take_sets_aside_is_looked_at_in_a_minute(
-    keyed: Keyed,
-) -> None:
-    keyed.call("config.set", "queue-heartbeat", 1000, now=START)
-    keyed.put("a", START, limit_key="k", ordered=1)
-    keyed.put("b", START, limit_key="k", ordered=1, delay=10)
-    assert jids(keyed.take(now=START)) == ["a"]
-    assert not keyed.server.hexists("ql:config", "limits")
-    settled = keyed.settle([], 1, now=START + 10, wait=2000)
-    assert settled.jobs == []
-    assert float(settled.rest[0]) == pytest.approx(60, abs=0.01)

@@ -59,13 +59,9 @@ def test_many_idle_workers_are_woken_when_there_is_much_room(keyed: Keyed) -> No
     assert keyed.server.llen(rest[1]) >= 4  # more than watch what falls due
 
 
-@pytest.mark.parametrize("kind", ["ordered", "fair_by"])
-def test_a_turn_that_a_foreign_core_has_ended_comes_to_the_next(
-    keyed: Keyed, kind: str
-) -> None:
-    pairs = {"limit_key": "k", "ordered": 1} if kind == "ordered" else {"fair_by": "t"}
+def test_a_turn_that_a_foreign_core_has_ended_comes_to_the_next(keyed: Keyed) -> None:
     for n in range(3):
-        keyed.put(f"j{n}", START + n / 10, **pairs)
+        keyed.put(f"j{n}", START + n / 10, fair_by="t")
     # It stands first in its turn, and was completed without a word to the lists.
     keyed.server.hset("ql:j:j0", "state", "complete")
     keyed.server.zrem("ql:q:queue-work", "j0")
@@ -188,16 +184,14 @@ def test_a_rate_and_turns_are_shown_without_those_who_run(keyed: Keyed) -> None:
     for n in range(2):
         keyed.put(f"r{n}", START + n / 10)
         keyed.put(f"t{n}", START + n / 10, klass="other", fair_by="t")
-        keyed.put(f"o{n}", START + n / 10, klass="other", limit_key="x", ordered=1)
-    taken = keyed.take(3, now=START + 1)
-    assert sorted(jids(taken)) == ["o0", "r0", "t0"]
+    taken = keyed.take(2, now=START + 1)
+    assert sorted(jids(taken)) == ["r0", "t0"]
     assert jids(keyed.take(now=START + 1)) == ["t1"]
     shown = keyed.json("limits", "queue", now=START + 1)["limits"]
     assert [sorted(each) for each in shown] == [
-        ["first", "held_back", "key", "kind", "look", "type"],
         ["first", "held_back", "kind", "look", "rate", "started", "type"],
     ]
-    assert shown[1]["started"] == 1
+    assert shown[0]["started"] == 1
 
 
 def test_a_page_shows_a_hundred_limits(keyed: Keyed) -> None:
@@ -266,15 +260,6 @@ def test_one_that_a_foreign_core_has_ended_is_not_called(keyed: Keyed) -> None:
     keyed.call("cancel", "j0", now=START + 2)
     assert keyed.server.zrange("ql:q:queue-work", 0, -1) == []
     assert jids(keyed.take(now=START + 63)) == ["j2"]
-
-
-def test_one_that_was_taken_from_its_worker_keeps_its_turn(keyed: Keyed) -> None:
-    for n in range(2):
-        keyed.put(f"j{n}", START + n / 10, limit_key="k", ordered=1)
-    assert jids(keyed.take(now=START + 1)) == ["j0"]
-    keyed.call("timeout", "j0", now=START + 2)
-    assert jids(keyed.take(now=START + 63)) == ["j0"]
-    sound(keyed, START + 63)
 
 
 @pytest.mark.parametrize(("number", "run"), [("0.5", 1), ("1.5", 2), ("0", 4)])

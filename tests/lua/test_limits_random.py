@@ -31,7 +31,6 @@ class Limited(Generator):
         chosen, choose = super().pairs(keyed), self.random.choice
         if keyed and self.random.random() < 0.6:
             chosen += ["limit_key", choose(["x", "y"])]
-            chosen += choose([[], [], ["ordered", "1"]])
         if keyed and self.random.random() < 0.3:
             chosen += ["fair_by", choose(["big", "small"])]
         return chosen

@@ -284,10 +284,9 @@ def test_a_pop_leaves_one_wake_up_for_the_limits_that_it_has_not_looked_at(
 ) -> None:
     """It looks at fifty of those that are due, and another worker at the others."""
     keyed.call("config.set", "heartbeat", 1000, now=0)
+    keyed.call("config.set", "klass-max-concurrency-per-key", 1, now=0)
     for jid in ("first", "second"):
-        items = [
-            {"jid": f"{jid}-{n}", "ordered": 1, "limit_key": f"k{n}"} for n in range(51)
-        ]
+        items = [{"jid": f"{jid}-{n}", "limit_key": f"k{n}"} for n in range(51)]
         keyed.put_many(items)
     assert len(keyed.take(100)) == 51
     for number in range(3):

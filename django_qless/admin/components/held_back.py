@@ -60,7 +60,6 @@ def limit_text(kind: str, job_type: str, key: str) -> str:
     words = {
         "type": _("Job type %(type)s"),
         "key": _("Key %(key)s of %(type)s"),
-        "order": _("In order: key %(key)s of %(type)s"),
         "fair": _("In turns: tenant %(key)s"),
         "queue": _("This queue"),
     }
