@@ -98,7 +98,7 @@ def test_server_that_lost_its_last_writes_draws_higher_tokens(
 def test_lost_last_token_is_not_drawn_again(keyed: Keyed) -> None:
     keyed.put("jid", NOW)
     first = keyed.token("jid", NOW)
-    keyed.server.hset("ql:meta", "token", "7")
+    keyed.server.hset("ql:meta", "token", "0")
     keyed.call("release", "jid", first, now=NOW)
     second = keyed.token("jid", NOW)
     assert int(second) > int(first)

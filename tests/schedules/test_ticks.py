@@ -112,7 +112,7 @@ def test_jobs_of_rows_have_the_options_of_the_declaration(qless, declare, work) 
     assert (job.queue, job.priority, job.retries, job.tags) == ("slow", 4, 7, ("t",))
     assert job.deadline is not None
     assert json.loads(job.data) == {"v": 1, "row": feed.pk}
-    assert job.jid.startswith(f"{CHECK}@run-") and job.jid.endswith(f":{feed.pk}")
+    assert job.jid.startswith(f"{tick.jid}@") and job.jid.endswith(f":{feed.pk}")
 
 
 def run_tick(client, reserved):
