@@ -1,4 +1,4 @@
-"""What jobs, hooks and middleware return: an awaitable is awaited, or refused.
+"""What jobs and middleware return: an awaitable is awaited, or refused.
 
 What a function is says little: an ordinary decorator around a coroutine function makes
 an ordinary function, which returns a coroutine.

@@ -231,6 +231,20 @@ class TestJobs:
             each_work()
             assert handle.result() == 1
 
+    def test_encryption_ends_where_the_keys_move_to_another_alias(
+        self, qless: Any, work: Any
+    ) -> None:
+        with alias(ENCRYPTION_KEYS=[OLD]):
+            encrypted = remember.delay(1)
+        other = {**settings.QLESS["other"], "ENCRYPTION_KEYS": [OLD]}
+        with override_settings(QLESS={**settings.QLESS, "other": other}):
+            plain = remember.delay(2)
+            assert "fernet" in encrypted.refresh().data
+            assert "fernet" not in plain.refresh().data
+            assert work() == 2
+            assert (encrypted.result(), plain.result()) == (1, 2)
+            assert qless.result(encrypted.jid) == 1
+
     def test_unique_keys_are_of_what_is_meant(self, qless: Any) -> None:
         with alias(ENCRYPTION_KEYS=[OLD]):
             first = remember.using(unique=True).delay(1)
