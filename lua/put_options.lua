@@ -17,6 +17,7 @@ for _, name in ipairs({
   'on_failure',
   'unique',
   'unique_until',
+  'unique_aliases',
   'conflict',
   'debounce',
   'expires',

@@ -151,6 +151,8 @@ class Put(NamedTuple):
     #: Those of the dependencies that are known to be complete: without a record they are not
     #: refused, and not waited for.
     met: Sequence[str] = ()
+    #: The key as it is under former names of the job type: one that is held stands for it.
+    unique_aliases: Sequence[str] = ()
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
     #: The next job of the batch is put by the same command.
     optional: bool = False
@@ -207,6 +209,7 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "limit_key": partial(arguments.name, "limit_key"),
     "fair_by": partial(arguments.name, "fair_by"),
     "met": partial(arguments.names_json, "met"),
+    "unique_aliases": partial(arguments.names_json, "unique_aliases"),
     "optional": _flag,
 }
 # How an option is called on the wire, where that is another name.

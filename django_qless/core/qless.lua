@@ -2957,10 +2957,20 @@ local function check_debounce(command, job)
   job.delay = math.max(0, job.first + seconds - scope.now)
 end
 
+-- A key that is held under a former name of the job type takes the place of the one under its present name.
+local function take_alias(command, job)
+  for _, text in ipairs(modules.Arguments.names(command, 'unique_aliases', job.unique_aliases)) do
+    if Unique.in_force(text) then
+      job.unique = text
+      return
+    end
+  end
+end
+
 -- Checks the options of a put that have to do with its key, as the call gave them.
 function Unique.check(command, job)
   if not job.unique then
-    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce' }) do
+    for _, name in ipairs({ 'unique_until', 'conflict', 'debounce', 'unique_aliases' }) do
       if job[name] then
         modules.Errors.argument(command, name .. ' can only be used with unique')
       end
@@ -2969,6 +2979,9 @@ function Unique.check(command, job)
   end
   if job.unique == '' or #job.unique > 255 then
     modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
+  end
+  if job.unique_aliases then
+    take_alias(command, job)
   end
   job.conflict = job.conflict or 'keep'
   if not ANSWERS[job.conflict] then
@@ -9196,6 +9209,7 @@ for _, name in ipairs({
   'on_failure',
   'unique',
   'unique_until',
+  'unique_aliases',
   'conflict',
   'debounce',
   'expires',

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from django_qless.core import Put
+from django_qless.enqueue import unique_keys
 from django_qless.enqueue.limit_keys import NO_KEYS
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ def put_of(request: EnqueueRequest) -> Put:
         context=request.context,
         unique=key or None,
     )
+    if key and plan.job_type.aliases:
+        aliases = unique_keys.under_aliases(plan.job_type, key)
+        put = put._replace(unique_aliases=aliases)
     if request.conflict:
         put = put._replace(conflict=request.conflict)
     if request.limit_keys is not NO_KEYS:
@@ -58,6 +62,7 @@ def puts_of(plan: EnqueuePlan, requests: Iterable[EnqueueRequest]) -> Iterator[P
             request.after
             or request.optional
             or request.conflict
+            or plan.job_type.aliases
             or request.limit_keys is not NO_KEYS
             or plan.has_late_dependencies
         ):

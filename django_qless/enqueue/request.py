@@ -97,6 +97,7 @@ class EnqueueRequest(NamedTuple):
             or self.after
             or self.optional
             or self.limit_keys is not NO_KEYS
+            or (self.key and plan.job_type.aliases)
         ):
             return PreparedPut(self.put()).call(worker, handle.jid, handle.data)
         more: tuple[Argument, ...] = ()

@@ -1,7 +1,7 @@
 """Unique keys: when two calls are the same job, by the option `unique`.
 
 Keys are the job type's own: two types may use the same text. In the core a key is
-`<job name>:<text>`, or a digest of that if it would be too long.
+`<job name>:<text>`, with a digest of the text if it would be too long.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.option_checks import MOST_NAME_BYTES
 from django_qless.serialization.derived_types import name_text
+
+if TYPE_CHECKING:
+    from django_qless.job_types.registry import JobType
 
 
 def key_of(
@@ -40,10 +43,21 @@ def key_of(
 
 def of_text(whose: str, text: str) -> str:
     """Return the key of a job that names it itself."""
-    key = f"{whose}:{name_text(text)}"
-    if len(key.encode()) <= MOST_NAME_BYTES:
-        return key
-    return hashlib.sha256(key.encode()).hexdigest()
+    text = name_text(text)
+    key = f"{whose}:{text}"
+    if len(key.encode()) > MOST_NAME_BYTES:
+        key = f"{whose}:{hashlib.sha256(text.encode()).hexdigest()}"
+    if len(key.encode()) > MOST_NAME_BYTES:
+        return hashlib.sha256(key.encode()).hexdigest()
+    return key
+
+
+def under_aliases(job_type: JobType, key: str) -> tuple[str, ...]:
+    """Return the key of a job under each name that its type had before."""
+    if not job_type.aliases or not key.startswith(f"{job_type.name}:"):
+        return ()
+    text = key.removeprefix(f"{job_type.name}:")
+    return tuple(of_text(alias, text) for alias in job_type.aliases)
 
 
 def of_data(whose: str, data: str) -> str:

@@ -67,16 +67,15 @@ def core_options(name: str, options: Options) -> dict[str, str]:
 def declared_options(alias: str) -> dict[str, str]:
     """Return what the jobs of an alias declare.
 
-    Jobs that were put under a former name of their type count under its limits as well.
+    Jobs that were put under a former name of their type count under its limits as well,
+    also under those that only an operator has set.
     """
     declared: dict[str, str] = {}
     for job_type in _types_of(alias):
-        limits = core_options(job_type.name, job_type.options)
-        declared |= limits
-        if limits:
-            declared |= {
-                f"{former}-{RENAMED.name}": job_type.name for former in job_type.aliases
-            }
+        declared |= core_options(job_type.name, job_type.options)
+        declared |= {
+            f"{former}-{RENAMED.name}": job_type.name for former in job_type.aliases
+        }
     return declared
 
 

@@ -17,6 +17,7 @@ from django_qless.core import BadArgument
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.limits import core_options, validate_keys
 from django_qless.job_types.options import declared_options as options
+from tests.jobs_app import jobs
 from tests.jobs_app import limited as policies
 from tests.jobs_app.models import Feed
 from tests.schedules.declaring import declaring
@@ -77,6 +78,18 @@ def test_limits_follow_a_job_that_is_renamed(synced) -> None:
         assert len(taken(synced)) == 3
         reset([f"{new}-max-concurrency-of-type"])
         assert synced.config_get(f"{new}-max-concurrency-of-type") == "2"
+
+
+def test_limit_that_only_an_operator_has_set_follows_a_renamed_job(synced) -> None:
+    name, new = jobs.add.name, "tests.renamed.add"
+    old = jobs.add.delay(1)
+    synced.config_set(f"{name}-max-concurrency-of-type", 1)
+    with declaring() as declare:
+        declare.rename(name, new)
+        sync_config()
+        assert synced.config_get(f"{new}-max-concurrency-of-type") == "1"
+        synced.put("", "default", uuid.uuid4().hex, new, old.data)
+        assert len(taken(synced)) == 1
 
 
 @pytest.mark.parametrize("way", ["delay", "many", "async", "using", "workflow"])

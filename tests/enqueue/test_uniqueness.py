@@ -11,7 +11,6 @@ from django.db import transaction
 from django_qless import failures, job
 from django_qless import jobs as known
 from django_qless.core import Put, WrongState
-from django_qless.enqueue import unique_keys
 from django_qless.exceptions import InvalidOption
 from django_qless.operations.bulk import change_jobs
 from django_qless.signals import job_enqueued
@@ -130,23 +129,6 @@ def test_long_keys_are_fine(qless) -> None:
     assert long.delay().created
     assert not long.delay().created
     assert policies.alone.using(unique="x" * 254 + "y").delay().created
-
-
-def test_keys_stay_what_they_were_in_earlier_releases() -> None:
-    """During an upgrade processes of two releases enqueue the same jobs."""
-    assert unique_keys.of_text("a.job", "key") == "a.job:key"
-    most = "é" * 124 + "x"  # with "a.job:" just what a key may have
-    assert unique_keys.of_text("a.job", most) == f"a.job:{most}"
-    assert unique_keys.of_text("a.job", f"{most}x") == (
-        "c7ff5fc2677bb940813b5f01f1c2557880f84df43b10b4bf7b20b570d5097ec8"
-    )
-    for data in (
-        '{"v":1,"args":[1],"kwargs":{"a":2,"b":3}}',
-        '{"v":1, "kwargs":{"b":3,"a":2}, "args":[1]}',
-    ):
-        assert unique_keys.of_data("a.job", data) == (
-            "a.job:400eb31c3aad86e7a6b0790654bb0cde7f0e10400fa3a4522d0345acc43dc199"
-        )
 
 
 def test_until_it_starts_or_until_it_has_ended(qless) -> None:
