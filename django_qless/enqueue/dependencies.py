@@ -307,7 +307,9 @@ def _unknown(job_type: JobType, name: str) -> str:
     near = get_close_matches(name, [*there, *registry.names()], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     has = f"; those of {where} are {', '.join(sorted(there))}" if there else ""
-    return f"there is no such job{has}.{hint or ' Ids of jobs go into after_jids=.'}"
+    return (
+        f"there is no such job{has}.{hint or ' Ids of jobs go into .using(after=…).'}"
+    )
 
 
 def _short_names(job_types: Sequence[JobType]) -> list[str]:

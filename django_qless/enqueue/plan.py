@@ -66,7 +66,7 @@ class EnqueuePlan:
     __slots__ = (
         *("_handle_shape", "_jid", "_on_commit", "_options"),
         *("_packed_keys", "_travelling"),
-        *("after", "after_jids", "context", "depends", "has_late_dependencies"),
+        *("after", "context", "depends", "has_late_dependencies"),
         *("has_many", "job_type", "keyed", "met", "prepared", "replaces"),
         "shape",
     )
@@ -74,8 +74,8 @@ class EnqueuePlan:
     def __init__(self, job_type: JobType, options: Options) -> None:
         self._options = options
         self.job_type = job_type
-        for handle in options.after:
-            self._check_dependency(handle)
+        for other in options.after:
+            self._check_dependency(other)
         #: Whether a second enqueue changes the job of the first.
         self.replaces = options.on_conflict == "replace" or bool(options.debounce)
         self._jid = options.jid
@@ -83,10 +83,8 @@ class EnqueuePlan:
         self._travelling = options.travelling(job_type.name, job_type.options)
         #: The context of the jobs, without what is captured at each enqueue.
         self.context = to_json(self._travelling) if self._travelling else None
-        #: Dependencies that are given as handles.
+        #: Dependencies, given as handles or as ids.
         self.after = options.after
-        #: Dependencies that are given as ids alone.
-        self.after_jids = options.after_jids
         #: Jids that the options name as dependencies.
         self.depends = self._named_dependencies()
         #: Those of them whose handles say that they are complete.
@@ -374,8 +372,7 @@ class EnqueuePlan:
 
     def _named_dependencies(self) -> tuple[str, ...]:
         """Return the jids that the options name as dependencies, as of now."""
-        jids = [each.jid for each in self.after]
-        return tuple(dict.fromkeys([*jids, *self.after_jids]))
+        return tuple(dict.fromkeys(getattr(each, "jid", each) for each in self.after))
 
     def packed_key(self, conflict: str) -> Packed:
         """Return, packed, the options that follow a unique key."""

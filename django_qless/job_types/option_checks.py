@@ -33,8 +33,8 @@ MOST_APP_DATA_BYTES = 32 * 1024
 RESERVED_ENDINGS = ("-history", "-dependencies", "-dependents")
 
 AFTER = (
-    "a list of job handles and of names of other jobs of the same row (for ids use "
-    "after_jids=)"
+    "the handle or the id of a job, or a list of these (in @job: the name of another job "
+    "of the same row, or a list of names)"
 )
 AFTER_ENTITY = (
     "handles of jobs (an entity has no end that could be waited for: enqueue what comes "
@@ -280,10 +280,7 @@ def exceptions(value: Any) -> tuple[type[BaseException] | str, ...]:
         raise Refused(EXCEPTIONS)
     found = tuple(value)
     for each in found:
-        dotted = isinstance(each, str) and all(
-            part.isidentifier() for part in each.split(".")
-        )
-        if dotted and "." in each:
+        if is_dotted(each) and "." in each:
             continue
         if not isinstance(each, type) or not issubclass(each, BaseException):
             raise Refused(EXCEPTIONS)
@@ -316,7 +313,7 @@ def tags(value: Any) -> tuple[str, ...]:
 
 
 def after(value: Any) -> tuple[Any, ...]:
-    """Handles of jobs and names of other jobs of the same row, one or several."""
+    """Handles, ids or names of jobs, one or several."""
     if isinstance(value, str) or hasattr(value, "jid"):
         value = (value,)
     if not isinstance(value, Iterable):
@@ -324,13 +321,20 @@ def after(value: Any) -> tuple[Any, ...]:
     found = tuple(value)
     for each in found:
         if isinstance(each, str):
-            if not all(part.isidentifier() for part in each.split(".")):
+            if not each:
                 raise Refused(AFTER)
         elif hasattr(each, "entity"):
             raise Refused(AFTER_ENTITY)
         elif not isinstance(getattr(each, "jid", None), str):
             raise Refused(AFTER)
     return tuple(dict.fromkeys(found))
+
+
+def is_dotted(value: object) -> bool:
+    """Return whether this is a name, or several with dots between them."""
+    return isinstance(value, str) and all(
+        part.isidentifier() for part in value.split(".")
+    )
 
 
 def on_commit(value: Any) -> bool | str | None:

@@ -33,7 +33,7 @@ def _entities(options: Options) -> Iterator[str]:
         ("jid", options.jid, "the entity is its id"),
         ("app_data", options.app_data, "put it into the payload"),
         ("expires", options.expires, "payloads wait until they are processed"),
-        ("after", options.after or options.after_names or options.after_jids,
+        ("after", options.after or options.after_names,
          "push when the other job is done"),
         ("detached", options.detached, "a run has several entities, each with its lock"),
         ("concurrency_key", options.concurrency_key, "the entity is the key"),

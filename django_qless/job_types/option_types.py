@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from django_qless.job_types.backoff import Exponential
 
 if TYPE_CHECKING:
+    from django_qless.job_types.handle import JobHandle
     from django_qless.schedules.timetable import Rows
 
 #: Seconds for all retries, seconds for each, `exponential(…)`, or a function of the attempt and its
@@ -85,8 +86,7 @@ class CallOptions(CommonOptions, total=False):
     queue: str
     delay: float | timedelta
     expires: float | timedelta | datetime | None
-    after: str | Sequence[Any]
-    after_jids: Sequence[str]
+    after: JobHandle[Any] | str | Sequence[JobHandle[Any] | str]
     jid: str | None
     run_at: datetime | None
     app_data: Mapping[str, Any] | None

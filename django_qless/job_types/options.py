@@ -155,15 +155,10 @@ class Options:
     after: tuple[Any, ...] = option(
         (), checks.after, aka="depends_on", hint="(handles of other jobs)"
     )
-    """The jobs that must be complete first: their handles, or the names of other jobs of the
-    same row."""
+    """The jobs that must be complete first: in `@job` the names of other jobs of the same row, in
+    `.using()` the handles or ids of jobs; one, or a list."""
     after_names: tuple[str, ...] = ()
-    """Jobs of the same row, by name, that must be complete first: given as `after`,
-    alone or beside handles."""
-    after_jids: tuple[str, ...] = option(
-        (), checks.strings("job ids"), In.USING | In.TASK
-    )
-    """Ids of the jobs that must be complete first."""
+    """Jobs of the same row, by name, that must be complete first: `after` of `@job`."""
     on_failure: str = option("block", checks.one_of("block", "cancel", "run"))
     """What happens if a job that this one waits for fails: "block" (this one waits on, until
     that is retried and complete), "cancel" (this one is cancelled) or "run" (it waits no
@@ -224,9 +219,7 @@ class Options:
         """Return a copy with these options, each checked by itself."""
         checked = {name: check(whose, name, value) for name, value in given.items()}
         if "after" in checked:
-            first = checked["after"]
-            checked["after"] = tuple(e for e in first if not isinstance(e, str))
-            checked["after_names"] = tuple(e for e in first if isinstance(e, str))
+            checked["after_names"] = ()  # what @job names is replaced
         return replace(self, **checked)
 
     def travelling(self, whose: str, declared: Options) -> dict[str, Any]:
@@ -342,8 +335,9 @@ def declared_options(whose: str, given: Mapping[str, Any]) -> Options:
     options = DEFAULTS.changed(whose, **given)
     if options.entity and options.backoff is None:
         options = replace(options, backoff=entity_backoff)
+    names = all(map(checks.is_dotted, options.after))
     for name, remedy, is_wrong in (
-        ("after", "names of other jobs of the same row", bool(options.after)),
+        ("after", "names of other jobs of the same row", not names),
         ("expires", "a number of seconds", isinstance(options.expires, datetime)),
     ):
         if is_wrong:
@@ -351,7 +345,7 @@ def declared_options(whose: str, given: Mapping[str, Any]) -> Options:
                 f"{whose}: {name}={getattr(options, name)!r} is known only when the job "
                 f"is enqueued: give @job {remedy}, or write .using({name}=…).delay(…)"
             )
-    return options
+    return replace(options, after=(), after_names=options.after)
 
 
 def hint_for_arguments(names: Iterable[str]) -> str:

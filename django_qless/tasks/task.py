@@ -108,18 +108,10 @@ def options_in(task: Any) -> dict[str, Any]:
     if "enqueue_on_commit" in given:
         given["on_commit"] = given.pop("enqueue_on_commit")
     if "after" in given:
-        handles, jids = _split_after(given.pop("after"))
-        given["after"] = handles
-        given["after_jids"] = [*jids, *given.get("after_jids", ())]
+        after = given["after"]
+        many = after if isinstance(after, (list, tuple)) else [after]
+        given["after"] = [each.id if _is_result(each) else each for each in many]
     return given
-
-
-def _split_after(after: Any) -> tuple[list[Any], list[str]]:
-    """Split the option `after` into handles and the ids of TaskResults."""
-    many = list(after) if isinstance(after, (list, tuple)) else [after]
-    results = [each for each in many if _is_result(each)]
-    handles = [each for each in many if not _is_result(each)]
-    return handles, [each.id for each in results]
 
 
 def _is_result(value: object) -> bool:

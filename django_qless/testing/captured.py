@@ -70,7 +70,7 @@ class CapturedJob:
             "delay": self.delay,
             "priority": self.priority,
             "tags": self.tags,
-            "after_jids": self.dependencies,
+            "after": self.dependencies,
             "unique": self.unique,
         }
         text = "".join(f", {name}={each!r}" for name, each in options.items() if each)

@@ -255,7 +255,7 @@ def _option_matches(name: str, expected: Any, job: CapturedJob) -> bool:
     if name == "tags":
         return set(expected) <= set(job.tags)
     if name == "after":
-        handles = [expected] if hasattr(expected, "jid") else expected
-        jids = {getattr(each, "jid", each) for each in handles}
+        is_one = isinstance(expected, str) or hasattr(expected, "jid")
+        jids = {getattr(e, "jid", e) for e in ([expected] if is_one else expected)}
         return jids == set(job.dependencies)
     return bool(expected == getattr(job, name))

@@ -203,7 +203,7 @@ def test_an_open_job_is_taken_back_though_replicas_are_late(
         client.put_many("", [Put(jid, "before", "k", "{}") for jid in before])
         # More than one call can name: the second one is refused.
         with pytest.raises(JobNotFound, match="nobody"):
-            jobs.add.using(after_jids=[*before, "nobody"]).delay(1)
+            jobs.add.using(after=[*before, "nobody"]).delay(1)
         assert connections["default"].queue_counts("default").depends == 0
         connections.forget()
 

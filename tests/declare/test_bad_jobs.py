@@ -80,7 +80,7 @@ class TestPlaces:
         for options, kind in [
             ({"retries": -1}, InvalidOption),
             ({"retrys": 1}, InvalidOption),
-            ({"after_jids": ["x"]}, InvalidOption),
+            ({"after": ["an-id"]}, InvalidOption),
             ({"after": 5}, InvalidOption),
             ({}, InvalidJob),
         ]:

@@ -334,7 +334,7 @@ def test_captured_payloads_are_in_a_list() -> None:
         (lambda: sync.args({}), r"push payloads with \.push"),
         (lambda: sync.using(delay=5), "push with run_at="),
         (lambda: sync.using(unique=True), "queued once anyway"),
-        (lambda: sync.using(after_jids=["x"]), "when the other job is done"),
+        (lambda: sync.using(after=["x"]), "when the other job is done"),
         (lambda: sync.using(jid="x"), "the entity is its id"),
     ],
 )  # fmt: skip

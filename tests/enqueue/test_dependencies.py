@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import transaction
 
+from django_qless.core import JobNotFound
 from django_qless.enqueue.dependencies import dependencies_of
 from django_qless.enqueue.plan import Tick, declared_plan
 from django_qless.enqueue.request import CallArguments
@@ -235,18 +236,15 @@ class TestUsing:
         other = add.delay(1)
         handle = source.parse.using(after=other).delay()
         assert handle.dependencies == [other.jid]
-        handle = source.parse.using(after=["refresh", other]).delay()
-        refresh, jid = handle.dependencies
-        assert jid == other.jid
-        assert qless.get(refresh).klass == "rows_app.Source.refresh"
-        assert list(qless.get(handle.jid).dependencies) == [refresh, jid]
+        assert list(qless.get(handle.jid).dependencies) == [other.jid]
 
-    def test_a_name_may_be_given_to_it_alone(self, qless, source) -> None:
-        handle = source.publish.using(after="draw").delay()
-        assert [qless.get(jid).klass for jid in handle.dependencies] == [
-            "rows_app.Source.draw"
-        ]
+    def test_a_text_is_an_id(self, qless, source) -> None:
+        source.refresh.delay()
+        with pytest.raises(JobNotFound, match="refresh"):
+            source.parse.using(after="refresh").delay()
 
+
+class TestNames:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
@@ -259,39 +257,28 @@ class TestUsing:
             ("tests.jobs_app.jobs.add", r"without arguments, but .*add.*missing a req"),
             ("tests.jobs_app.jobs.whoami", "written elsewhere.* give it unique=True"),
             ("tests.jobs_app.jobs.Gnomes", "is a class job, and its data would be unknown"),
-            ("f" * 20, "Ids of jobs go into after_jids="),
+            ("f" * 20, "Ids of jobs go into .using"),
         ],
     )  # fmt: skip
-    def test_wrong_names_are_told(self, qless, source, name, message) -> None:
+    def test_wrong_names_are_told(self, name, message) -> None:
         with pytest.raises(InvalidJob, match=message):
-            source.parse.using(after=name).delay()
-        with pytest.raises(InvalidJob, match=message):
-            source.parse.using(after=name).args()
-        assert qless.queues() == []
+            dependencies_of(Source.parse.job_type, (name,), "")
 
-    def test_a_class_beside_it_is_no_job_that_needs_nothing(self, qless) -> None:
+    def test_a_class_beside_it_is_no_job_that_needs_nothing(self) -> None:
         with pytest.raises(InvalidJob, match="is a class job, and its data would be"):
-            add.using(after="Gnomes").delay(1)
+            dependencies_of(add.job_type, ("Gnomes",), "")
         with pytest.raises(InvalidJob, match=r"Tools of tests.jobs_app.jobs is no job"):
-            add.using(after="Tools").delay(1)
+            dependencies_of(add.job_type, ("Tools",), "")
 
-    def test_a_function_has_no_row(self, qless) -> None:
+    def test_a_function_has_no_row(self) -> None:
         with pytest.raises(InvalidJob, match="runs on a row, and which one"):
-            Source.count_all.using(after="refresh").delay()
+            dependencies_of(Source.count_all.job_type, ("refresh",), "")
 
     def test_dependencies_do_not_cross_aliases(self, qless, source) -> None:
         with pytest.raises(
             InvalidOption, match=r"in alias 'default' .*; a job in alias 'other'"
         ):
             source.parse.using(alias="other").delay()
-
-    def test_more_than_one_call_can_name(self, qless, work, source, done) -> None:
-        # A call names a thousand: without the one that comes first it could.
-        others = add.enqueue_many(add.args(n) for n in range(1000))
-        handle = source.publish.using(after=["parse", *others]).delay()
-        assert len(qless.get(handle.jid).dependencies) == 1001
-        assert work() == 1003
-        assert names(done)[-1] == "publish"
 
 
 class TestMany:

@@ -289,11 +289,11 @@ def test_what_the_server_refuses_at_the_commit_stops_no_other_job(
             undone = jobs.add.delay(1)
             transaction.set_rollback(True)
         refused = jobs.add.using(after=[undone]).delay(2)
-        many = jobs.add.using(after_jids=["nobody"]).enqueue_many(
+        many = jobs.add.using(after=["nobody"]).enqueue_many(
             [jobs.add.args(3), jobs.add.args(4)]
         )
         flow = workflow("nightly")
-        flow.add(jobs.add.using(after_jids=["nobody"]).args(5))
+        flow.add(jobs.add.using(after=["nobody"]).args(5))
         graph = flow.enqueue()
         kept = jobs.add.delay(6)
         transaction.on_commit(lambda: done.append("called"))
@@ -314,8 +314,8 @@ def test_what_the_server_refuses_at_the_commit_stops_no_other_job(
 
 def test_sensitive_arguments_of_a_refused_job_are_not_logged(qless, caplog) -> None:
     with transaction.atomic():
-        secret.sign_in.using(after_jids=["nobody"]).delay("Ann", "hush")
-        secret.Vault.using(after_jids=["nobody"]).delay(pin="hush", box=7)  # type: ignore[attr-defined]
+        secret.sign_in.using(after=["nobody"]).delay("Ann", "hush")
+        secret.Vault.using(after=["nobody"]).delay(pin="hush", box=7)  # type: ignore[attr-defined]
     signing_in, vault = (record.getMessage() for record in caplog.records)
     assert '"args":["Ann","[hidden]"]' in signing_in
     assert '"box":7' in vault
@@ -327,7 +327,7 @@ def test_what_would_have_come_before_a_refused_job_is_not_enqueued(
 ) -> None:
     feed = Source.objects.create()
     with transaction.atomic():
-        refused = feed.parse.using(after=["refresh"], after_jids=["nobody"]).delay()
+        refused = feed.parse.using(after=["nobody"]).delay()
         kept = jobs.add.delay(1)
     assert kept.refresh().state == "waiting"
     assert (refused.pending, refused.created) == (False, False)
@@ -342,7 +342,7 @@ def test_of_many_dependencies_one_that_is_unknown_stops_no_other_job(
     done: list[str] = []
     # More than one call can name, so that only a later one is refused.
     before = [each.jid for each in jobs.add.enqueue_many([jobs.add.args(0)] * 1_000)]
-    late = jobs.add.using(after_jids=[*before, "nobody"])
+    late = jobs.add.using(after=[*before, "nobody"])
     with transaction.atomic():
         one = late.delay(1)
         many = late.enqueue_many([late.args(2), late.args(3)])

@@ -47,7 +47,7 @@ def test_pause_and_resume(qless) -> None:
 
 def test_changes_say_as_json_what_they_have_done(qless) -> None:
     jid = add.using(queue="mail").delay(1).jid
-    add.using(queue="bulk", after_jids=[jid]).delay(1)
+    add.using(queue="bulk", after=[jid]).delay(1)
     done = data("qless_queue", "pause", "mail", "bulk")
     assert done == {"text": "paused: mail, bulk"}
     left = data("qless_queue", "empty", "mail", "--state", "waiting", "--no-input")
@@ -65,7 +65,7 @@ def test_a_pause_says_why_and_by_whom(qless) -> None:
 def test_what_others_wait_for_is_left(qless) -> None:
     jid = add.using(queue="mail").delay(1).jid
     add.using(queue="mail").delay(1)
-    add.using(queue="bulk", after_jids=[jid]).delay(1)
+    add.using(queue="bulk", after=[jid]).delay(1)
     text = run("qless_queue", "empty", "mail", "--state", "waiting", "--no-input")
     assert "canceled: 1 job\n" in text
     assert f"not canceled: {jid} is a dependency of" in text
@@ -74,7 +74,7 @@ def test_what_others_wait_for_is_left(qless) -> None:
 def test_a_long_chain_is_cancelled_whole(qless) -> None:
     before: list[str] = []
     for _ in range(300):
-        before = [add.using(queue="mail", after_jids=before).delay(1).jid]
+        before = [add.using(queue="mail", after=before).delay(1).jid]
     text = run("qless_queue", "empty", "mail", "--state", "depends", "--no-input")
     assert "canceled: 299 jobs" in text
     assert "not canceled" not in text
@@ -124,7 +124,7 @@ def test_empty_asks_first(qless, people) -> None:
 def test_of_many_that_are_refused_some_are_named(qless) -> None:
     jids = [add.using(queue="mail").delay(1).jid for _ in range(REFUSALS + 3)]
     for jid in jids:
-        add.using(queue="bulk", after_jids=[jid]).delay(1)
+        add.using(queue="bulk", after=[jid]).delay(1)
     text = run("qless_queue", "empty", "mail", "--state", "waiting", "--no-input")
     assert text.count("not canceled: ") == REFUSALS
     assert text.endswith("… and 3 more\n")

@@ -30,7 +30,7 @@ def crowd(qless, work) -> dict[str, str]:
     qless.pop("mail", "somebody")
     add.using(queue="mail", jid="waiting", tags=["t"]).delay(1)
     add.using(queue="mail", jid="scheduled", delay=600).delay(1)
-    add.using(queue="bulk", jid="depends", after_jids=["waiting"]).delay(1)
+    add.using(queue="bulk", jid="depends", after=["waiting"]).delay(1)
     add.using(queue="mail", jid="cancel-1", tags=["t"]).delay(1)
     failing.using(queue="bulk", jid="cancel-2").delay("group", "text")
     for jid in ("cancel-1", "cancel-2"):

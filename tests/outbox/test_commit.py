@@ -224,11 +224,9 @@ def test_asynchronous_code_without_a_transaction_enqueues_at_once(qless) -> None
 
 def test_a_refused_job_costs_only_itself(qless, caplog) -> None:
     with transaction.atomic():
-        unknown = kept.using(after_jids=["unknown"]).delay(1)
+        unknown = kept.using(after=["unknown"]).delay(1)
         fine = kept.delay(2)
-        both = kept.enqueue_many(
-            [kept.using(after_jids=["gone"]).args(3), kept.args(4)]
-        )
+        both = kept.enqueue_many([kept.using(after=["gone"]).args(3), kept.args(4)])
     assert (unknown.created, fine.created) == (False, True)
     assert [each.created for each in both] == [False, True]
     assert "was not enqueued on commit" in caplog.text

@@ -76,7 +76,7 @@ def test_more_dependencies_than_a_call_takes_are_delivered(
     first = jobs.add.enqueue_many(jobs.add.args(n) for n in range(1_200))
     jids = [each.jid for each in first]
     with away(ON_OUTAGE="buffer"):
-        handle = jobs.add.using(after_jids=jids).delay(7)
+        handle = jobs.add.using(after=jids).delay(7)
     assert sweep_all().error is None
     job = qless.get(handle.jid)
     assert (job.state, sorted(job.dependencies)) == ("depends", sorted(jids))

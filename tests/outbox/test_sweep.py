@@ -142,7 +142,7 @@ def test_each_alias_and_database_is_swept_for_itself(qless, away, sweep_all) -> 
 def test_what_is_refused_is_logged_and_taken_out(
     qless, away, sweep_all, caplog
 ) -> None:
-    bad = kept.using(after_jids=["unknown"])
+    bad = kept.using(after=["unknown"])
     with away(), transaction.atomic():
         bad.delay(1)
         handles = kept.enqueue_many([kept.args(2), bad.args(3), kept.args(4)])
@@ -156,7 +156,7 @@ def test_sensitive_values_of_what_is_refused_are_not_logged(
     qless, away, sweep_all, caplog
 ) -> None:
     user = secret.keep_contact.using(on_commit="outbox")
-    refused = secret.sign_in.using(on_commit="outbox", after_jids=["unknown"])
+    refused = secret.sign_in.using(on_commit="outbox", after=["unknown"])
     # The queue has entities of another type.
     qless.push("", user.options.queue, "other.type", [Payload("e", '{"v":1}', "1")])
     with away(), transaction.atomic():

@@ -215,7 +215,7 @@ def test_options_of_the_call(qless, work) -> None:
     for option, value in (
         ("delay", 5),
         ("jid", "x"),
-        ("after_jids", ["x"]),
+        ("after", ["x"]),
         ("unique", "x"),
     ):
         with pytest.raises(InvalidOption, match=option):

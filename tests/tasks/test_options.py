@@ -174,7 +174,7 @@ class TestDependencies:
     def test_after_jobs_and_ids(self, qless) -> None:
         first, second = work.note.enqueue("1"), work.note.enqueue("2")
         third = work.note.using(
-            after=[first, jobs[second.id]], after_jids=[second.id], on_failure="run"
+            after=[first, jobs[second.id], second.id], on_failure="run"
         ).enqueue("3")
         assert set(jobs[third.id].dependencies) == {first.id, second.id}
 

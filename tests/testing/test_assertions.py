@@ -220,7 +220,7 @@ def test_they_count_what_ran_inline_or_later_as_well() -> None:
 def test_what_was_refused_was_not_enqueued() -> None:
     note.using(jid="x").delay("first")
     with pytest.raises(Exception, match="no-such"):
-        note.using(after_jids=["no-such"]).delay("second")
+        note.using(after=["no-such"]).delay("second")
     assert_enqueued_count(1)
 
 

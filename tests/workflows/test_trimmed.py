@@ -40,9 +40,9 @@ def test_handle_that_says_complete_is_a_met_dependency(qless, work) -> None:
 def test_id_without_a_record_is_not_found(qless, work) -> None:
     [first] = trimmed(qless, work, "a")
     with pytest.raises(JobNotFound):
-        gather.using(after_jids=[first.jid]).delay()
+        gather.using(after=[first.jid]).delay()
     with pytest.raises(JobNotFound):
-        gather.using(after=[first], after_jids=["unknown"]).delay()
+        gather.using(after=[first, "unknown"]).delay()
 
 
 def test_dependency_that_runs_again_is_waited_for(qless, work) -> None:

@@ -166,7 +166,7 @@ def test_it_is_not_enqueued_before_what_it_waits_for(qless) -> None:
 def test_an_unknown_dependency_enqueues_nothing(qless) -> None:
     flow = workflow()
     flow.add(step.args("a"))
-    flow.add(step.using(after_jids=["nothing"]).args("b"))
+    flow.add(step.using(after=["nothing"]).args("b"))
     with pytest.raises(JobNotFound, match="Job nothing does not exist"):
         flow.enqueue()
     assert qless.queues() == []
