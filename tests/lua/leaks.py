@@ -112,7 +112,7 @@ class Leaks:
             username=FAULTY, password="any", decode_responses=True,
             encoding_errors="surrogateescape",
         )  # fmt: skip
-        core = Core(self.client, "function", self.side.library)
+        core = Core(self.client, self.side.library)
         scene(Keyed(core))
         self.client.set(CLOCK, clock(ASKED))
         core.ours("config.set", "heartbeat", 50)
@@ -142,7 +142,7 @@ class Leaks:
         self.client.publish(END, "")
         self.side.heard()
         self.side.prefix = call.prefix
-        return self.side.perform(Step(call.operation, "function", call.star))
+        return self.side.perform(Step(call.operation, star=call.star))
 
     # The call before it.
 
@@ -185,7 +185,7 @@ class Leaks:
     def send(self, client: redis.Redis, call: Made) -> None:
         """Send a call."""
         operation = call.operation
-        core = Core(client, "function", self.side.library, call.prefix)
+        core = Core(client, self.side.library, call.prefix)
         with suppress(redis.ResponseError):
             if operation.keyed:
                 now = "*" if call.star else operation.now

@@ -20,8 +20,8 @@ NOW = "*"
 @contextmanager
 def on(server: Server, library: Library) -> Iterator[Keyed]:
     with server.client(decode_responses=True) as client:
-        library.load(client, "function")
-        yield Keyed(Core(client, "function", library))
+        library.load(client)
+        yield Keyed(Core(client, library))
 
 
 def take_all(keyed: Keyed, worker: str) -> dict[str, str]:

@@ -115,7 +115,7 @@ class Side:
             decode_responses=True, encoding_errors="surrogateescape"
         )
         self.library = Library(build)
-        self.library.load(self.client, "script")
+        self.library.load(self.client)
         self.digest = self.client.script_load(DIGEST)
         self.channel = self.client.pubsub()
         self.channel.psubscribe("*")
@@ -142,7 +142,7 @@ class Side:
     def reload(self) -> None:
         """Forget what functions remember from call to call."""
         self.client.function_flush()
-        self.library.load(self.client, "function")
+        self.library.load(self.client)
 
     def perform(self, step: Step) -> Outcome:
         """Make a step and return what came of it."""
@@ -205,7 +205,7 @@ class Side:
 
     def next_tick(self, schedule: str, step: Step) -> Any:
         """Return when a schedule ticks next, as pages show it."""
-        core = Core(self.client, "function", self.library)
+        core = Core(self.client, self.library)
         try:
             text = core.ours("schedule.get", schedule, now=step.operation.now)
         except redis.ResponseError:
