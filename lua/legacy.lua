@@ -30,7 +30,7 @@ function Legacy.serve(args)
 end
 
 function Legacy.Errors()
-  function Errors.raise(code, words, ...)
+  function Errors.raise(_, words, ...)
     error(Errors.worded(words, ...), 2)
   end
 end

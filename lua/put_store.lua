@@ -350,8 +350,6 @@ function PutStore.store(job, asking, tracked, batch)
     Dependencies.link(jid, { job.gate })
     held_back = true
   end
-  if job.rare or (old and old.rare) then
-  end
   if held_back then
     write(job, 'depends')
     Places.depends(jid, queue)

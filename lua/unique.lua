@@ -84,11 +84,7 @@ function Unique.check(command, job)
   end
   job.conflict = job.conflict or 'keep'
   if not ANSWERS[job.conflict] then
-    Errors.argument(
-      command,
-      'conflict must be keep, replace or take, not %s',
-      Errors.value(job.conflict)
-    )
+    Errors.argument(command, 'conflict must be keep, replace or take, not %s', Errors.value(job.conflict))
   end
   check_until(command, job)
   if job.debounce then

@@ -2985,11 +2985,7 @@ function Unique.check(command, job)
   end
   job.conflict = job.conflict or 'keep'
   if not ANSWERS[job.conflict] then
-    modules.Errors.argument(
-      command,
-      'conflict must be keep, replace or take, not %s',
-      modules.Errors.value(job.conflict)
-    )
+    modules.Errors.argument(command, 'conflict must be keep, replace or take, not %s', modules.Errors.value(job.conflict))
   end
   check_until(command, job)
   if job.debounce then
@@ -8094,8 +8090,6 @@ function PutStore.store(job, asking, tracked, batch)
   if job.gate then -- It has no record, and cannot fail.
     modules.Dependencies.link(jid, { job.gate })
     held_back = true
-  end
-  if job.rare or (old and old.rare) then
   end
   if held_back then
     write(job, 'depends')
@@ -14915,7 +14909,7 @@ function Legacy.serve(args)
 end
 
 function Legacy.Errors()
-  function modules.Errors.raise(code, words, ...)
+  function modules.Errors.raise(_, words, ...)
     error(modules.Errors.worded(words, ...), 2)
   end
 end
