@@ -16,13 +16,11 @@ from django_qless.job_types.registry import JobType, registry
 if TYPE_CHECKING:
     from django_qless.job_types.options import Options
 
-#: The option of the core that each option of `@job` declares, behind the job's name.
-CORE_OPTIONS = {
-    "max_concurrency": "max-concurrency-of-type",
-    "rate": "rate-of-type",
-    "max_concurrency_per_key": "max-concurrency-per-key",
-    "rate_per_key": "rate-per-key",
-}
+#: The options of the core that limits become, behind the job's name.
+CORE_OPTIONS = (
+    *("max-concurrency-of-type", "rate-of-type"),
+    *("max-concurrency-per-key", "rate-per-key"),
+)
 
 
 def validate_keys(whose: str, options: Options, function: Callable[..., Any]) -> None:
@@ -48,18 +46,17 @@ def validate_keys(whose: str, options: Options, function: Callable[..., Any]) ->
 def core_options(name: str, options: Options) -> dict[str, str]:
     """Return what the options of a job declare, by the core's names.
 
-    With a key and no limit of it, one job of each key runs at a time.
+    With a key, the limits count per key; without any, one job of each key runs at a time.
     """
-    values: dict[str, Any] = {each: getattr(options, each) for each in CORE_OPTIONS}
-    if (
-        options.concurrency_key is not None
-        and values["max_concurrency_per_key"] is None
-        and values["rate_per_key"] is None
-    ):
-        values["max_concurrency_per_key"] = 1
+    has_key = options.concurrency_key is not None
+    most, rate = options.max_concurrency, options.rate
+    if has_key and most is None and rate is None:
+        most = 1
+    kind = "per-key" if has_key else "of-type"
+    values = {f"max-concurrency-{kind}": most, f"rate-{kind}": rate}
     return {
-        f"{name}-{CORE_OPTIONS[each]}": str(value)
-        for each, value in values.items()
+        f"{name}-{option}": str(value)
+        for option, value in values.items()
         if value is not None
     }
 
@@ -85,7 +82,7 @@ def renamed_options(alias: str) -> dict[str, str]:
         f"{former}-{option}": f"{job_type.name}-{option}"
         for job_type in _types_of(alias)
         for former in job_type.aliases
-        for option in CORE_OPTIONS.values()
+        for option in CORE_OPTIONS
     }
 
 

@@ -16,7 +16,6 @@ def contradictions(options: Options, given: Mapping[str, Any]) -> Iterator[str]:
     yield from _times(options)
     yield from _uniqueness(options, given)
     yield from _exceptions(options)
-    yield from _limits(options)
 
 
 def _entities(options: Options) -> Iterator[str]:
@@ -103,14 +102,6 @@ def _exceptions(options: Options) -> Iterator[str]:
                     f"retry_on names {_class_name(wanted)}, which fail_on has fail at "
                     f"once, as {_class_name(final)}: keep one of them"
                 )
-
-
-def _limits(options: Options) -> Iterator[str]:
-    if options.concurrency_key is None:
-        for name in ("max_concurrency_per_key", "rate_per_key"):
-            value = getattr(options, name)
-            if value:
-                yield f"{name}={value!r} needs concurrency_key=, the key of each job"
 
 
 def _class_name(exception: type[BaseException] | str) -> str:

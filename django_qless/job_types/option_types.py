@@ -70,8 +70,6 @@ class DeclaredOptions(CommonOptions, total=False):
     max_concurrency: int | None
     rate: str | None
     concurrency_key: LimitKey
-    max_concurrency_per_key: int | None
-    rate_per_key: str | None
     fair_by: LimitKey
     every: float | timedelta | None
     cron: str | None

@@ -166,21 +166,19 @@ class Options:
     max_concurrency: int | None = option(
         None, checks.most_at_once, DECLARED, aka="concurrency"
     )
-    """The number of jobs of this type that may run at once, in all queues of the alias."""
+    """The number of jobs that may run at once, in all queues of the alias: of this type, or with
+    `concurrency_key` of each key."""
     rate: str | None = option(
         None, checks.rate, DECLARED, aka="rate_limit", hint='("100/m")'
     )
-    """How often jobs of this type may start: "100/m" is 100 within any minute; the units are s,
-    m, h and d."""
+    """How often jobs of this type, or with `concurrency_key` of each key, may start: "100/m" is
+    100 within any minute; the units are s, m, h and d."""
     concurrency_key: Any = option(
         None, checks.key, DECLARED, hint="(a parameter's name)"
     )
-    """The key of each job: a parameter's name, or a function of the arguments. One job of
-    a key runs at a time, unless the next options say otherwise."""
-    max_concurrency_per_key: int | None = option(None, checks.most_at_once, DECLARED)
-    """The number of jobs of one key that may run at once."""
-    rate_per_key: str | None = option(None, checks.rate, DECLARED)
-    """How often jobs of one key may start, as in `rate`."""
+    """The key of each job: a parameter's name, or a function of the arguments; None for a job
+    without a limit. `max_concurrency` and `rate` count per key; without them, one job of a key
+    runs at a time."""
     fair_by: Any = option(None, checks.key, DECLARED)
     """The tenant of each job: a parameter's name, or a function of the arguments. Tenants of a
     queue take turns, however many jobs each has."""

@@ -180,6 +180,43 @@ def test_a_job_of_another_client_waits_for_its_type_and_queue(synced) -> None:
     assert taken(synced) == []
 
 
+def test_a_limit_that_becomes_one_of_keys_leaves_the_type(synced) -> None:
+    name = policies.fetch.name
+    with declaring() as declare:
+        declare(name, max_concurrency=2, concurrency_key="url")
+        sync_config(anyway=True)
+        values = synced.config_all()
+        assert values[f"{name}-max-concurrency-per-key"] == "2"
+        assert f"{name}-max-concurrency-of-type" not in values
+        assert f"{name}-rate-of-type" not in values
+
+
+@pytest.mark.parametrize(
+    ("function", "most"), [(policies.pair, 2), (policies.sometimes, 3)]
+)
+def test_with_a_key_limits_count_per_key(synced, function, most) -> None:
+    """Keys have no limit together, and a job whose key is None has none."""
+    calls = [function.args(key, n) for key in ("a", "b", None) for n in range(4)]
+    function.enqueue_many(calls)
+    running = [key for key, _ in taken(synced, 20)]
+    assert {key: running.count(key) for key in ("a", "b", None)} == {
+        "a": most,
+        "b": most,
+        None: 4,
+    }
+
+
+def test_the_limits_of_queue_and_type_hold_beside_those_of_keys(synced) -> None:
+    policies.pair.enqueue_many(
+        [policies.pair.args(key, n) for key in "abcd" for n in range(3)]
+    )
+    synced.config_set(f"{policies.pair.name}-max-concurrency-of-type", 3)
+    assert len(taken(synced, 20)) == 3
+    synced.config_set(f"{policies.pair.name}-max-concurrency-of-type", 5)
+    synced.config_set("default-max-concurrency", 4)
+    assert len(taken(synced, 20)) == 1
+
+
 def test_jobs_of_a_key_and_tenants_run_in_a_worker(synced, work) -> None:
     handles = [policies.step.delay("c", n) for n in range(3)]
     handles += [policies.report.delay(t, n) for n in range(3) for t in "xy"]
@@ -228,10 +265,8 @@ def test_a_key_function_that_raises_is_refused(qless) -> None:
         ({"rate": "fast"}, "rate must be starts and a window"),
         ({"rate": "0/s"}, "rate must be"),
         ({"rate": 100}, "rate must be"),
-        ({"rate_per_key": "1/s"}, "needs concurrency_key="),
         ({"max_concurrency": 0}, "between 1"),
         ({"max_concurrency": True}, "a whole number"),
-        ({"max_concurrency_per_key": 2}, "needs concurrency_key="),
         ({"concurrency_key": 5}, "the name of a parameter"),
         ({"fair_by": "not a name"}, "the name of a parameter"),
     ],
@@ -287,7 +322,7 @@ def test_a_key_alone_means_one_at_a_time() -> None:
         return core_options("j", options("j", {"concurrency_key": "a", **given}))
 
     assert declared() == {"j-max-concurrency-per-key": "1"}
-    assert declared(rate_per_key="1/s") == {"j-rate-per-key": "1/s"}
+    assert declared(rate="1/s") == {"j-rate-per-key": "1/s"}
 
 
 def test_commands_set_a_rate_and_say_what_is_held_back(synced) -> None:

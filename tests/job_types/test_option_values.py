@@ -56,8 +56,6 @@ def test_the_defaults() -> None:
         "max_concurrency": None,
         "rate": None,
         "concurrency_key": None,
-        "max_concurrency_per_key": None,
-        "rate_per_key": None,
         "fair_by": None,
         "detached": False,
         "entity": False,
@@ -243,10 +241,9 @@ def test_a_backoff_in_c_tells_nothing_of_its_arguments() -> None:
 
 @pytest.mark.parametrize("option", ["concurrency_key", "fair_by"])
 def test_a_class_job_has_no_parameter_for_a_key(option: str) -> None:
-    limit = {"max_concurrency_per_key": 1} if option == "concurrency_key" else {}
     with pytest.raises(InvalidOption, match="a class job has no parameters"):
 
-        @job(name="wrong", **{option: "customer"}, **limit)
+        @job(name="wrong", **{option: "customer"})
         class Wrong:
             @staticmethod
             def process(job: Any) -> None: ...

@@ -20,9 +20,19 @@ def step(customer, number):
     return number
 
 
-@job(fair_by="tenant", concurrency_key="tenant", rate_per_key="5/s")
+@job(fair_by="tenant", concurrency_key="tenant", rate="5/s")
 def report(tenant, n=0):
     return tenant, n
+
+
+@job(concurrency_key="key", max_concurrency=2)
+def pair(key, number):
+    return number
+
+
+@job(concurrency_key=lambda key, number: key, rate="3/h")
+def sometimes(key, number):
+    return number
 
 
 def _raising(customer):

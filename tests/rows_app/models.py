@@ -190,7 +190,6 @@ class Source(models.Model):
         "sources",
         unique=lambda self: f"{self.title}-x",
         concurrency_key=lambda self: self.title,
-        max_concurrency_per_key=1,
     )
     def own(self) -> None:
         self.done.append(("own", self.pk))

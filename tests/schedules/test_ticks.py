@@ -474,8 +474,7 @@ def test_what_comes_first_has_the_keys_that_functions_make_of_its_row(
 
 
 def test_a_function_of_the_row_gives_the_limit_key(qless, work, declare) -> None:
-    keys = {"concurrency_key": title_of, "max_concurrency_per_key": 1}
-    declare(CHECK, every=3600, rows="all", queue="q", **keys)
+    declare(CHECK, every=3600, rows="all", queue="q", concurrency_key=title_of)
     Feed.objects.create(title="daily")
     sync_schedules()
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
