@@ -45,10 +45,6 @@ retries_exhausted = Signal()
 #: was cancelled, or its lock was lost and another worker may run it. With `job`.
 job_lost = Signal()
 
-#: A run took longer than the job's `target_time`; sent when it has ended. With `job`, and in
-#: seconds `took` and `target_time`.
-job_over_target = Signal()
-
 #: A process of a worker has reserved jobs, from one to `--batch`, and is about to run the
 #: first of them. Sent in that process. Receivers must be connected before the worker starts.
 #: Sender is a class of the worker; `jobs` (CurrentJobs, in the order in which they run),

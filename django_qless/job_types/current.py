@@ -64,9 +64,6 @@ class CurrentJob:
     Methods raise LockLost when the job has been taken away in the meantime: then stop.
     """
 
-    #: Seconds that the run took, and that it should take at most, if it took longer.
-    over_target: tuple[float, float] | None = None
-
     def __init__(
         self,
         reserved: Reserved,

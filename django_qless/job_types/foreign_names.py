@@ -17,6 +17,7 @@ OPTIONS = {
     "min_backoff": "backoff=exponential(…)",
     "retry_backoff": "backoff=exponential(…)",
     "serializer": "JSON, the only one there is",
+    "target_runtime": "MIDDLEWARE of the alias, which can report slow runs",
     "store_results": "result_ttl= (seconds); 0: no result is kept",
 }
 

@@ -60,7 +60,6 @@ class DeclaredOptions(CommonOptions, total=False):
     aliases: Sequence[str]
     entity: bool
     batch_size: int
-    target_time: float | timedelta | None
     expires: float | timedelta | None
     retry_on: Exceptions
     fail_on: Exceptions

@@ -117,11 +117,6 @@ class Options:
     )
     """Seconds until the job's process is killed. None: the `hard_timeout` of its queue in QUEUES;
     without that, no limit."""
-    target_time: float | None = option(
-        None, checks.timeout, CODE, aka="target_runtime", hint="(seconds)"
-    )
-    """Seconds that a run should take at most: one that takes longer is logged, and
-    reported by the signal `job_over_target`. Nothing is stopped."""
     tags: tuple[str, ...] = option((), checks.tags, ANY | In.BACKEND)
     """Words to find the job by, at most 32."""
     expires: float | datetime | None = option(

@@ -26,7 +26,6 @@ SIGNALS = {
     "failed": signals.job_failed,
     "retried": signals.job_retried,
     "lost": signals.job_lost,
-    "over_target": signals.job_over_target,
 }
 
 BATCH_SIGNALS = {

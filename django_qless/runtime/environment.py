@@ -30,7 +30,7 @@ from django_qless.exceptions import Interrupted, RowGone
 from django_qless.job_types.current import CurrentJob, running
 from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.outbox import tables as outbox_tables
-from django_qless.runtime import connection_cleanup, hooks
+from django_qless.runtime import connection_cleanup
 from django_qless.runtime.announcements import SIGNALS, Announcements
 from django_qless.runtime.job_threads import JobThreads
 from django_qless.runtime.middleware import chained, factories_for
@@ -80,8 +80,8 @@ class DjangoEnvironment(Announcements):
     def __init__(self, alias: str = conf.DEFAULT_ALIAS) -> None:
         self.alias = alias
         self._startup = Startup(alias)
-        # The chains by job type, None for all without a target time; sync or async.
-        self._chains: dict[tuple[JobType | None, bool], Any] = {}
+        # The middleware around `_call` (False) and `_acall` (True).
+        self._chains: dict[bool, Any] = {}
         self._threads = JobThreads()
 
     def on_start(self) -> None:
@@ -112,10 +112,9 @@ class DjangoEnvironment(Announcements):
         return registry.get(klass) or known_tasks.find(klass, self.alias)
 
     def preload(self) -> None:
-        """Build the middleware chains, and look up the constants of a process."""
+        """Build the middleware chain, and look up the constants of a process."""
         try:
-            for job_type in registry:
-                self._chain(job_type)
+            self._chain()
         except Exception:
             logger.exception("a middleware cannot be loaded")
         with suppress(Exception):
@@ -172,7 +171,7 @@ class DjangoEnvironment(Announcements):
             context = copy_context()
             context.run(running.set, current)
             thread.attach(context)
-            chain = self._chain(job_type, is_async=True)
+            chain = self._chain(is_async=True)
             if context_propagation.MARK in reserved.context:
                 chain = context_propagation.arestoring(self.alias, chain)
             scope = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
@@ -195,7 +194,7 @@ class DjangoEnvironment(Announcements):
         depths = self.before_job() if connection_cleanup.opened.databases else None
         suspect = False
         try:
-            chain = self._chain(job_type)
+            chain = self._chain()
             if context_propagation.MARK in reserved.context:
                 chain = context_propagation.restoring(self.alias, chain)
             if _is_async(job_type, reserved):
@@ -217,21 +216,13 @@ class DjangoEnvironment(Announcements):
             if connection_cleanup.opened.databases:
                 self.after_job(depths, suspect=suspect)
 
-    def _chain(self, job_type: JobType, *, is_async: bool = False) -> Any:
-        """Return `_call`, or `_acall`, with middleware and hooks around it.
-
-        Made once for all job types without a target time.
-        """
-        chain = self._chains.get((job_type, is_async))
+    def _chain(self, *, is_async: bool = False) -> Any:
+        """Return `_call`, or `_acall`, with the middleware around it, made once."""
+        chain = self._chains.get(is_async)
         if chain is None:
-            key = (job_type if hooks.has_own(job_type) else None, is_async)
-            chain = self._chains.get(key)
-            if chain is None:
-                factories = factories_for(self.alias)
-                run = self._acall if is_async else self._call
-                chain = chained(factories, run, is_async=is_async)
-                chain = hooks.with_hooks(job_type, chain, is_async=is_async)
-            self._chains[key] = self._chains[job_type, is_async] = chain
+            run = self._acall if is_async else self._call
+            chain = chained(factories_for(self.alias), run, is_async=is_async)
+            self._chains[is_async] = chain
         return chain
 
     def _call(self, current: CurrentJob) -> Any:

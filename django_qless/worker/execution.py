@@ -103,8 +103,6 @@ class Execution:
             if event:
                 details = details_of(event, outcome, result, error)
                 environment.announce(event, current, **details)
-            if current.over_target:
-                environment.announce("over_target", current, **over_target(current))
         error = None  # its traceback refers to this frame
         return outcome
 
@@ -135,9 +133,6 @@ class Execution:
             if event:
                 details = details_of(event, outcome, result, error)
                 await environment.aannounce(event, current, **details)
-            if current.over_target:
-                details = over_target(current)
-                await environment.aannounce("over_target", current, **details)
         error = None  # its traceback refers to this frame
         return outcome
 
@@ -358,9 +353,3 @@ def details_of(
     if event == "retried":
         details["delay"] = outcome.args[0]
     return details
-
-
-def over_target(current: CurrentJob) -> dict[str, object]:
-    """Return the details that are announced with a run that took too long."""
-    took, target = current.over_target or (0.0, 0.0)
-    return {"took": took, "target_time": target}

@@ -38,7 +38,6 @@ def test_the_defaults() -> None:
         "fail_on": (),
         "timeout": None,
         "hard_timeout": None,
-        "target_time": None,
         "tags": (),
         "after": (),
         "after_names": (),

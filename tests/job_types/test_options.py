@@ -185,7 +185,7 @@ def test_exponential_refuses(given, words) -> None:
         ("throws", "fail_on="),
         ("job_timeout soft_time_limit", "timeout="),
         ("time_limit", "hard_timeout="),
-        ("target_runtime", "target_time= (seconds)"),
+        ("target_runtime", "MIDDLEWARE of the alias"),
         ("ttl", "expires= (seconds)"),
         ("result_expires", "result_ttl="),
         ("queueing_lock", "unique= (a text)"),
