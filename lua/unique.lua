@@ -56,8 +56,12 @@ local function check_debounce(command, job)
   job.delay = math.max(0, job.first + seconds - scope.now)
 end
 
--- A key that is held under a former name of the job type takes the place of the one under its present name.
+-- Where nobody holds the key under the present name of the job type, one that is held under a former name
+-- takes its place.
 local function take_alias(command, job)
+  if Unique.in_force(job.unique) then
+    return
+  end
   for _, text in ipairs(Arguments.names(command, 'unique_aliases', job.unique_aliases)) do
     if Unique.in_force(text) then
       job.unique = text

@@ -19,7 +19,7 @@ from django_qless.admin.components.options import (
 )
 from django_qless.admin.links import quote
 from django_qless.conf.config_sync import operator_overrides, sync_config
-from django_qless.core.options import OF_A_TYPE, OPTIONS
+from django_qless.core.options import OF_A_TYPE, OPTIONS, RENAMED
 from tests.admin.reading import Page, read
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def declared(server: Server, qless: Client) -> Iterator[None]:
 
 def of_a_type(name: str) -> bool:
     """Return whether this is an option of a job type."""
-    return any(name.endswith(f"-{option.name}") for option in OF_A_TYPE)
+    return any(name.endswith(f"-{option.name}") for option in (*OF_A_TYPE, RENAMED))
 
 
 def test_all_options_are_there(admin_browser: Browser, qless: Client) -> None:

@@ -73,3 +73,10 @@ def test_job_without_aliases_has_its_own_keys(qless: Any, rename: Any) -> None:
     old.delay(7)
     assert declared("shop.jobs.other", unique=True).delay(7).created
     del registry._types["shop.jobs.other"]
+
+
+def test_key_of_the_new_name_comes_first(qless: Any, rename: Any) -> None:
+    old, new = rename()
+    first = new.delay(7)
+    old.delay(7)
+    assert new.delay(7).jid == first.jid

@@ -204,7 +204,7 @@ def test_memory_without_a_limit_is_a_hint(qless) -> None:
     assert re.search(r"^hint memory .*Set maxmemory", doctor_words(), re.M)
 
 
-@pytest.mark.parametrize(("part", "is_full"), [(0.75, False), (0.85, True)])
+@pytest.mark.parametrize(("part", "is_full"), [(0.7, False), (0.9, True)])
 def test_memory_is_a_problem_from_four_fifths_of_the_limit(
     part: float, is_full: bool
 ) -> None:
@@ -212,6 +212,8 @@ def test_memory_is_a_problem_from_four_fifths_of_the_limit(
         redis = server.shared_client()
         with override_settings(QLESS={"default": {"LOCATION": server.url}}):
             doctor_words()  # loads the core
+            # The buffer of the connection that has loaded it takes memory as well.
+            redis.client_kill_filter(_type="normal", skipme=True)
             redis.config_set("maxmemory", int(redis.info()["used_memory"] / part))
             told = doctor_words()
     assert ("soon no job can be enqueued" in told) == is_full
