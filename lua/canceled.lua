@@ -76,12 +76,10 @@ local function fields_of(jid, record, why, by)
   return fields
 end
 
--- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
--- who takes it back has it as not put.)
+-- Keeps what is known of a job that is about to be taken away.
 function Canceled.keep(jid, record, why, by)
   local age = Config.whole('canceled-history')
-  local is_part = record.open == '1'
-  if not scope.live or is_part or age < 1 then
+  if not scope.live or age < 1 then
     return
   end
   local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
@@ -182,7 +180,6 @@ function Canceled.show(jid)
     dependencies = {},
     token = '',
     crashes = tonumber(record.crashes) or 0,
-    open = false,
     unique = Unique.shown(record.unique),
     workflow = record.workflow,
     on_failure = record.on_failure,

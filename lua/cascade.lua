@@ -40,7 +40,7 @@ local function fail(jid, other)
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   Dependencies.unlink_all(jid)
   Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  call('HDEL', key.job(jid), 'scheduled', 'beyond', 'behind')
   History.failed(jid, GROUP, nil, message)
   Outcome.write_failed(
     { jid = jid, queue = queue, rare = its_rare, state = 'depends' },

@@ -104,7 +104,6 @@ settle Settle.settle
 beat Worker.beat
 release Outcome.release
 progress Job.progress
-seal DependencyCommands.seal
 order WorkerControl.order
 stacks WorkerControl.stacks
 revive Revive.revive

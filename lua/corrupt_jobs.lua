@@ -22,7 +22,7 @@ function CorruptJobs.fail(jid, field, text, place)
     Dependencies.unlink_all(jid)
   end
   call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
+  call('HDEL', key.job(jid), 'token')
   History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
   Outcome.write_failed(
     { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },

@@ -13,7 +13,7 @@ function Deadline.fail(jid, queue, state, words)
   Places.leave(jid, queue)
   if state == 'depends' then
     Dependencies.unlink_all(jid)
-    call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+    call('HDEL', key.job(jid), 'scheduled', 'beyond', 'behind')
   end
   call('HDEL', key.job(jid), 'token')
   History.failed(jid, 'expired', nil, message)

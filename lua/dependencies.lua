@@ -181,12 +181,10 @@ end
 
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Dependencies.free(jid)
-  local state, queue, priority, scheduled, open, rare =
-    Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if state ~= 'depends' or open == '1' then
-    if state ~= 'depends' then
-      CorruptJobs.look_at_state(jid, state, queue)
-    end
+  local state, queue, priority, scheduled, rare =
+    Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'rare')
+  if state ~= 'depends' then
+    CorruptJobs.look_at_state(jid, state, queue)
     return
   elseif Record.is_bad('scheduled', scheduled) then
     CorruptJobs.fail(jid, 'scheduled', scheduled)

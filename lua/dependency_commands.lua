@@ -1,4 +1,4 @@
--- The commands that change what a job waits for: depends, seal.
+-- The command that changes what a job waits for.
 
 -- -> the job's policy for failures of what it depends on, and whether it may have rare fields
 local function in_depends(jid)
@@ -9,9 +9,8 @@ local function in_depends(jid)
   return on_failure, rare
 end
 
-local function add(jid, jids, policy, met)
-  local known = met and Dependencies.without_met(jids, met) or jids
-  local open, beyond = Dependencies.open('depends', known, nil, policy, nil, jid)
+local function add(jid, jids, policy)
+  local open, beyond = Dependencies.open('depends', jids, nil, policy, nil, jid)
   CycleDetection.refuse('depends', jid, open)
   Dependencies.link(jid, open, policy)
   DependencyResults.add(jid, jids)
@@ -21,27 +20,20 @@ local function add(jid, jids, policy, met)
 end
 
 -- depends jid on|off jid...   depends jid off all
--- depends jid met n jid... jid...: as `on`, and the first n name those of the others that are known to be complete
 function DependencyCommands.depends(args, i)
   local jid = Arguments.name('depends', 'jid', args[i])
   local word = Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' and word ~= 'met' then
+  if word ~= 'on' and word ~= 'off' then
     Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. Errors.value(word))
   end
   local policy, rare = in_depends(jid)
-  local jids, met, first = {}, nil, i + 2
-  if word == 'met' then
-    local number = Arguments.whole('depends', 'number of met', args[first], 0)
-    Arguments.bounded('depends', number)
-    first = first + 1 + number
-    met = Dependencies.set_of({ unpack(args, i + 3, math.min(first - 1, #args)) })
-  end
-  for n = first, #args do
+  local jids = {}
+  for n = i + 2, #args do
     jids[#jids + 1] = args[n]
   end
   Arguments.bounded('depends', #jids)
   if word ~= 'off' then
-    add(jid, jids, policy, met)
+    add(jid, jids, policy)
     return 1
   end
   local all = jids[1] == 'all'
@@ -54,17 +46,5 @@ function DependencyCommands.depends(args, i)
     Spawned.forget_beyond(jid, not all and jids or nil)
   end
   Dependencies.free_if_last(jid)
-  return 1
-end
-
--- seal jid: a job that was put open gains no more dependencies and may become ready.
-function DependencyCommands.seal(args, i)
-  local jid = Arguments.name('seal', 'jid', args[i])
-  if call('HEXISTS', key.job(jid), 'state') == 0 then
-    Errors.no_job('seal', jid)
-  end
-  if call('HDEL', key.job(jid), 'open') == 1 then
-    Dependencies.free_if_last(jid)
-  end
   return 1
 end

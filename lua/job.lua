@@ -21,7 +21,6 @@ local FIELDS = {
   'context',
   'progress',
   'crashes',
-  'open',
   'history',
   'rare',
   'unique',
@@ -108,7 +107,6 @@ end
 function Job.with_ours(shown, record)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = Record.read('crashes', record.crashes, 0)
-  shown.open = record.open == '1'
   shown.failed_from = record.failed_from
   if record.returned and record.state == 'complete' then
     shown.returned = Results.left(record.returned, record.token)

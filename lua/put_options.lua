@@ -7,7 +7,6 @@ PutOptions.known = {
   depends = true,
   context = true,
   absent = true,
-  open = true,
   spare = true,
 }
 

@@ -11,7 +11,6 @@ local OLD = {
   'retries',
   'failure',
   'history',
-  'open',
   'rare',
   'time',
   'waited',
@@ -137,7 +136,6 @@ local OF_ONE_RUN = {
   'waited',
   'crashes',
   'unknown',
-  'open',
   'context',
   'returned',
   'failed_from',
@@ -276,9 +274,6 @@ local function write(job, state)
   if job.context then
     call('HSET', name, 'context', job.context)
   end
-  if job.open == '1' then
-    call('HSET', name, 'open', '1')
-  end
   if state == 'depends' and job.delay > 0 then
     call('HSET', name, 'scheduled', format('%.17g', due(job)))
   end
@@ -332,11 +327,11 @@ function PutStore.store(job, asking, tracked, batch)
     job.put = History.begin(jid, queue)
   end
   complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1'
+  local held_back = false
   if old then
     inherit(job, old)
     clear_old(job, old, asking)
-    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
+    held_back = call('SCARD', key.dependencies(jid)) > 0
   end
   if job.tags then
     Tags.index(jid, job.tags)

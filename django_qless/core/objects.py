@@ -103,8 +103,6 @@ class BaseJob(Generic[J]):
     progress: tuple[float, str] | None
     #: How often a process that ran it died.
     crashes: int
-    #: Whether it may still get dependencies, and starts only when it is sealed.
-    open: bool
     #: Its fate when a dependency fails: block, cancel or run.
     on_failure: str
     #: The key that it was put with, or None. (Not one that was given for a period.)
@@ -140,7 +138,6 @@ class BaseJob(Generic[J]):
             context=members.get("context") or {},
             progress=(float(progress[0]), progress[1]) if progress else None,
             crashes=members.get("crashes") or 0,
-            open=bool(members.get("open")),
             on_failure=members.get("on_failure") or "block",
             unique=members.get("unique"),
             limits=members.get("limits"),
@@ -157,7 +154,6 @@ class BaseJob(Generic[J]):
     track = of_jid(Commands.track)
     untrack = of_jid(Commands.untrack)
     log = of_jid(Commands.log)
-    seal = of_jid(Commands.seal)
     result = of_jid(Commands.result)
     heartbeat = of_holder(Commands.heartbeat)
     fail = of_holder(Commands.fail)
@@ -280,7 +276,6 @@ class BaseQueue(Generic[J]):
         depends: Sequence[str] = (),
         context: str | None = None,
         absent: bool = False,
-        open: bool = False,  # noqa: A002 (the option's name)
     ) -> Request[str | None]:
         """Put a job; see the client's put."""
         return Commands.put.build(
@@ -297,7 +292,6 @@ class BaseQueue(Generic[J]):
             depends=depends,
             context=context,
             absent=absent,
-            open=open,
         )
 
     @command

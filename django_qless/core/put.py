@@ -116,8 +116,6 @@ class Put(NamedTuple):
     context: str | None = None
     #: Leave an existing job of this id alone.
     absent: bool = False
-    #: The job may be given more dependencies, and does not start, until it is sealed.
-    open: bool = False
     #: The job's fate when one of its dependencies fails or is cancelled: "" (or "block", it
     #: waits on), "cancel" (it is cancelled, too), "run" (it waits no longer).
     on_failure: str = ""
@@ -195,7 +193,6 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
     "depends": partial(arguments.names_json, "depends"),
     "context": partial(arguments.json_object, "context"),
     "absent": _flag,
-    "open": _flag,
     "on_failure": partial(arguments.one_of, "on_failure", known=POLICIES),
     "unique": partial(arguments.name, "unique"),
     "unique_until": _until,
@@ -262,7 +259,7 @@ def _pairs(item: Put, names: Iterable[str]) -> list[Argument]:
 
 
 # Options that are left out when they are empty.
-_NOT_EMPTY = ("depends", "context", "absent", "open", "met", "optional")
+_NOT_EMPTY = ("depends", "context", "absent", "met", "optional")
 
 
 def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:

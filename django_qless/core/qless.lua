@@ -1507,12 +1507,10 @@ end
 
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Dependencies.free(jid)
-  local state, queue, priority, scheduled, open, rare =
-    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'open', 'rare')
-  if state ~= 'depends' or open == '1' then
-    if state ~= 'depends' then
-      modules.CorruptJobs.look_at_state(jid, state, queue)
-    end
+  local state, queue, priority, scheduled, rare =
+    modules.Hash.values(key.job(jid), 'state', 'queue', 'priority', 'scheduled', 'rare')
+  if state ~= 'depends' then
+    modules.CorruptJobs.look_at_state(jid, state, queue)
     return
   elseif modules.Record.is_bad('scheduled', scheduled) then
     modules.CorruptJobs.fail(jid, 'scheduled', scheduled)
@@ -1673,7 +1671,6 @@ local FIELDS = {
   'context',
   'progress',
   'crashes',
-  'open',
   'history',
   'rare',
   'unique',
@@ -1760,7 +1757,6 @@ end
 function Job.with_ours(shown, record)
   shown.token = record.state == 'running' and record.token or ''
   shown.crashes = modules.Record.read('crashes', record.crashes, 0)
-  shown.open = record.open == '1'
   shown.failed_from = record.failed_from
   if record.returned and record.state == 'complete' then
     shown.returned = modules.Results.left(record.returned, record.token)
@@ -3218,12 +3214,10 @@ local function fields_of(jid, record, why, by)
   return fields
 end
 
--- Keeps what is known of a job that is about to be taken away. (One that is open was not put whole yet:
--- who takes it back has it as not put.)
+-- Keeps what is known of a job that is about to be taken away.
 function Canceled.keep(jid, record, why, by)
   local age = modules.Config.whole('canceled-history')
-  local is_part = record.open == '1'
-  if not scope.live or is_part or age < 1 then
+  if not scope.live or age < 1 then
     return
   end
   local name, fields = key.canceled_job(jid), fields_of(jid, record, why, by)
@@ -3324,7 +3318,6 @@ function Canceled.show(jid)
     dependencies = {},
     token = '',
     crashes = tonumber(record.crashes) or 0,
-    open = false,
     unique = modules.Unique.shown(record.unique),
     workflow = record.workflow,
     on_failure = record.on_failure,
@@ -5681,7 +5674,7 @@ local function fail(jid, other)
   local message = 'Job ' .. other .. ', on which this one depended, was canceled'
   modules.Dependencies.unlink_all(jid)
   modules.Places.leave(jid, queue)
-  call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+  call('HDEL', key.job(jid), 'scheduled', 'beyond', 'behind')
   modules.History.failed(jid, GROUP, nil, message)
   modules.Outcome.write_failed(
     { jid = jid, queue = queue, rare = its_rare, state = 'depends' },
@@ -6758,7 +6751,7 @@ function CorruptJobs.fail(jid, field, text, place)
     modules.Dependencies.unlink_all(jid)
   end
   call('HSET', key.job(jid), 'queue', queue)
-  call('HDEL', key.job(jid), 'token', 'open')
+  call('HDEL', key.job(jid), 'token')
   modules.History.failed(jid, GROUP, worker ~= '' and worker or nil, message)
   modules.Outcome.write_failed(
     { jid = jid, queue = queue, rare = its_rare, state = was, entity = its_entity },
@@ -7056,7 +7049,7 @@ function Deadline.fail(jid, queue, state, words)
   modules.Places.leave(jid, queue)
   if state == 'depends' then
     modules.Dependencies.unlink_all(jid)
-    call('HDEL', key.job(jid), 'scheduled', 'open', 'beyond', 'behind')
+    call('HDEL', key.job(jid), 'scheduled', 'beyond', 'behind')
   end
   call('HDEL', key.job(jid), 'token')
   modules.History.failed(jid, 'expired', nil, message)
@@ -7756,7 +7749,6 @@ local OLD = {
   'retries',
   'failure',
   'history',
-  'open',
   'rare',
   'time',
   'waited',
@@ -7882,7 +7874,6 @@ local OF_ONE_RUN = {
   'waited',
   'crashes',
   'unknown',
-  'open',
   'context',
   'returned',
   'failed_from',
@@ -8021,9 +8012,6 @@ local function write(job, state)
   if job.context then
     call('HSET', name, 'context', job.context)
   end
-  if job.open == '1' then
-    call('HSET', name, 'open', '1')
-  end
   if state == 'depends' and job.delay > 0 then
     call('HSET', name, 'scheduled', format('%.17g', due(job)))
   end
@@ -8077,11 +8065,11 @@ function PutStore.store(job, asking, tracked, batch)
     job.put = modules.History.begin(jid, queue)
   end
   complete_options(job, not job.fresh and old)
-  local held_back = job.open == '1'
+  local held_back = false
   if old then
     inherit(job, old)
     clear_old(job, old, asking)
-    held_back = held_back or call('SCARD', key.dependencies(jid)) > 0
+    held_back = call('SCARD', key.dependencies(jid)) > 0
   end
   if job.tags then
     modules.Tags.index(jid, job.tags)
@@ -8288,7 +8276,6 @@ settle Settle.settle
 beat Worker.beat
 release Outcome.release
 progress Job.progress
-seal DependencyCommands.seal
 order WorkerControl.order
 stacks WorkerControl.stacks
 revive Revive.revive
@@ -9197,7 +9184,6 @@ PutOptions.known = {
   depends = true,
   context = true,
   absent = true,
-  open = true,
   spare = true,
 }
 
@@ -14235,8 +14221,6 @@ local MOST_FORGOTTEN = 100
 local CARRIED = {
   put = true,
   push = true,
-  depends = true,
-  seal = true,
   ['put.many'] = true,
   ['workflow.put'] = true,
   ['workflow.stage'] = true,
@@ -14342,11 +14326,11 @@ end
 elseif module_name == 'DependencyCommands' then
 return function()
 local DependencyCommands = {
-depends = 0, seal = 0
+depends = 0
 }
 modules.DependencyCommands = DependencyCommands
 -- dependency_commands.lua
--- The commands that change what a job waits for: depends, seal.
+-- The command that changes what a job waits for.
 
 -- -> the job's policy for failures of what it depends on, and whether it may have rare fields
 local function in_depends(jid)
@@ -14357,9 +14341,8 @@ local function in_depends(jid)
   return on_failure, rare
 end
 
-local function add(jid, jids, policy, met)
-  local known = met and modules.Dependencies.without_met(jids, met) or jids
-  local open, beyond = modules.Dependencies.open('depends', known, nil, policy, nil, jid)
+local function add(jid, jids, policy)
+  local open, beyond = modules.Dependencies.open('depends', jids, nil, policy, nil, jid)
   modules.CycleDetection.refuse('depends', jid, open)
   modules.Dependencies.link(jid, open, policy)
   modules.DependencyResults.add(jid, jids)
@@ -14369,27 +14352,20 @@ local function add(jid, jids, policy, met)
 end
 
 -- depends jid on|off jid...   depends jid off all
--- depends jid met n jid... jid...: as `on`, and the first n name those of the others that are known to be complete
 function DependencyCommands.depends(args, i)
   local jid = modules.Arguments.name('depends', 'jid', args[i])
   local word = modules.Arguments.given('depends', 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' and word ~= 'met' then
+  if word ~= 'on' and word ~= 'off' then
     modules.Errors.argument('depends', 'Argument "on" or "off" wanted, not ' .. modules.Errors.value(word))
   end
   local policy, rare = in_depends(jid)
-  local jids, met, first = {}, nil, i + 2
-  if word == 'met' then
-    local number = modules.Arguments.whole('depends', 'number of met', args[first], 0)
-    modules.Arguments.bounded('depends', number)
-    first = first + 1 + number
-    met = modules.Dependencies.set_of({ unpack(args, i + 3, math.min(first - 1, #args)) })
-  end
-  for n = first, #args do
+  local jids = {}
+  for n = i + 2, #args do
     jids[#jids + 1] = args[n]
   end
   modules.Arguments.bounded('depends', #jids)
   if word ~= 'off' then
-    add(jid, jids, policy, met)
+    add(jid, jids, policy)
     return 1
   end
   local all = jids[1] == 'all'
@@ -14402,18 +14378,6 @@ function DependencyCommands.depends(args, i)
     modules.Spawned.forget_beyond(jid, not all and jids or nil)
   end
   modules.Dependencies.free_if_last(jid)
-  return 1
-end
-
--- seal jid: a job that was put open gains no more dependencies and may become ready.
-function DependencyCommands.seal(args, i)
-  local jid = modules.Arguments.name('seal', 'jid', args[i])
-  if call('HEXISTS', key.job(jid), 'state') == 0 then
-    modules.Errors.no_job('seal', jid)
-  end
-  if call('HDEL', key.job(jid), 'open') == 1 then
-    modules.Dependencies.free_if_last(jid)
-  end
   return 1
 end
 end

@@ -28,7 +28,7 @@ T = TypeVar("T")
 #: done with jobs later does not: if it is lost, they run again, which they may at any time.
 REPLICATED = frozenset(
     {
-        *("put", "put.many", "requeue", "spawn", "depends", "seal", "push"),
+        *("put", "put.many", "requeue", "spawn", "depends", "push"),
         *("workflow.put", "workflow.release"),
         *("recur", "schedule.set", "schedule.update", "schedule.run", "deliver"),
     }

@@ -67,7 +67,7 @@ class EnqueuePlan:
         *("_handle_shape", "_jid", "_on_commit", "_options"),
         *("_packed_keys", "_travelling"),
         *("after", "context", "depends", "has_late_dependencies"),
-        *("has_many", "job_type", "keyed", "met", "prepared", "replaces"),
+        *("job_type", "keyed", "met", "prepared", "replaces"),
         "shape",
     )
 
@@ -89,18 +89,15 @@ class EnqueuePlan:
         self.depends = self._named_dependencies()
         #: Those of them whose handles say that they are complete.
         self.met = met_of(options.after)
-        #: Whether these are too many for one call.
-        self.has_many = len(self.depends) > MOST_DEPENDENCIES
+        self._check_number(len(self.depends))
         #: Whether one of them is not enqueued yet, so that its jid may still change.
         self.has_late_dependencies = any(
             getattr(each, "pending", False) for each in options.after
         )
         #: What the jobs have in common, as a Put.
-        first = () if self.has_late_dependencies else self.depends[:MOST_DEPENDENCIES]
+        known = () if self.has_late_dependencies else self.depends
         self.shape = _shape(job_type, options)._replace(
-            depends=first,
-            met=tuple(filter(self.met.__contains__, first)),
-            open=self.has_many and not self.has_late_dependencies,
+            depends=known, met=tuple(filter(self.met.__contains__, known))
         )
         #: The shape as handles know it.
         self._handle_shape = self.shape._replace(context=self.context)
@@ -133,6 +130,15 @@ class EnqueuePlan:
             raise InvalidOption(
                 f"{self.job_type.name}: job {handle.jid} is in alias {alias!r}; a job "
                 f"{self.place} cannot depend on it. {routing.REMEDY}"
+            )
+
+    def _check_number(self, number: int) -> None:
+        """Raise InvalidOption if a job has too many dependencies for one call."""
+        if number > MOST_DEPENDENCIES:
+            raise InvalidOption(
+                f"{self.job_type.name}: after= names {number:,} jobs, and a job can wait "
+                f"for {MOST_DEPENDENCIES:,} at most. A workflow takes them: "
+                "flow.add(job, after=handles)"
             )
 
     def enqueue(self, job: CallArguments) -> JobHandle[Any]:
@@ -273,19 +279,12 @@ class EnqueuePlan:
             return text
         return sealing.seal_context(text, codec)
 
-    def further_dependencies(self, request: EnqueueRequest) -> Sequence[str]:
-        """Return the dependencies that the first call leaves out."""
-        if len(self.depends) + len(request.after) <= MOST_DEPENDENCIES:
-            return ()
-        return self.depends_of(request)[MOST_DEPENDENCIES:]
-
     def depends_of(self, request: EnqueueRequest) -> tuple[str, ...]:
         """Return the jids of a job's dependencies, as of now."""
         late = self.has_late_dependencies
         if not request.after and not late:
             return self.depends
         named = self._named_dependencies() if late else self.depends
-        # The first call must name those that are enqueued by the same call.
         first = [handle.jid for handle in request.after]
         return tuple(dict.fromkeys([*first, *named]))
 
@@ -317,6 +316,7 @@ class EnqueuePlan:
                 )
                 requests.append(request._replace(conflict=KEEP, optional=True))
             after = tuple(requests[index].handle for index in job.dependencies.after)
+            self._check_number(len(self.depends) + len(after))
         requests.append(
             self.request(
                 *(job.data, job.key, after),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.enqueue.request import EnqueueRequest
 
-# Dependencies that one call may name. A job with more is enqueued open, then sealed.
+#: Dependencies that one job may have, unless it is part of a workflow.
 MOST_DEPENDENCIES = 1000
 
 UNIQUE = Put._fields.index("unique")
@@ -39,11 +39,8 @@ def put_of(request: EnqueueRequest) -> Put:
         put = put._replace(limit_key=limit_key, fair_by=fair_by)
     if request.after or plan.has_late_dependencies:
         depends = plan.depends_of(request)
-        first = depends[:MOST_DEPENDENCIES]
         put = put._replace(
-            depends=first,
-            met=tuple(filter(plan.met.__contains__, first)),
-            open=len(depends) > MOST_DEPENDENCIES,
+            depends=depends, met=tuple(filter(plan.met.__contains__, depends))
         )
     if not request.optional:
         return put

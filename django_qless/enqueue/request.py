@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -25,7 +24,7 @@ from django_qless.core.request import Steps, drive
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
-from django_qless.enqueue.puts import MOST_DEPENDENCIES, put_of, puts_of
+from django_qless.enqueue.puts import put_of, puts_of
 from django_qless.job_types.current import running
 from django_qless.job_types.redaction import data_for_log
 from django_qless.outbox.delivery import parts_of, through
@@ -35,7 +34,7 @@ from django_qless.signals import job_enqueued
 if TYPE_CHECKING:
     from django_qless.core import PutMany
     from django_qless.core.protocol import Argument
-    from django_qless.core.request import Command, Request
+    from django_qless.core.request import Command
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.handle import JobHandle
     from django_qless.job_types.options import Options
@@ -107,18 +106,6 @@ class EnqueueRequest(NamedTuple):
             more += ("unique", self.key, plan.packed_key(self.conflict))
         return plan.prepared.call(worker, handle.jid, handle.data, *more)
 
-    def calls_for_further(self) -> list[Request[None]]:
-        """Return the calls that name the dependencies which the first call leaves out."""
-        jid, further = self.handle.jid, self.plan.further_dependencies(self)
-        calls: list[Request[None]] = []
-        for start in range(0, len(further), MOST_DEPENDENCIES):
-            some = further[start : start + MOST_DEPENDENCIES]
-            met = [other for other in some if other in self.plan.met]
-            calls.append(Client.depends_on.build(None, jid, some, met))
-        if calls:
-            calls.append(Client.seal.build(None, jid))
-        return calls
-
     @property
     def is_news(self) -> bool:
         """True if it has made a job, or changed the one that stands for it."""
@@ -177,9 +164,7 @@ class EnqueueBatch(Dispatchable):
         handle = request.handle
         client = connections.clients[handle.alias]
         is_single = self.puts_alone and len(self.requests) == 1 and not request.after
-        if is_single and not (
-            request.plan.has_many or self.through or client.replication
-        ):
+        if is_single and not (self.through or client.replication):
             # The usual case, without the machinery: one call.
             jid = client.run(request.call(running_worker())) or handle.jid
             handle.pending, handle.created, handle.jid = False, jid == handle.jid, jid
@@ -272,13 +257,6 @@ class EnqueueBatch(Dispatchable):
         """Enqueue the jobs."""
         if len(self.requests) == 1:
             yield from self._one(client, self.requests[0])
-        elif self._takes_several_calls():
-            for group in self._groups():
-                if len(group) == 1:
-                    yield from self._one(client, group[0])
-                else:
-                    yield from EnqueueBatch(group)._many(client)
-                    yield from self._name_further(client, group[-1])
         else:
             yield from self._many(client)
 
@@ -291,45 +269,15 @@ class EnqueueBatch(Dispatchable):
 
     def commands(self) -> Iterator[Command[Any]]:
         """Yield the calls that enqueue the jobs, in their order."""
-        if not self._takes_several_calls():
-            yield from self._calls(self.requests)
-            return
-        for group in self._groups():
-            yield from self._calls(group)
-            for call in group[-1].calls_for_further():
-                yield from parts_of(call)
-
-    def _calls(self, requests: Sequence[EnqueueRequest]) -> Iterable[Command[Any]]:
-        """Return the calls that enqueue some of the jobs, with what they depend on."""
-        if len(requests) == 1:
-            [request] = requests
-            return (request.call(running_worker()),)
-        puts = EnqueueBatch(requests).puts()
-        return parts_of(Client.put_many.build(None, running_worker(), puts))
-
-    def _takes_several_calls(self) -> bool:
-        """Return whether one of many jobs has too many dependencies for one call."""
-        return any(each.plan.further_dependencies(each) for each in self.requests)
+        worker = running_worker()
+        if len(self.requests) == 1:
+            yield self.requests[0].call(worker)
+        else:
+            yield from parts_of(Client.put_many.build(None, worker, self.puts()))
 
     def _one(self, client: Any, request: EnqueueRequest) -> Steps[None]:
         call = request.call(running_worker())
         request.mark_enqueued((yield client.run(call)) or request.handle.jid)
-        yield from self._name_further(client, request)
-
-    def _name_further(self, client: Any, request: EnqueueRequest) -> Steps[None]:
-        """Name the dependencies that the first call left out."""
-        handle = request.handle
-        calls = request.calls_for_further()
-        if calls and request.is_news:
-            try:
-                for call in calls:
-                    yield client.run(call)
-            except QlessError:
-                # All of it or nothing: an open job would wait for ever. On commit this
-                # tells the refused job from the others.
-                handle.pending, handle.created = True, None
-                yield client.cancel(handle.jid)
-                raise
 
     def _many(self, client: Any) -> Steps[None]:
         calls = Client.put_many.build(None, running_worker(), self.puts())

@@ -90,7 +90,7 @@ class Node:
         put = request.put()
         depends = dict.fromkeys(
             (
-                *(*put.depends, *request.plan.further_dependencies(request)),
+                *put.depends,
                 *(handle.jid for handle in self.outside),
                 *(node.jid for node in self.inside),
             )
@@ -101,7 +101,6 @@ class Node:
             met=tuple(
                 filter((request.plan.met | met_of(self.outside)).__contains__, depends)
             ),
-            open=False,
             debounce=None,
             on_failure=policy,
             workflow=self.flow.id,

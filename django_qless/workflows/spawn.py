@@ -136,12 +136,6 @@ def _batch(
     for (job_type, options), run in groupby(given, attrgetter("job_type", "options")):
         plan = EnqueuePlan(job_type, options) if options else declared_plan(job_type)
         some, transaction = plan.requests(list(run))
-        for request in some:
-            if plan.further_dependencies(request):
-                raise InvalidOption(
-                    f"{job_type.name}: spawn() takes jobs with at most 1,000 "
-                    f"dependencies"
-                )
         requests += some
         if transaction:
             transactions.add(transaction)

@@ -733,7 +733,7 @@ def test_a_job_that_is_gone(admin_browser: Browser, qless: Client) -> None:
 def test_the_options_that_a_worker_runs_it_with(
     admin_browser: Browser, qless: Client
 ) -> None:
-    put(qless, context='{"options":{"timeout":5,"backoff":[1,2],"result_ttl":86400}}')
+    put(qless, context='{"options":{"timeout":5,"backoff":[1,2],"result_ttl":3600}}')
     shown = page(admin_browser).text
     assert "timeout 5" in shown
     assert "backoff (1, 2)" in shown

@@ -110,7 +110,6 @@ SAMPLES: dict[str, Any] = {
     "offset": 18,
     "on_failure": "run",
     "only_if_empty": True,
-    "open": True,
     "option": "heartbeat",
     "order": "last",
     "owner": "o",

@@ -93,7 +93,6 @@ MUTATING: dict[str, Calling] = {
     "priority": lambda client: client.priority("waiting", 7),
     "depends on": lambda client: client.depends_on("dependent", "held"),
     "depends off": lambda client: client.depends_off("dependent"),
-    "seal": lambda client: client.seal("open"),
     "tag add": lambda client: client.tag("waiting", ["t"]),
     "tag remove": lambda client: client.untag("waiting", ["red"]),
     "track": lambda client: client.track("waiting"),
@@ -178,7 +177,7 @@ def furnish(client: Client) -> None:
     for jid in ("waiting", "waiting-too"):
         client.put("", "q", jid, "k", "{}", tags=["red"])
     client.put("", "q", "dependent", "k", "{}", depends=["waiting-too"])
-    client.put("", "q", "open", "k", "{}", open=True, unique="key")
+    client.put("", "q", "unique", "k", "{}", unique="key")
     client.put("", "paused", "scheduled", "k", "{}", 900)
     client.pause("paused")
     client.order("w", "dump")

@@ -36,7 +36,7 @@ def test_a_page_after_the_other(paged: Client) -> None:
     jids = [f"j{number}" for number in range(6)]
     for jid in jids:
         paged.put("", "q", jid, "k", "{}")
-    paged.put("", "q", "after", "k", "{}", depends=jids[:1], open=True)
+    paged.put("", "q", "after", "k", "{}", depends=jids[:1])
     for jid in jids[1:]:
         paged.depends_on("after", jid)
     assert paged.needs("after") == jids
@@ -49,7 +49,7 @@ def test_what_was_spawned_follows_the_one_that_spawned_it(paged: Client) -> None
     spawn(paged, "a", "a1")
     spawn(paged, "a1", "a1x")
     spawn(paged, "b", "b1")
-    paged.put("", "q", "after", "k", "{}", depends=["a"], open=True)
+    paged.put("", "q", "after", "k", "{}", depends=["a"])
     for jid in ("b", "c"):
         paged.depends_on("after", jid)
     assert paged.needs("after") == ["a", "a1", "a1x", "b", "b1", "c"]

@@ -60,14 +60,13 @@ def test_what_its_holder_does_with_a_job(client: Client) -> None:
 def test_what_others_do_with_a_job(client: Client) -> None:
     for jid in ("a", "b", "c"):
         client.put("", "q", jid, "k", "{}")
-    client.put("", "q", "d", "k", "{}", depends=["a"], open=True)
+    client.put("", "q", "d", "k", "{}", depends=["a"])
     job, dependent = client.multiget(["a", "d"])
     with pytest.raises(HasDependents):
         job.cancel()
     dependent.depends_on("b", "c")
     dependent.depends_off("a", "b")
     dependent.depends_off()
-    dependent.seal()
     assert dependent.refresh().state == "waiting"
     assert job.tag("x", "y") == ["x", "y"]
     assert job.untag("x") == ["y"]

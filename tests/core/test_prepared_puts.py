@@ -12,7 +12,7 @@ from django_qless.core.put import PreparedPut
 
 SHAPES = [
     Put("", "q", "k", ""),
-    Put("", "quäue", "k", "", 60, 3, 1, ["a", "ü"], (), '{"x":1}', True, True),
+    Put("", "quäue", "k", "", 60, 3, 1, ["a", "ü"], (), '{"x":1}', True),
     Put("", "q", "k", "", on_failure="run", unique="key", expires=60, conflict="take"),
 ]
 
@@ -28,7 +28,6 @@ def test_it_sends_what_put_sends(client: Client, shape: Put) -> None:
         depends=shape.depends,
         context=shape.context,
         absent=shape.absent,
-        open=shape.open,
         on_failure=shape.on_failure,
         unique=shape.unique,
         conflict=shape.conflict,

@@ -26,7 +26,6 @@ def test_put_and_get(client: Client, at: Clock) -> None:
         tags=["a", "ü"],
         depends=["first"],
         context='{"locale":"de"}',
-        open=True,
     )
     assert jid == "job"
     job = client.get("job")
@@ -42,7 +41,6 @@ def test_put_and_get(client: Client, at: Clock) -> None:
     assert job.tags == ("a", "ü")
     assert job.dependencies == ("first",)
     assert job.context == {"locale": "de"}
-    assert job.open
     assert job.history == ({"what": "put", "when": NOW, "q": "mail"},)
     assert (job.worker, job.token, job.expires, job.crashes) == ("", "", 0, 0)
     assert (job.failure, job.progress, job.spawned_from) == (None, None, None)
@@ -51,7 +49,7 @@ def test_put_and_get(client: Client, at: Clock) -> None:
     assert first is not None
     assert first.dependents == ("job",)
     assert (first.priority, first.retries, first.tags) == (0, 5, ())
-    assert (first.context, first.open) == ({}, False)
+    assert first.context == {}
     assert client.get("nobody") is None
 
 
@@ -76,9 +74,7 @@ def test_put_keeps_what_an_existing_job_has_unless_told(client: Client) -> None:
 def test_put_many_and_multiget(client: Client) -> None:
     items = [
         Put("a", "mail", "app.send", '"ä"'),
-        Put(
-            "b", "bulk", "app.send", "[]", 60, 3, 1, ["t"], ["a"], '{"x":1}', open=True
-        ),
+        Put("b", "bulk", "app.send", "[]", 60, 3, 1, ["t"], ["a"], '{"x":1}'),
         Put("c", "mail", "app.send", "{}", absent=True),
     ]
     put(client, "c", priority=5)
@@ -86,7 +82,7 @@ def test_put_many_and_multiget(client: Client) -> None:
     a, b, c = client.multiget(["a", "b", "nobody", "c"])
     assert (a.jid, a.data, a.queue, a.state) == ("a", '"ä"', "mail", "waiting")
     assert (b.priority, b.retries, b.tags) == (3, 1, ("t",))
-    assert (b.dependencies, b.context, b.open) == (("a",), {"x": 1}, True)
+    assert (b.dependencies, b.context) == (("a",), {"x": 1})
     assert c.priority == 5
     assert client.put_many("", []) == ([], {})
     assert client.multiget([]) == []
@@ -105,13 +101,12 @@ def test_requeue_needs_a_job(client: Client) -> None:
 def test_dependencies(client: Client) -> None:
     for jid in ("a", "b", "c"):
         put(client, jid, delay=900)
-    put(client, depends=["a"], open=True)
+    put(client, depends=["a"])
     client.depends_on("job", ["b", "c"])
     assert set(client.get("job").dependencies) == {"a", "b", "c"}
     client.depends_off("job", "a")
-    client.depends_off("job")
     assert client.get("job").state == "depends"
-    client.seal("job")
+    client.depends_off("job")
     assert client.get("job").state == "waiting"
 
 

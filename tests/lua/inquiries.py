@@ -37,7 +37,7 @@ DRAWN = {
 THEMES: list[dict[str, int]] = [
     {},
     {"schedule": 90, "read_schedules": 12, "settle": 15, "admin": 4},
-    {"many": 50, "put": 10, "spawn": 15, "settle": 40, "change": 25, "seal": 8, "cancel": 6, "unfail": 6},
+    {"many": 50, "put": 10, "spawn": 15, "settle": 40, "change": 25, "cancel": 6, "unfail": 6},
     {"workflow_put": 15, "staging": 40, "workflow": 15, "flowing": 30, "settle": 40, "pop_ours": 20},
     {"keep": 60, "spawn": 20, "settle": 25, "read_jobs": 25, "configure": 12, "times": 25, "needs": 8},
     {"job_options": 70, "put_many": 15, "settle": 25, "times": 10, "each": 10, "cancel": 5},
@@ -272,7 +272,7 @@ class Inquirer(Generator):
             ["workflow", self.flow()], ["on_failure", choose(["run", "cancel"]), "depends", json.dumps(self.some(JIDS, 5))],
             ["unique", choose(KEYS), "unique_until", choose(["start", "end", 0.5, 30, 3600]), "conflict", choose(["keep", "replace", "take"])],
             ["unique", choose(KEYS), "debounce", choose([0, 5, 100])],
-            ["expires", choose([0, 0.001, 3, 61])], ["priority", choose([2**53, -0.5, 1e300])], ["open", "1"],
+            ["expires", choose([0, 0.001, 3, 61])], ["priority", choose([2**53, -0.5, 1e300])],
         ])  # fmt: skip
         job = (
             self.queue(),
@@ -415,9 +415,7 @@ class Inquirer(Generator):
         """Chains and fans of jobs, so that there is more to do than one call does."""
         choose, queue = self.random.choice, self.queue()
         jids = self.random.sample(JIDS, choose([3, 5, 7]))
-        policy = choose(
-            [[], ["on_failure", choose(["cancel", "run", "block"])], ["open", "1"]]
-        )
+        policy = choose([[], ["on_failure", choose(["cancel", "run", "block"])]])
         kind, args, before = choose(["chain", "fan", "join"]), [], ""
         for n, jid in enumerate(jids):
             others = {"chain": [before], "fan": [jids[0]], "join": jids[:-1]}[kind]

@@ -36,7 +36,7 @@ RARE_FIELDS = set(
     "entity home batch".split()
 )
 OUR_FIELDS = RARE_FIELDS | set(
-    "token context progress crashes open unknown since rare returned "
+    "token context progress crashes unknown since rare returned "
     "waited put failed_from".split()
 )
 # In which states a job counts as the holder of its unique key.
@@ -223,7 +223,7 @@ def dependencies(space: Namespace) -> Iterator[str]:
     for jid, job in space.jobs.items():
         others = space.content.get(f"j:{jid}-dependencies", [])
         if job.get("state") == "depends":
-            if not others and job.get("open") != "1":
+            if not others:
                 yield f"{jid} depends on nothing"
         elif others:
             yield f"{jid} is {job.get('state')} and depends on {others}"

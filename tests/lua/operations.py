@@ -158,8 +158,6 @@ class Generator(DeliveryOperations):
             chosen += ["depends", json.dumps(self.some(JIDS))]
         if keyed and self.random.random() < 0.2:
             chosen += ["absent", "1"]
-        if keyed and self.random.random() < 0.15:
-            chosen += ["open", "1"]
         if keyed and self.random.random() < 0.2:
             chosen += ["context", '{"a": [1]}']
         if keyed and self.random.random() < 0.5:
@@ -372,9 +370,6 @@ class Generator(DeliveryOperations):
             ("depends", jid, "off", "all"),
         ]))  # fmt: skip
 
-    def seal(self) -> Operation:
-        return self.ours("seal", self.jid())
-
     def unfail(self) -> Operation:
         count = self.random.choice([1, 25])
         return self.either("unfail", self.queue(), self.random.choice(GROUPS), count)
@@ -515,7 +510,7 @@ class Generator(DeliveryOperations):
 
 WEIGHTS = {
     "put": 20, "put_many": 4, "pop": 9, "pop_ours": 3, "settle": 18, "beat": 3,
-    "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12, "seal": 2,
+    "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12,
     "unfail": 2, "look": 4, "recur": 2, "schedule": 4, "configure": 1, "administer": 1, "ask": 1,
     "spawn": 4, "needs": 1, "each": 3, "view": 1,
     "workflow_put": 2, "workflow_staged": 4, "workflow": 5,

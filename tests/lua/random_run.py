@@ -242,20 +242,17 @@ class RandomRun:
         assert self.keyed.settle(ends, now=now).refused == []
         for group in json.loads(call("failed", now=now)):
             call("unfail", "a", group, 1000, now=now)
-        for jid, state, is_open in self.unfinished():
-            if state == "depends" and is_open:
-                call("seal", jid, now=now)
         self.check_token()
         return bool(self.unfinished() or self.server.exists("ql:workflows"))
 
-    def unfinished(self) -> list[tuple[str, str, bool]]:
-        """Return the jobs that are not complete: jid, state, whether open."""
+    def unfinished(self) -> list[tuple[str, str]]:
+        """Return the jobs that are not complete: jid, state."""
         jobs = []
         for name in sorted(self.server.scan_iter("ql:j:*", count=1000)):
             if self.server.type(name) == "hash":
-                state, is_open = self.server.hmget(name, "state", "open")
+                state = self.server.hget(name, "state")
                 if state != "complete":
-                    jobs.append((name.removeprefix("ql:j:"), state, is_open == "1"))
+                    jobs.append((name.removeprefix("ql:j:"), state))
         return jobs
 
     def forget(self, now: float) -> None:

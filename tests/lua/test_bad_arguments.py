@@ -32,7 +32,7 @@ CODES = set(
 # A good call of every command; each of its arguments is replaced in turn.
 KEYED: list[Call] = [
     ("put", "w", "queue", "new", "klass", "{}", 0, "priority", 1, "tags", '["t"]',
-     "retries", 2, "depends", '["waiting"]', "context", "{}", "absent", "1", "open", "1"),
+     "retries", 2, "depends", '["waiting"]', "context", "{}", "absent", "1"),
     ("put", "w", "queue", "new", "klass", "{}", 0, "unique", "key", "unique_until", 9,
      "conflict", "replace", "debounce", 5, "expires", 90),
     ("put", "w", "queue", "new", "klass", "{}", 0, "at", 50, "expires_at", 90),
@@ -72,7 +72,7 @@ KEYED: list[Call] = [
     ("release", "run", "1", 5),
     ("progress", "run", "1", "[0.5]"),
     ("depends", "dependent", "on", "failed"), ("depends", "dependent", "off", "all"),
-    ("seal", "opened"), ("cancel", "failed"), ("timeout", "run"),
+    ("cancel", "failed"), ("timeout", "run"),
     ("unfail", "queue", "group", 5), ("priority", "waiting", 5),
     ("tag", "add", "waiting", "t"), ("tag", "remove", "waiting", "t"),
     ("track", "track", "waiting"), ("log", "waiting", "message", "{}"),
@@ -123,7 +123,7 @@ KEYED: list[Call] = [
     ("lag", "queue"), ("due", "queue", "side"), ("minutes", "queue", 0, 5), ("meta",),
 ]  # fmt: skip
 OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.stage", "workflow.get", "workflow.jobs",
-        "workflow.carry", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "seal", "result", "lag",
+        "workflow.carry", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "result", "lag",
         "order", "stacks", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "queues.part", "due", "minutes", "meta", "brief", "briefs", "search",
         "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
         "stats.counters", "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",
@@ -136,7 +136,6 @@ def scene(keyed: Keyed) -> None:
     keyed.take(1, worker="w", now=1)
     keyed.put("waiting", 2, queue="side")
     keyed.put("dependent", 2, queue="side", depends=["waiting"])
-    keyed.put("opened", 2, queue="side", open="1")
     keyed.put("later", 2, queue="side", delay=100)
     keyed.put("failed", 2)
     [job] = keyed.take(now=2)

@@ -65,7 +65,8 @@ CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_more_than_a_thousand_items_are_refused(keyed: Keyed, name: str) -> None:
-    keyed.put("open", open="1")
+    keyed.put("root")
+    keyed.put("open", depends=["root"])
     before = snapshot(keyed.server)
     command, *args = CALLS[name](MANY)
     refused = keyed.refusal(str(command), *args, now=1)
@@ -75,7 +76,8 @@ def test_more_than_a_thousand_items_are_refused(keyed: Keyed, name: str) -> None
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_thousand_are_not_too_many(keyed: Keyed, name: str) -> None:
-    keyed.put("open", open="1")
+    keyed.put("root")
+    keyed.put("open", depends=["root"])
     command, *args = CALLS[name](MANY[:1000])
     refused = ""
     try:
@@ -171,14 +173,16 @@ def test_dependents_of_a_job_completed_without_keys_are_all_released(
     assert keyed.violations() == []
 
 
-def test_an_open_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
+def test_a_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
     total = 3000
-    keyed.put("end", queue="side", open="1")
+    keyed.put("root")
+    keyed.put("end", queue="side", depends=["root"])
     fill(keyed, total)
     for start in range(0, total, 1000):
         names = [f"n{n:05}" for n in range(start, start + 1000)]
         keyed.call("depends", "end", "on", *names, now=1)
-    keyed.call("seal", "end", now=1)
+    keyed.call("depends", "end", "off", "root", now=1)
+    keyed.call("cancel", "root", now=1)
     assert keyed.server.scard("ql:j:end-dependencies") == total
     done = 0
     while taken := keyed.take(125, now=2):
@@ -205,9 +209,8 @@ def test_it_may_gain_those_that_depend_on_many_themselves(keyed: Keyed) -> None:
         )
     first = [f"m{n:05}" for n in range(1000)]
     second = [f"m{n:05}" for n in range(1000, 2000)]
-    keyed.put("open", open="1", depends=first)
+    keyed.put("open", depends=first)
     keyed.call("depends", "open", "on", *second)
-    keyed.call("seal", "open")
     assert keyed.server.scard("ql:j:open-dependencies") == 2000
     text = keyed.refusal("depends", "open", "on", "open")
     assert text.startswith("CYCLE ")
@@ -218,7 +221,7 @@ def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
     keyed: Keyed,
 ) -> None:
     fill(keyed, 1500)
-    keyed.put("wide", queue="side", open="1")
+    keyed.put("wide", queue="side", depends=["n00000"])
     for start in (0, 1000):
         names = [f"n{n:05}" for n in range(start, min(start + 1000, 1500))]
         keyed.call("depends", "wide", "on", *names)

@@ -272,13 +272,6 @@ def test_none_is_kept_if_so_wanted(keyed: Keyed, value: int) -> None:
     assert keyed.call("get", "jid", now=1) is None
 
 
-def test_of_a_job_that_is_open_none_is_kept(keyed: Keyed) -> None:
-    """It was not put whole: who takes it back says that it was not put."""
-    keyed.put("jid", open=1)
-    keyed.call("cancel", "jid", now=1)
-    assert left(keyed) == set()
-
-
 def test_the_options_are_no_options_of_the_original(core: Core) -> None:
     assert "canceled" not in core.old("config.get", 0)
     assert "number" in core.error("config.set", 0, "canceled-history", "long")

@@ -159,14 +159,12 @@ def test_each_call_that_enqueues_can_be_delivered(keyed: Keyed) -> None:
     deliver(
         keyed, "d3", "push", "w", "pushed", "klass", 1, "o1", '{"v":1}', "1", "", ""
     )
-    deliver(keyed, "d4", "put", "w", "queue", "waits", "klass", "{}", 0, "open", 1)
-    deliver(keyed, "d5", "depends", "waits", "on", "f1")
-    deliver(keyed, "d6", "seal", "waits")
+    deliver(keyed, "d4", "put", "w", "queue", "plain", "klass", "{}", 0)
     assert deliver(keyed, "d7", "schedule.remove", "s") == [1, 1]
     staged = ("g1", "queue", "k", "{}", 0, 2, "absent", 1, "workflow", "g")
     deliver(keyed, "d8", "workflow.stage", "g", 60, "jobs", *staged)
     assert deliver(keyed, "d9", "workflow.release", "g", "w", "{}", 1)[0] == 1
     assert deliver(keyed, "d10", "workflow.carry", "g")[0] == 1
     assert json.loads(keyed.call("get", "g1", now=1))["state"] == "waiting"
-    assert json.loads(keyed.call("get", "waits", now=1))["dependencies"] == ["f1"]
+    assert json.loads(keyed.call("get", "plain", now=1))["state"] == "waiting"
     assert keyed.violations() == []

@@ -45,7 +45,6 @@ def fail_by_an_older_core(orders: Entities) -> None:
     server.hset(f"ql:j:{job['jid']}", mapping=fields)
     server.lpush("ql:f:g", job["jid"])
     server.sadd("ql:failures", "g")
-    assert orders.violations() == []
 
 
 def test_an_older_core_has_failed_one(orders: Entities) -> None:

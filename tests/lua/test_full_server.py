@@ -34,7 +34,7 @@ def held(keyed: Keyed) -> Iterator[Keyed]:
     tokens = [job["token"] for job in keyed.take(8, now=10)]
     assert tokens == list("12345678")
     keyed.put("waiting", 10)
-    keyed.put("opened", 10, open="1")
+    keyed.put("dependent", 10, depends=["a"])
     yield keyed
     keyed.server.config_set("maxmemory", 0)
 
@@ -48,7 +48,7 @@ REFUSED = [
     ("tag", "add", "waiting", "tag"),
     ("track", "track", "waiting"),
     ("priority", "waiting", 5),
-    ("depends", "opened", "on", "waiting"),
+    ("depends", "dependent", "on", "waiting"),
     ("config.set", "heartbeat", 5),
     ("pause", "queue"),
     ("queue.pause", "reason", "by", "queue"),

@@ -58,7 +58,7 @@ def test_commands_of_ours_do_not_exist_without_keys(core: Core) -> None:
         core.error(command, 0, "worker", 0, 0, 0)
 
 
-def test_a_job_has_five_more_members(keyed: Keyed) -> None:
+def test_a_job_has_four_more_members(keyed: Keyed) -> None:
     keyed.put("jid", 5, context={"lang": "de"})
     old = keyed.core.job("jid")
     job = keyed.job("jid")
@@ -69,7 +69,6 @@ def test_a_job_has_five_more_members(keyed: Keyed) -> None:
         "context": {"lang": "de"},
         "progress": None,
         "crashes": 0,
-        "open": False,
     }
 
 
@@ -105,7 +104,6 @@ CODES = [
     ("NOJOB", ("tag", "remove", "nosuch", "tag")),
     ("NOJOB", ("track", "track", "nosuch")),
     ("NOJOB", ("timeout", "nosuch")),
-    ("NOJOB", ("seal", "nosuch")),
     ("NOJOB", ("requeue", "w", "queue", "nosuch", "klass", "{}", 0)),
     ("NOJOB", ("put", "w", "queue", "new", "klass", "{}", 0, "depends", '["nosuch"]')),
     ("NOJOB", ("recur.update", "nosuch", "priority", 1)),

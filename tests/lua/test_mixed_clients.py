@@ -143,19 +143,6 @@ def test_old_puts_feed_our_idle_workers(keyed: Keyed) -> None:
     assert keyed.server.blpop(names, timeout=0.02) is not None
 
 
-def test_old_clients_respect_open_jobs_and_keep_our_fields(keyed: Keyed) -> None:
-    keyed.put("a", queue="side")
-    keyed.put("jid", open="1", depends=["a"], context={"x": 1})
-    keyed.core.pop(1, queue="side")
-    keyed.core.complete("a", 2, queue="side")
-    assert keyed.job("jid")["state"] == "depends"
-    assert keyed.violations() == []
-    keyed.call("seal", "jid", now=3)
-    assert keyed.core.popped(4) == ["jid"]
-    assert keyed.job("jid")["context"] == {"x": 1}
-    assert keyed.violations() == []
-
-
 def test_an_old_cancel_of_a_job_of_ours_leaves_its_record(keyed: Keyed) -> None:
     keyed.put("jid", context={"x": 1}, tags=["t"])
     keyed.token("jid")

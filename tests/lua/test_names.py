@@ -132,7 +132,6 @@ WITH_KEYS: list[Call] = [
     ("beat", "", "{}", 0),
     ("release", "", "1"),
     ("progress", "", "1", "[0.5]"),
-    ("seal", ""),
     ("order", "", "quiet"),
     ("stacks", "", "text"),
     ("stacks", ""),

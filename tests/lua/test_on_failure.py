@@ -137,7 +137,7 @@ def test_a_job_that_failed_with_its_dependency_can_be_revived(keyed: Keyed) -> N
     assert keyed.job("after")["state"] == "waiting"
 
 
-@pytest.mark.parametrize("options", [{"open": "1"}, {"delay": 60}])
+@pytest.mark.parametrize("options", [{}, {"delay": 60}])
 def test_a_job_that_failed_with_its_dependency_is_revived_and_moves_on(
     keyed: Keyed, options: dict[str, Any]
 ) -> None:
@@ -278,14 +278,13 @@ def test_a_put_that_would_be_cancelled_at_once_is_refused(keyed: Keyed) -> None:
 def test_links_made_later_follow_the_policy(keyed: Keyed) -> None:
     for jid in ("root", "late"):
         keyed.put(jid, queue="side")
-    keyed.put("run", depends=["root"], on_failure="run", open="1")
+    keyed.put("run", depends=["root"], on_failure="run")
     keyed.call("depends", "run", "on", "late", now=0)
     assert keyed.server.hget("ql:j:late", "followed") == "1"
     taken = keyed.take(queue="side")
     ends = [settlement(j["jid"], j["token"], "fail", "g", "m") for j in taken]
     keyed.settle(ends, now=1)
     assert keyed.job("run")["dependencies"] == {}
-    keyed.call("seal", "run", now=2)
     assert keyed.job("run")["state"] == "waiting"
 
 

@@ -17,7 +17,6 @@ def busy(keyed: Keyed) -> None:
         + [{"jid": "waits", "depends": ["root"]}, {"jid": "later", "delay": 900}],
         request="client:1",
     )
-    keyed.put("opened", 0, open="1")
     call("recur", "queue", "cron", "k", "{}", "interval", 60, 0, now=0)
     call("config.set", "heartbeat", 50, now=0)
     call("track", "track", "j0", now=0)

@@ -199,70 +199,9 @@ def test_a_batch_tells_which_jobs_it_left_alone(keyed: Keyed) -> None:
     assert keyed.job("b")["data"] == "[1]"
 
 
-def test_an_open_job_waits_until_it_is_sealed(keyed: Keyed) -> None:
-    keyed.put("jid", 1, open="1", priority=3)
-    job = keyed.job("jid")
-    assert (job["state"], job["open"]) == ("depends", True)
-    assert keyed.take(now=5) == []
-    keyed.call("seal", "jid", now=6)
-    job = keyed.job("jid")
-    assert (job["state"], job["open"]) == ("waiting", False)
-    assert [job["jid"] for job in keyed.take(now=7)] == ["jid"]
-    assert keyed.violations() == []
-
-
-def test_an_open_job_gains_dependencies(keyed: Keyed) -> None:
-    for jid in "abc":
-        keyed.put(jid, queue="side")
-    keyed.put("jid", open="1", depends=["a"])
-    keyed.call("depends", "jid", "on", "b", "c", now=0)
-    for job in keyed.take(2, queue="side"):
-        keyed.call("complete", job["jid"], job["token"], "side", "{}", now=1)
-    keyed.call("seal", "jid", now=2)
-    assert keyed.job("jid")["state"] == "depends"
-    for job in keyed.take(queue="side", now=3):
-        keyed.call("complete", job["jid"], job["token"], "side", "{}", now=4)
-    assert keyed.job("jid")["state"] == "waiting"
-
-
-def test_an_open_job_is_not_released_when_its_last_dependency_ends(
-    keyed: Keyed,
-) -> None:
-    keyed.put("a", queue="side")
-    keyed.put("jid", open="1", depends=["a"])
-    [job] = keyed.take(queue="side")
-    keyed.call("complete", "a", job["token"], "side", "{}", now=1)
-    assert keyed.job("jid")["state"] == "depends"
-    assert keyed.violations() == []
-    keyed.call("seal", "jid", now=2)
-    assert keyed.job("jid")["state"] == "waiting"
-
-
-def test_a_sealed_job_with_a_delay_is_scheduled(keyed: Keyed) -> None:
-    keyed.put("jid", 10, open="1", delay=100)
-    keyed.call("seal", "jid", now=20)
-    assert keyed.job("jid")["state"] == "scheduled"
-    assert keyed.server.zscore("ql:q:queue-scheduled", "jid") == 110
-
-
-def test_a_seal_may_be_repeated(keyed: Keyed) -> None:
-    keyed.put("jid", open="1")
-    keyed.call("seal", "jid", now=1)
-    before = keyed.job("jid")
-    keyed.call("seal", "jid", now=2)
-    assert keyed.job("jid") == before
-
-
-def test_an_open_job_may_be_cancelled(keyed: Keyed) -> None:
-    keyed.put("a", queue="side")
-    keyed.put("jid", open="1", depends=["a"])
-    keyed.call("cancel", "jid", now=1)
-    keyed.call("cancel", "a", now=1)
-    assert [k for k in keyed.server.scan_iter() if ":j:" in k] == []
-
-
 def test_depends_on_something_unknown_is_an_error(keyed: Keyed) -> None:
-    keyed.put("jid", open="1")
+    keyed.put("root", queue="side")
+    keyed.put("jid", depends=["root"])
     before = snapshot(keyed.server)
     assert keyed.refusal("depends", "jid", "on", "nosuch", now=1).startswith("NOJOB ")
     assert snapshot(keyed.server) == before
@@ -272,7 +211,8 @@ def test_a_job_that_was_left_alone_is_what_it_was(keyed: Keyed) -> None:
     """Its own dependencies and its state count, not those that the batch would give."""
     keyed.put("done")
     keyed.call("complete", "done", keyed.token("done"), "queue", "{}", now=1)
-    keyed.put("a", 2, open="1")
+    keyed.put("root", 2, queue="side")
+    keyed.put("a", 2, depends=["root"])
     keyed.put("b", 2, depends=["a"])
     left = keyed.put_many(
         [{"jid": "done", "absent": "1"}, {"jid": "c", "depends": ["done"]}], now=3

@@ -52,7 +52,6 @@ MUTATING: list[Call] = [
     ("timeout", "run"),
     ("depends", "dependent", "on", "waiting2"),
     ("depends", "dependent", "off", "all"),
-    ("seal", "opened"),
     ("priority", "waiting", 5),
     ("tag", "add", "waiting", "a", "b"),
     ("tag", "remove", "waiting", "old"),
@@ -84,7 +83,6 @@ def scene(keyed: Keyed) -> dict[str, str]:
     keyed.put("waiting", 3, queue="side", tags=["old"])
     keyed.put("waiting2", 3, queue="side")
     keyed.put("tracked", 3, queue="side")
-    keyed.put("opened", 3, queue="side", open="1")
     keyed.put("dependent", 3, queue="side", depends=["waiting"])
     keyed.call("track", "track", "tracked", now=3)
     keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 500,
@@ -135,7 +133,7 @@ def test_every_command_that_writes_is_in_the_list() -> None:
 
     known = {call[0] for call in MUTATING}
     assert known & READS == set()
-    assert len(known) == 36
+    assert len(known) == 35
 
 
 def test_a_later_request_is_a_new_one(keyed: Keyed) -> None:

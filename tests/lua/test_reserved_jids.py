@@ -99,7 +99,6 @@ KEYED: list[tuple[Call, Any]] = [
     (("beat", "w", "{}", 1, J, "1", ""), [[J], []]),
     (("release", J, "1"), "NOJOB"),
     (("progress", J, "1", "[0.5]"), "NOJOB"),
-    (("seal", J), "NOJOB"),
     (("revive", J), 0),
     (("brief", J), "[false]"),
     (("job.view", J, 5, 5), None),

@@ -179,19 +179,6 @@ def test_nor_if_that_is_put_again_behind_it(keyed: Keyed) -> None:
     finish(keyed, "c", "after", "b", "a")
 
 
-def test_nor_if_it_was_still_open_at_that_time(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"], open="1")
-    keyed.put("b", depends=["after"])
-    spawn(keyed, token, "a")
-    end(keyed, "root")
-    assert keyed.json("get", "after")["dependencies"] in ([], {})
-    keyed.put("a", 3, depends=["b"])
-    keyed.call("seal", "after", now=3)
-    assert state(keyed, "after") == "waiting"
-    finish(keyed, "after", "b", "a")
-
-
 def test_nor_if_what_that_spawned_does(keyed: Keyed) -> None:
     tokens = {jid: start(keyed, jid) for jid in ("a", "root")}
     keyed.put("after", depends=["root"])
@@ -206,7 +193,8 @@ def test_nor_if_what_that_spawned_does(keyed: Keyed) -> None:
 def test_once_it_waits_the_other_may_not(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a", open="1")
+    keyed.put("other", queue="side")
+    spawn(keyed, token, "a", depends=["other"])
     end(keyed, "root")
     assert keyed.job("after")["dependencies"] == ["a"]
     assert keyed.refusal("depends", "a", "on", "after", now=1).startswith("CYCLE ")
@@ -481,7 +469,8 @@ def test_who_would_be_canceled_at_once_by_what_was_spawned_is_refused(
 
 def test_one_of_several_spawners_is_waited_for_no_longer(keyed: Keyed) -> None:
     tokens = {jid: start(keyed, jid) for jid in ("root", "other")}
-    keyed.put("after", depends=["root", "other"], open="1")
+    keyed.put("later", queue="side")
+    keyed.put("after", depends=["root", "other", "later"])
     for jid, token in tokens.items():
         keyed.call("spawn", jid, token, "w", *items(f"by-{jid}"), now=1)
         end(keyed, jid)
@@ -489,7 +478,7 @@ def test_one_of_several_spawners_is_waited_for_no_longer(keyed: Keyed) -> None:
     assert sorted(beyond) == ["other", "root"]
     keyed.call("depends", "after", "off", "root", now=2)
     assert json.loads(keyed.server.hget("ql:j:after", "beyond")) == ["other"]
-    keyed.call("seal", "after", now=2)
+    keyed.call("depends", "after", "off", "later", now=2)
     assert keyed.job("after")["dependencies"] == ["by-other"]
     assert keyed.violations() == []
 

@@ -56,7 +56,7 @@ def test_an_idle_worker_blocks_for_as_long_as_it_wants(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("way", ["put", "put.many", "old put", "unfail", "move", "retry",
-                                 "release", "depends", "off", "seal"])  # fmt: skip
+                                 "release", "depends", "off"])  # fmt: skip
 def test_whatever_makes_work_ready_wakes_an_idle_worker(keyed: Keyed, way: str) -> None:
     keyed.put("held", queue="side", retries=9)
     [job] = keyed.take(queue="side")
@@ -65,7 +65,6 @@ def test_whatever_makes_work_ready_wakes_an_idle_worker(keyed: Keyed, way: str) 
         [other] = keyed.take(queue="side")
         keyed.call("fail", "failed", other["token"], "group", "message", now=0)
     keyed.put("waits", depends=["held"])
-    keyed.put("opened", open="1")
     _, names = wait(keyed, "w")
     assert not is_woken(keyed, names)
     if way == "put":
@@ -84,10 +83,8 @@ def test_whatever_makes_work_ready_wakes_an_idle_worker(keyed: Keyed, way: str) 
         keyed.call("requeue", "w", "queue", "held", "k", "{}", 0, now=1)
     elif way == "depends":
         keyed.settle([settlement("held", job["token"], "complete")], now=1)
-    elif way == "off":
-        keyed.call("depends", "waits", "off", "all", now=1)
     else:
-        keyed.call("seal", "opened", now=1)
+        keyed.call("depends", "waits", "off", "all", now=1)
     assert is_woken(keyed, names)
     assert len(keyed.take(1, now=2)) == 1
 

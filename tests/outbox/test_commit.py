@@ -87,18 +87,6 @@ def test_a_thousand_are_one_insert(qless) -> None:
     assert not Entry.objects.exists()
 
 
-def test_more_dependencies_than_a_call_names(qless, away, sweep_all) -> None:
-    before = jobs.add.enqueue_many([jobs.add.args(0)] * 1_001)
-    wide = kept.using(after=before)
-    with away(), transaction.atomic():
-        handles = [wide.delay(1), *wide.enqueue_many([wide.args(2), wide.args(3)])]
-        # Each job is put open, gets the last one, and is sealed.
-        assert Entry.objects.count() == 9
-    sweep_all()
-    for handle in handles:
-        assert len(qless.get(handle.jid).dependencies) == 1_001
-
-
 def test_no_insert_is_larger_than_databases_take(qless) -> None:
     text = "x" * 400_000
     big = jobs.echo.using(on_commit="outbox")

@@ -70,18 +70,6 @@ def test_buffer_writes_also_outside_of_transactions(qless, away, sweep_all) -> N
     assert qless.schedule_list().schedules
 
 
-def test_more_dependencies_than_a_call_takes_are_delivered(
-    qless, away, sweep_all
-) -> None:
-    first = jobs.add.enqueue_many(jobs.add.args(n) for n in range(1_200))
-    jids = [each.jid for each in first]
-    with away(ON_OUTAGE="buffer"):
-        handle = jobs.add.using(after=jids).delay(7)
-    assert sweep_all().error is None
-    job = qless.get(handle.jid)
-    assert (job.state, sorted(job.dependencies)) == ("depends", sorted(jids))
-
-
 def test_buffer_writes_from_asynchronous_code_too(qless, away, sweep_all) -> None:
     with away(ON_OUTAGE="buffer"):
         handle = asyncio.run(jobs.add.adelay(1))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from django_qless import workflow
 from django_qless.core import JobNotFound, Put
+from django_qless.exceptions import InvalidOption
 from tests.jobs_app import flows
 from tests.jobs_app.flows import gather, step
 
@@ -56,6 +59,40 @@ def test_a_large_one_that_was_refused_may_be_tried_again(qless, work) -> None:
     handle = flow.enqueue()
     work()
     assert handle.refresh().progress == (1_002, 1_002, 0, 0, 0)
+
+
+def in_workflow(late: Any) -> None:
+    flow = workflow()
+    flow.add(late.args("last"))
+    flow.enqueue()
+
+
+@pytest.mark.parametrize(
+    "enqueue",
+    [
+        lambda late: late.delay("last"),
+        lambda late: late.enqueue_many([late.args("a"), late.args("b")]),
+        in_workflow,
+    ],
+    ids=["delay", "enqueue_many", "workflow"],
+)
+def test_more_than_a_thousand_dependencies_are_refused(qless, enqueue) -> None:
+    handles = step.enqueue_many(step.args(str(n)) for n in range(1_001))
+    with pytest.raises(InvalidOption, match=r"flow\.add\(job, after=handles\)"):
+        enqueue(step.using(after=handles))
+    assert qless.queue_counts("default").depends == 0
+    assert qless.queue_counts("default").waiting == 1_001
+
+
+def test_a_workflow_takes_more_than_a_thousand_dependencies(qless, work) -> None:
+    handles = flows.silent.enqueue_many([flows.silent.args()] * 1_500)
+    flow = workflow()
+    last = flow.add(step.args("last"), after=handles)
+    flow.enqueue()
+    assert len(last.handle.refresh().dependencies) == 1_500
+    work()
+    assert flows.ran == ["last"]
+    assert last.handle.refresh().state == "complete"
 
 
 def test_a_client_that_dies_while_it_stages(qless, work) -> None:

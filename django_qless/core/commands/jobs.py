@@ -112,22 +112,13 @@ class JobCommands(JobReader[J]):
         return Command("log", (*args, *more), "drain", no_result)
 
     @command
-    def depends_on(
-        self, jid: str, jids: str | Sequence[str], met: Sequence[str] = ()
-    ) -> Command[None]:
-        """Add dependencies to a job that still waits for others or was put open.
+    def depends_on(self, jid: str, jids: str | Sequence[str]) -> Command[None]:
+        """Add dependencies to a job that still waits for others.
 
-        `met` are those of them that are known to be complete: without a record they are
-        not refused, and not waited for. Raises WrongState if it does not depend on anything, JobNotFound,
-        DependencyCycle.
+        Raises WrongState if it does not depend on anything, JobNotFound, DependencyCycle.
         """
-        known = arguments.existing_names("met", met)
-        how: tuple[Argument, ...] = ("met", len(known), *known) if known else ("on",)
-        args = (
-            arguments.existing("jid", jid),
-            *how,
-            *arguments.one_or_many("jids", jids),
-        )
+        others = arguments.one_or_many("jids", jids)
+        args = (arguments.existing("jid", jid), "on", *others)
         return Command("depends", args, "write", no_result)
 
     @command
@@ -139,11 +130,6 @@ class JobCommands(JobReader[J]):
         return Command(
             "depends", (arguments.existing("jid", jid), "off", *off), "write", no_result
         )
-
-    @command
-    def seal(self, jid: str) -> Command[None]:
-        """Close a job that was put open: it starts when its dependencies are done."""
-        return Command("seal", (arguments.existing("jid", jid),), "write", no_result)
 
     @command
     def tag(self, jid: str, tags: str | Sequence[str]) -> Command[list[str]]:

@@ -29,7 +29,6 @@ class PutCommands:
         depends: Sequence[str] = (),
         context: str | None = None,
         absent: bool = False,
-        open: bool = False,  # noqa: A002 (the option's name)
         on_failure: str = "",
         unique: str | None = None,
         unique_until: str | int | float = "end",
@@ -62,7 +61,6 @@ class PutCommands:
             depends=depends,
             context=context,
             absent=absent,
-            open=open,
             on_failure=on_failure,
             unique=unique,
             unique_until=unique_until,
