@@ -300,6 +300,7 @@ def in_order(members: Iterable[object]) -> list[str]:
 
 def bare(text: str) -> str:
     """Return a text without times, generated ids and names of clients."""
+    text = re.sub(r"(?<![.\d])\d{16}\b", "<token>", text)
     text = re.sub(r"(?<![.\d])(\d{10}(\.\d+)?|\d{13})\b", "<time>", text)
     text = re.sub(r"(?<![\w~])z[\w~-]{19}", "<id>", text)
     text = re.sub(r"^m:(\w*):\d+:(\w+) hash \[.*", r"m:\1:<hour>:\2", text)

@@ -170,9 +170,9 @@ def test_unique_for_a_state(qless, holds, while_it_runs) -> None:
 
 def test_the_time_of_a_result(qless, work) -> None:
     handle = add.using(result_ttl=60).delay(5)
-    day = add.delay(6)
+    hour = add.delay(6)
     work()
-    for each, seconds in ((handle, 60), (day, 86400)):
+    for each, seconds in ((handle, 60), (hour, 3600)):
         left = qless.redis.pttl(f"ql:result:{each.jid}") / 1000
         assert seconds - 30 < left <= seconds
 

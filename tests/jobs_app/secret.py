@@ -37,6 +37,11 @@ def sign_up(user: str, password: str) -> str:
     return user
 
 
+@job("vault", sensitive=["password"], retries=0)
+def turn_away(user: str, password: str) -> None:
+    raise PermissionError(f"{user} may not")
+
+
 @job("vault", sensitive=["pin"])
 class Vault:
     @staticmethod

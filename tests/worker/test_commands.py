@@ -441,7 +441,7 @@ class TestWithoutAServer:
         code, output, errors = halved.manage("qless_doctor", "--alias", "up")
         assert errors == ""
         assert "nowhere.sock" not in output
-        assert "fine    records" in output
+        assert "fine    server" in output
 
 
 class TestEmbedded:
