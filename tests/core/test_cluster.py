@@ -275,7 +275,9 @@ def test_permissions(cluster: Cluster, prefix: str) -> None:
         put(user, 1)
         assert events.next(30).jid == "j1"  # type: ignore[union-attr]
     allow(*more, "-spublish", "-ssubscribe")
-    with client() as user, pytest.raises(NotPermitted, match=r"\+spublish"):
+    # Redis 7.0 does not name a command that is refused inside the core.
+    named = "permissions" if cluster.nodes[0].kind == "redis" else r"\+spublish"
+    with client() as user, pytest.raises(NotPermitted, match=named):
         put(user, 2)
     allow(*more, "-cluster|slots")
     with client() as user, pytest.raises(NotPermitted, match=r"\+cluster\|slots"):

@@ -207,7 +207,7 @@ def test_what_other_clients_made_can_be_seen_and_cleared_away(
     """Calls without KEYS are less strict with names than ours."""
     jid, queue, tag, group = "j" * 300, "q*" * 200, "t" * 300, "g" * 300
     with each_server.client() as other:
-        script = client.script.library.script("write")
+        script = client.script.library.body
 
         def old(*args: object) -> None:
             other.eval(script, 0, *args)

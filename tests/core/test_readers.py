@@ -176,10 +176,5 @@ def test_reading_a_job_with_the_least_that_an_old_core_sends() -> None:
         "",
         {},
     )
-    assert (job.progress, job.crashes, job.open, job.on_failure) == (
-        None,
-        0,
-        False,
-        "block",
-    )
+    assert (job.progress, job.crashes, job.on_failure) == (None, 0, "block")
     assert (job.unique, job.workflow, job.canceled) == (None,) * 3

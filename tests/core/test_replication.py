@@ -21,7 +21,6 @@ from django_qless.core import (
     AsyncClient,
     Client,
     ConnectionLost,
-    JobNotFound,
     LockLost,
     NotReplicated,
     Put,
@@ -191,21 +190,6 @@ def test_a_replica_that_takes_writes_has_none_to_wait_for(group: Watched) -> Non
                 client.put("", "q", "a", "k", "{}")
         finally:
             admin.config_set("replica-read-only", "yes")
-
-
-def test_an_open_job_is_taken_back_though_replicas_are_late(
-    cut: Watched, client: Client
-) -> None:
-    client.replication = None
-    given = {**cut.settings, "REPLICAS": 1}
-    with override_settings(QLESS={"default": given}):
-        before = [f"b{number}" for number in range(1000)]
-        client.put_many("", [Put(jid, "before", "k", "{}") for jid in before])
-        # More than one call can name: the second one is refused.
-        with pytest.raises(JobNotFound, match="nobody"):
-            jobs.add.using(after=[*before, "nobody"]).delay(1)
-        assert connections["default"].queue_counts("default").depends == 0
-        connections.forget()
 
 
 def test_handles_and_commits(

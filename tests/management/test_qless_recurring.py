@@ -130,8 +130,9 @@ def test_sync_removes_what_is_gone(qless) -> None:
 
 
 def test_run_pause_resume_remove_reset(declare, work) -> None:
-    declare(ECHO, every=3600, offset=3600)
+    declare(ECHO, every=3600)
     told("sync")
+    work()
     handle = recurring[ECHO]
     text = told("run", ECHO)
     assert text.startswith(f"run: {ECHO} as {ECHO}@")

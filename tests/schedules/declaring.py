@@ -27,7 +27,10 @@ def declaring() -> Iterator[Declare]:
         schedule = checked_schedule(
             DeclaredSchedule.declared(name, given), job_type.binding, job_type.function
         )
+        first = given.pop("after", None)
         options = job_type.options.changed(name, **given)
+        if first is not None:
+            options = replace(options, after_names=(first,))
         known[name] = replace(job_type, schedule=schedule, options=options)
         return known[name]
 

@@ -5,6 +5,6 @@ from __future__ import annotations
 from tests.tasks.installed import task
 
 
-@task(max_concurrency=2, concurrency_key="customer")
+@task(concurrency_key="customer")
 def charge(customer: str, amount: int = 0) -> int:
     return amount

@@ -23,6 +23,7 @@ def taken(qless) -> list[list[object]]:
 
 def test_a_task_waits_for_its_key_and_for_its_type(qless) -> None:
     sync_config()
+    qless.config_set(f"{limited.charge.module_path}-max-concurrency-of-type", 2)
     for number, customer in enumerate(["a", "a", "b", "c"]):
         limited.charge.enqueue(customer, number)
     assert taken(qless) == [["a", 0], ["b", 2]]
