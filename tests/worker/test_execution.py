@@ -114,7 +114,7 @@ class TestOutcomes:
         assert outcome_of(lambda: None) == ("jid", "7", "complete", (), 0.0)
 
     def test_a_result(self, outcome_of: Any) -> None:
-        assert outcome_of(lambda: [1]).args == ("[1]", 86400)
+        assert outcome_of(lambda: [1]).args == ("[1]", 3600)
         assert outcome_of(lambda: [1], Options(result_ttl=0)).args == ()
 
     def test_a_result_that_cannot_be_kept(self, outcome_of: Any) -> None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("info", "wanted", "words"),
     [
-        # Nine tenths are not too much yet, and without a limit nothing is.
-        ({"used_memory": 90, "maxmemory": 100}, 0, ""),
-        ({"used_memory": 91, "maxmemory": 100}, 0, "91 bytes of 100 bytes are used"),
+        # Four fifths are not too much yet, and without a limit nothing is.
+        ({"used_memory": 80, "maxmemory": 100}, 0, ""),
+        ({"used_memory": 81, "maxmemory": 100}, 0, "81 bytes of 100 bytes are used"),
         ({"used_memory": 12345, "maxmemory": 1000}, 0, "12,345 bytes of 1,000 bytes"),
         ({"used_memory": 91, "maxmemory": 0}, 0, ""),
         ({"used_memory": "91", "maxmemory": 100}, 0, ""),
