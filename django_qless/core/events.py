@@ -184,17 +184,23 @@ class BaseSubscriber(ABC):
                 return Event(RECONNECTED) if again else None
         if message["type"] != "message":
             return None
-        channel, text = message["channel"].removeprefix(self._prefix), message["data"]
-        if channel in TRACKED:
-            return Event(channel, channel, text, {"jid": text})
-        try:
-            details = json.loads(text)
-        except ValueError:
-            details = None
-        if not isinstance(details, dict):
-            return None  # A message of another program.
-        jid = str(details.get("jid") or "")
-        return Event(str(details.get("event")), channel, jid, details)
+        return read_event(
+            message["channel"].removeprefix(self._prefix), message["data"]
+        )
+
+
+def read_event(channel: str, text: str) -> Event | None:
+    """Read a message of a channel (without its prefix); None for other programs' ones."""
+    if channel in TRACKED:
+        return Event(channel, channel, text, {"jid": text})
+    try:
+        details = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(details, dict):
+        return None
+    jid = str(details.get("jid") or "")
+    return Event(str(details.get("event")), channel, jid, details)
 
 
 class Subscriber(BaseSubscriber, Blocking):

@@ -179,6 +179,50 @@ def was_sent(error: BaseException) -> bool:
     return not getattr(error, "_qless_not_sent", False)
 
 
+class Retries:
+    """Decides what follows the errors of one request: a remedy, or the final exception."""
+
+    def __init__(self, seconds: float, *, reads: bool, in_cluster: bool) -> None:
+        self._deadline = monotonic() + seconds
+        self._reads = reads
+        self._in_cluster = in_cluster
+        self._pauses = backoff()
+        self._was_loaded = self._was_sent = self._is_unknown = False
+
+    def after(self, error: BaseException) -> tuple[Remedy, float | None]:
+        """Return the remedy, and seconds to wait before it (None: repeat at once).
+
+        Raises the QlessError to raise if there is no remedy, or time is up.
+        """
+        code = code_of(error)
+        self._was_sent = self._was_sent or was_sent(error)
+        self._is_unknown = self._is_unknown or (code in NO_ANSWER and was_sent(error))
+        remedy, _ = TABLE.get(code, TABLE["ERR"])
+        is_refused = remedy is Remedy.FOLLOW and not self._in_cluster
+        if remedy is Remedy.NONE or is_refused:
+            raise to_qless_error(error, code) from error
+        if remedy is Remedy.RELOAD and not self._was_loaded:
+            self._was_loaded = True
+            return remedy, None
+        # A core that was loaded and is gone again is repeated with a pause, too.
+        pause = next(self._pauses)
+        if monotonic() + pause > self._deadline:
+            raise self._final(error, code, remedy) from error
+        return remedy, pause
+
+    def _final(
+        self, error: BaseException, code: str, remedy: Remedy
+    ) -> exceptions.QlessError:
+        last = to_qless_error(error, code, reads=self._reads, sent=self._was_sent)
+        if self._is_unknown and not self._reads:
+            # Nothing was written now, but an earlier attempt may have been executed.
+            return exceptions.ConnectionLost(last.detail)
+        if remedy is Remedy.FOLLOW:
+            # The nodes do not agree yet where the slot is.
+            return exceptions.ServerBusy(last.detail)
+        return last
+
+
 def repeat_request(
     error: BaseException,
     connection: BaseConnection,
@@ -193,30 +237,12 @@ def repeat_request(
 
     `exchange` sends it, if not as usual. Returns the reply, raises a QlessError.
     """
-    deadline = monotonic() + seconds
-    waits = backoff()
-    loaded = sent = is_unknown = False
+    retries = Retries(
+        seconds, reads=command.kind == "read", in_cluster=connection.is_of_cluster
+    )
     while True:
-        code = code_of(error)
-        sent = sent or was_sent(error)
-        is_unknown = is_unknown or (code in NO_ANSWER and was_sent(error))
-        remedy, _ = TABLE.get(code, TABLE["ERR"])
-        is_refused = remedy is Remedy.FOLLOW and not connection.is_of_cluster
-        if remedy is Remedy.NONE or is_refused:
-            raise to_qless_error(error, code) from error
-        if remedy is not Remedy.RELOAD or loaded:
-            # A core that was loaded and is gone again is repeated with a pause, too.
-            pause = next(waits)
-            if monotonic() + pause > deadline:
-                reads = command.kind == "read"
-                last = to_qless_error(error, code, reads=reads, sent=sent)
-                if is_unknown and not reads:
-                    # Nothing was written now, but an earlier attempt may have been heard.
-                    last = exceptions.ConnectionLost(last.detail)
-                elif remedy is Remedy.FOLLOW:
-                    # The nodes do not agree yet where the slot is.
-                    last = exceptions.ServerBusy(last.detail)
-                raise last from error
+        remedy, pause = retries.after(error)
+        if pause is not None:
             if remedy is Remedy.FOLLOW:
                 yield connection.follow(error)
             elif remedy is Remedy.RECONNECT:
@@ -224,7 +250,6 @@ def repeat_request(
             yield connection.pause(pause)
         try:
             if remedy is Remedy.RELOAD:
-                loaded = True
                 yield from script.load(connection)
             if exchange is not None:
                 return (yield from exchange())
