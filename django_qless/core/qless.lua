@@ -10019,10 +10019,14 @@ local function make_ready(jid, queue, record)
 end
 
 -- Puts a failed job, which is in no group any more, into a queue, with all of its retries. (Nobody else has its key.)
+-- -> whether it is there: one that goes with a failed job that it waited for is cancelled.
 local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
   modules.Deadline.link_again(record)
+  if call('EXISTS', key.job(jid)) == 0 then
+    return false
+  end
   modules.CorruptJobs.mend(record)
   local state = call('SCARD', key.dependencies(jid)) > 0 and 'depends' or 'waiting'
   modules.History.put(jid, queue)
@@ -10050,6 +10054,7 @@ local function revive(record, queue)
     make_ready(jid, queue, record)
   end
   modules.JobEnd.revived(jid, record, state)
+  return true
 end
 
 -- It has failed, and may be put back: it is there, and nobody else has its unique key by now.
@@ -10074,8 +10079,7 @@ function Revive.unfail(args, i)
           table.insert(left, 1, jids[n])
         else
           modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
-          revive(record, queue)
-          revived = revived + 1
+          revived = revived + (revive(record, queue) and 1 or 0)
         end
       end
     end
@@ -10100,9 +10104,10 @@ function Revive.revive(args, i)
     local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
     if record and record.state == 'failed' and record.queue ~= '' and may_go_on(record) then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
-      revive(record, record.queue)
-      modules.Places.register(record.queue)
-      revived = revived + 1
+      if revive(record, record.queue) then
+        modules.Places.register(record.queue)
+        revived = revived + 1
+      end
     end
   end
   return revived

@@ -80,3 +80,16 @@ def test_completed_jobs_are_counted(keyed: Keyed) -> None:
         keyed.settle([settlement(jid, token, "complete")])
     assert keyed.core.ours("jobs.count", "complete") == 2
     assert keyed.core.refusal("jobs.count", "running").startswith("BADARG")
+
+
+def test_one_that_expired_is_cancelled_with_what_it_waited_for(keyed: Keyed) -> None:
+    keyed.put("first", queue="first")
+    keyed.put("last", depends=["first"], on_failure="cancel", expires=5, unique="k")
+    keyed.put("other", 10, unique="k")
+    assert keyed.job("last")["state"] == "failed"
+    token = keyed.take(queue="first", now=11)[0]["token"]
+    keyed.settle([settlement("first", token, "fail", "group", "message")], now=12)
+    keyed.core.ours("cancel", "other", now=13)
+    assert keyed.core.ours("revive", "last", now=14) == 0
+    assert keyed.job("last")["state"] == "canceled"
+    assert keyed.violations() == []
