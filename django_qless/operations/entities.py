@@ -10,7 +10,7 @@ Each method that asks the server has an async counterpart that begins with `a`; 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_qless.conf import routing
 from django_qless.core.commands.entities import (
@@ -24,9 +24,6 @@ from django_qless.job_types.entity import EntityHandle
 from django_qless.operations.entity_run import changed
 from django_qless.operations.of_alias import OfAlias
 from django_qless.serialization.derived_types import name_text
-
-if TYPE_CHECKING:
-    pass
 
 
 class QueueEntities(OfAlias):

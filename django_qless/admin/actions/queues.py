@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -21,9 +21,6 @@ from django_qless.conf import config_sync
 from django_qless.core import WrongState, arguments
 from django_qless.core.commands.queues import REASON_BYTES, QueueCounts
 from django_qless.operations.status import with_schedules
-
-if TYPE_CHECKING:
-    pass
 
 
 def queue_of(view: View) -> QueueCounts:

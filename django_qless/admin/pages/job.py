@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
@@ -25,9 +25,6 @@ from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import DEFAULTS, TRAVELLING
 from django_qless.job_types.redaction import may_show_output, may_show_result, redact
 from django_qless.job_types.registry import options_of
-
-if TYPE_CHECKING:
-    pass
 
 LINKS = 20
 """Jobs of each kind that the page has in its tables."""

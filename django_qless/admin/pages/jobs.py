@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.utils.text import capfirst
@@ -20,9 +20,6 @@ from django_qless.admin.site import EntryAdmin, Route
 from django_qless.admin.views import Page
 from django_qless.core import BadArgument
 from django_qless.operations.job_query import SEARCHED_STATES, JobQuery
-
-if TYPE_CHECKING:
-    pass
 
 ROWS = 50
 NAME_BYTES = 1024

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_qless.core.exceptions import QlessError
 from django_qless.management.base import QlessCommand
 from django_qless.management.server_findings import PROBLEM
 from django_qless.management.status import status_text
 from django_qless.operations.status import NamespaceStatus, status_data
-
-if TYPE_CHECKING:
-    pass
 
 
 class Command(QlessCommand):
