@@ -30,6 +30,8 @@ DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
     "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget".split()
 )
+#: The classes of calls with KEYS.
+KINDS = ("read", "write", "drain")
 END_OF_LISTENING = "test:end"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from tests.lua.caller import HEADERS, Core
+from tests.lua.caller import KINDS, Core
 from tests.lua.keyed import Keyed, settlement
 from tests.lua.keyspace import snapshot
 
@@ -23,7 +23,7 @@ KEYS = ("ql:!", "ql:meta")
         ("ql:!", "ql:"),
     ],
 )
-@pytest.mark.parametrize("kind", HEADERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_only_the_two_keys_of_a_namespace_are_accepted(
     core: Core, keys: tuple[str, ...], kind: str
 ) -> None:

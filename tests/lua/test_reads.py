@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.lua.caller import HEADERS, READS, Core, listed
+from tests.lua.caller import KINDS, READS, Core, listed
 from tests.lua.keyed import Keyed
 from tests.lua.keyspace import snapshot
 
@@ -75,7 +75,7 @@ NOW = 10**5  # more than max-worker-age after the scene
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: " ".join(map(str, call)))
-@pytest.mark.parametrize("kind", HEADERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_read_changes_nothing_in_any_class(
     keyed: Keyed, call: tuple[Any, ...], kind: str
 ) -> None:
