@@ -52,7 +52,7 @@ nightly: .venv/test.stamp ## hours: all variants in random order, the matrix, ch
 	@$(MAKE) --no-print-directory matrix
 	@$(BIN)/python -m tests.chaos.run
 
-check: .venv/dev.stamp ## run the checks: format, lint, types, layers, Lua, the built core
+check: .venv/dev.stamp .venv/test.stamp .venv/docs.stamp ## run the checks: format, lint, types, layers, Lua, the built core
 	@$(BIN)/python -m tests.run checks
 
 format: .venv/dev.stamp ## put Python and Lua into the format that the checks want
