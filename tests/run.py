@@ -104,7 +104,7 @@ FORMATS = [
 
 
 #: What all tests and checks take, in minutes of one processor.
-MINUTES = 24
+MINUTES = 36
 
 
 def say_how_long() -> None:
