@@ -243,7 +243,7 @@ class BaseClient(ABC, Generic[R]):
 class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
     """The commands of one namespace on one server, for any number of threads.
 
-    `redis` is a redis.Redis of redis-py 6 to 8, whatever its options: connections are
+    `redis` is a redis.Redis of redis-py 6 to 8 with any options: connections are
     made like its own, unless `timeout` gives other seconds for connecting and for each
     answer. Safe to use after a fork.
     """

@@ -2953,7 +2953,7 @@ local function check_debounce(command, job)
   job.delay = math.max(0, job.first + seconds - scope.now)
 end
 
--- Where nobody holds the key under the present name of the job type, one that is held under a former name
+-- Where the key under the present name of the job type is free, one that is held under a former name
 -- takes its place.
 local function take_alias(command, job)
   if Unique.in_force(job.unique) then
