@@ -10018,15 +10018,10 @@ local function make_ready(jid, queue, record)
   end
 end
 
--- Puts a failed job, which is in no group any more, into a queue, with all of its retries. (Nobody else has its key.)
--- -> whether it is there: one that goes with a failed job that it waited for is cancelled.
+-- Puts a failed job, which is in no group any more, into a queue, with all of its retries.
 local function revive(record, queue)
   local jid = record.jid
   queue = record.entity and record.home or queue
-  modules.Deadline.link_again(record)
-  if call('EXISTS', key.job(jid)) == 0 then
-    return false
-  end
   modules.CorruptJobs.mend(record)
   local state = call('SCARD', key.dependencies(jid)) > 0 and 'depends' or 'waiting'
   modules.History.put(jid, queue)
@@ -10054,12 +10049,18 @@ local function revive(record, queue)
     make_ready(jid, queue, record)
   end
   modules.JobEnd.revived(jid, record, state)
-  return true
 end
 
--- It has failed, and may be put back: it is there, and nobody else has its unique key by now.
+-- Does nobody else have the unique key of the failed job by now?
 local function may_go_on(record)
   return not modules.Unique.other(record.jid, record.unique)
+end
+
+-- Lets a failed job that may go on wait for what it waited for. -> whether it is still there: one that goes with a
+-- job that has failed is cancelled, as a failed job
+local function waits_again(record)
+  modules.Deadline.link_again(record)
+  return call('EXISTS', key.job(record.jid)) == 1
 end
 
 -- unfail queue group [count] -> how many. (Others take the places of those that have to stay.)
@@ -10077,18 +10078,18 @@ function Revive.unfail(args, i)
         if not may_go_on(record) then
           stay = stay + 1
           table.insert(left, 1, jids[n])
-        else
+        elseif waits_again(record) then
           modules.Stats.mended(record.queue, modules.Record.read('failure', record.failure, {}).when or 0)
-          revived = revived + (revive(record, queue) and 1 or 0)
+          revive(record, queue)
+          revived = revived + 1
         end
       end
     end
     looked, count = looked + #jids, stay
   end
   modules.SortedSet.append(key.group(group), left)
-  if call('LLEN', key.group(group)) == 0 then
-    call('SREM', key.failures(), group)
-  end
+  -- (A job that was cancelled has taken a group off that seemed to be empty.)
+  call(call('EXISTS', key.group(group)) == 1 and 'SADD' or 'SREM', key.failures(), group)
   if revived > 0 then
     modules.Places.register(queue)
   end
@@ -10102,12 +10103,12 @@ function Revive.revive(args, i)
   local revived = 0
   for n = i, #args do
     local record = modules.Job.read(modules.Arguments.given('revive', 'jid', args[n]))
-    if record and record.state == 'failed' and record.queue ~= '' and may_go_on(record) then
+    local is_failed = record and record.state == 'failed' and record.queue ~= ''
+    if is_failed and may_go_on(record) and waits_again(record) then
       modules.Failures.remove(record.jid, record.queue, record.failure, true)
-      if revive(record, record.queue) then
-        modules.Places.register(record.queue)
-        revived = revived + 1
-      end
+      revive(record, record.queue)
+      modules.Places.register(record.queue)
+      revived = revived + 1
     end
   end
   return revived

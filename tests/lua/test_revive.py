@@ -93,3 +93,16 @@ def test_one_that_expired_is_cancelled_with_what_it_waited_for(keyed: Keyed) -> 
     assert keyed.core.ours("revive", "last", now=14) == 0
     assert keyed.job("last")["state"] == "canceled"
     assert keyed.violations() == []
+
+
+def test_group_is_listed_when_one_stays_and_another_is_cancelled(keyed: Keyed) -> None:
+    keyed.put("first", unique="k", expires=5)
+    keyed.put("last", depends=["first"], on_failure="cancel", expires=5, unique="l")
+    for jid, key in (("holder of l", "l"), ("holder of k", "k")):
+        keyed.put(jid, 10, queue="side", unique=key)
+    keyed.core.ours("cancel", "holder of l", now=11)
+    assert keyed.core.ours("unfail", "queue", "expired", now=12) == 0
+    assert keyed.job("last")["state"] == "canceled"
+    assert keyed.json("failed") == {"expired": 1}
+    assert keyed.json("stats", "queue", 0)["failed"] == 1
+    assert keyed.violations() == []
