@@ -53,12 +53,26 @@ local function replace(command, job, jid, coming)
   end
 end
 
--- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
+-- Who has the first of the job's keys that is held: another job of the same call; or nil, the jid of one that is
+-- there already, and its state.
+local function holder(job, taken)
+  for _, text in ipairs(job.keys) do
+    local earlier = taken[text]
+    if earlier and earlier.jid ~= job.jid then
+      return earlier
+    end
+    local jid, state = Unique.in_force(text)
+    if jid then
+      return nil, jid, state
+    end
+  end
+end
+
+-- Looks whether another job holds a key of the job, and what follows. `taken` are the jobs of the
 -- same call by key.
 function Conflict.settle(command, job, coming, taken)
-  local text = job.unique
-  local earlier = taken[text]
-  if earlier and earlier.jid ~= job.jid then
+  local earlier, jid, state = holder(job, taken)
+  if earlier then
     local answer = Unique.answer(command, job, earlier.jid, 'waiting')
     if answer == 'replace' then
       absorb(earlier, job)
@@ -66,7 +80,6 @@ function Conflict.settle(command, job, coming, taken)
       job.instead = earlier.jid
     end
   else
-    local jid, state = Unique.in_force(text)
     local answer = jid and jid ~= job.jid and Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and Unique.is_pending(state) then
       Unique.push_back(job, Record.read('first', job.old.more.first))
@@ -79,7 +92,9 @@ function Conflict.settle(command, job, coming, taken)
     end
   end
   if not job.instead then
-    taken[text] = job
+    for _, text in ipairs(job.keys) do
+      taken[text] = job
+    end
   elseif coming then
     coming[job.jid] = nil
   end

@@ -4,7 +4,8 @@
 local function want_key(job)
   local field = job.old.more.unique
   if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
-    job.unique, job.unique_field, job.regains = Unique.shown(field), field, true
+    job.keys, job.unique_field, job.regains = Unique.keys(field), field, true
+    job.unique = job.keys[1]
   end
 end
 

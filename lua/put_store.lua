@@ -207,7 +207,7 @@ local function write_rare(job, state)
   if job.unique and not job.regains then
     -- (Who is late from the start holds nothing.)
     if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
-      Unique.take(jid, job.unique, job.period)
+      Unique.take(jid, job.keys, job.period)
     end
   else
     Unique.regain(jid, job.unique_field, state)

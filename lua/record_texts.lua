@@ -94,11 +94,13 @@ local function entries(text)
   return value and is_list(value) and value
 end
 
-local function unique(text)
-  return find(text, '^[se].') and text
-end
-
 local names = list_of(NAMES)
+
+-- The keys behind the letter.
+local function unique(text)
+  local keys = find(text, '^[se]') and names(string.sub(text, 2))
+  return keys and keys[1] and keys
+end
 
 -- Limits, and how many each allowed when the job took them. (Earlier cores wrote their names alone.)
 local function holds(text)

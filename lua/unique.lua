@@ -1,4 +1,5 @@
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile. A job whose type was
+-- renamed has its key under each of the type's names.
 
 local sub, floor = string.sub, math.floor
 
@@ -7,10 +8,12 @@ local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cann
 -- A debounced job starts at the latest after this many times its debounce.
 local MOST_DEBOUNCES = 10
 
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+
 local PENDING = { waiting = true, scheduled = true, depends = true }
 
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+-- In which states a job counts as the holder of its keys, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stand the keys, a JSON list.)
 local COUNTS = {
   s = PENDING,
   e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
@@ -21,13 +24,32 @@ local function counts(field, state)
   return states and states[state]
 end
 
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+-- The keys in a record's field, the one under the present name of the job type first.
+function Unique.keys(field)
+  return Record.read('unique', field, {})
+end
+
+-- The field of a job that has these keys until its 'start' or its 'end'; nil for another text.
+function Unique.field(until_when, keys)
+  local letter = LETTERS[until_when]
+  return letter and letter .. cjson.encode(keys)
+end
+
+local function has(field, text)
+  for _, own in ipairs(Unique.keys(field)) do
+    if own == text then
+      return true
+    end
+  end
+  return false
+end
+
 local ANSWERS = { keep = true, replace = true, take = true }
 
 local function check_until(command, job)
   local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
+  job.unique_field = Unique.field(until_when, job.keys)
+  if job.unique_field then
     return
   end
   local seconds = tonumber(until_when) and Arguments.number(command, 'unique_until', until_when)
@@ -56,20 +78,6 @@ local function check_debounce(command, job)
   job.delay = math.max(0, job.first + seconds - scope.now)
 end
 
--- Where the key under the present name of the job type is free, one that is held under a former name
--- takes its place.
-local function take_alias(command, job)
-  if Unique.in_force(job.unique) then
-    return
-  end
-  for _, text in ipairs(Arguments.names(command, 'unique_aliases', job.unique_aliases)) do
-    if Unique.in_force(text) then
-      job.unique = text
-      return
-    end
-  end
-end
-
 -- Checks the options of a put that have to do with its key, as the call gave them.
 function Unique.check(command, job)
   if not job.unique then
@@ -83,8 +91,11 @@ function Unique.check(command, job)
   if job.unique == '' or #job.unique > 255 then
     Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
   end
+  job.keys = { job.unique }
   if job.unique_aliases then
-    take_alias(command, job)
+    for _, text in ipairs(Arguments.names(command, 'unique_aliases', job.unique_aliases)) do
+      job.keys[#job.keys + 1] = text
+    end
   end
   job.conflict = job.conflict or 'keep'
   if not ANSWERS[job.conflict] then
@@ -107,7 +118,7 @@ function Unique.holder(text)
   local state, field = Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
     return jid, state, true
-  elseif field and sub(field, 2) == text and counts(field, state) then
+  elseif field and counts(field, state) and has(field, text) then
     return jid, state
   end
   return nil
@@ -126,20 +137,21 @@ function Unique.in_force(text)
   return jid, state
 end
 
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
+-- The keys name this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, keys, period)
+  for _, text in ipairs(keys) do
+    if period then
+      call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+    else
+      call('SET', key.unique(text), jid)
+    end
   end
 end
 
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another holds it now.
+-- A job with this field is in a state in which it may count again: it gets its keys back, but for those that
+-- another holds now.
 function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    local text = sub(field, 2)
+  for _, text in ipairs(field and counts(field, state) and Unique.keys(field) or {}) do
     local name = key.unique(text)
     local is_free = call('SET', name, jid, 'NX')
     if not is_free and call('GET', name) ~= jid and not Unique.in_force(text) then
@@ -148,11 +160,11 @@ function Unique.regain(jid, field, state)
   end
 end
 
--- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
+-- Who has a key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
 -- one that waits for this job
 function Unique.other(jid, field)
-  if field and counts(field, 'waiting') then
-    local other, state = Unique.in_force(sub(field, 2))
+  for _, text in ipairs(Unique.keys(field)) do
+    local other, state = Unique.in_force(text)
     local waits = state == 'depends' and #CycleDetection.harmless(jid, { other }) == 0
     if other and other ~= jid and not waits then
       return other, state
@@ -162,8 +174,8 @@ end
 
 -- The job does not count any longer. What another has taken is left to it.
 function Unique.free(jid, field)
-  if field and field ~= '' then
-    local name = key.unique(sub(field, 2))
+  for _, text in ipairs(Unique.keys(field)) do
+    local name = key.unique(text)
     if call('GET', name) == jid then
       call('DEL', name)
     end
@@ -177,9 +189,9 @@ function Unique.started(jid, field)
   end
 end
 
--- The key in a record's field, or nil.
+-- The key in a record's field as it is shown, or nil.
 function Unique.shown(field)
-  return field and sub(field, 2) or nil
+  return Unique.keys(field)[1]
 end
 
 -- Is a job in this state still to start?

@@ -149,7 +149,8 @@ class Put(NamedTuple):
     #: Those of the dependencies that are known to be complete: without a record they are not
     #: refused, and not waited for.
     met: Sequence[str] = ()
-    #: The key as it is under former names of the job type: one that is held stands for it.
+    #: The key as it is under former names of the job type. The job holds these, too, and another
+    #: job that holds one of them stands for it.
     unique_aliases: Sequence[str] = ()
     #: Leave it out, in a batch, unless another job of the batch that is put depends on it.
     #: The next job of the batch is put by the same command.

@@ -2890,12 +2890,13 @@ end
 elseif module_name == 'Unique' then
 return function()
 local Unique = {
-check = 0, holder = 0, in_force = 0, take = 0, regain = 0, other = 0, free = 0, started = 0, shown =
-0, is_pending = 0, refuse = 0, answer = 0, push_back = 0
+keys = 0, field = 0, check = 0, holder = 0, in_force = 0, take = 0, regain = 0, other = 0, free = 0,
+started = 0, shown = 0, is_pending = 0, refuse = 0, answer = 0, push_back = 0
 }
 modules.Unique = Unique
 -- unique.lua
--- Unique keys: each names one job, which stands for all that are put with the key meanwhile.
+-- Unique keys: each names one job, which stands for all that are put with the key meanwhile. A job whose type was
+-- renamed has its key under each of the type's names.
 
 local sub, floor = string.sub, math.floor
 
@@ -2904,10 +2905,12 @@ local LONGEST = 2 ^ 31 -- seconds; the server refuses times to live that it cann
 -- A debounced job starts at the latest after this many times its debounce.
 local MOST_DEBOUNCES = 10
 
+local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+
 local PENDING = { waiting = true, scheduled = true, depends = true }
 
--- In which states a job counts as the holder of its key, by the first letter of its field
--- `unique`: until it starts, or until it has ended. (Behind the letter stands the key.)
+-- In which states a job counts as the holder of its keys, by the first letter of its field
+-- `unique`: until it starts, or until it has ended. (Behind the letter stand the keys, a JSON list.)
 local COUNTS = {
   s = PENDING,
   e = { waiting = true, scheduled = true, depends = true, stalled = true, running = true },
@@ -2918,13 +2921,32 @@ local function counts(field, state)
   return states and states[state]
 end
 
-local LETTERS = { ['start'] = 's', ['end'] = 'e' }
+-- The keys in a record's field, the one under the present name of the job type first.
+function Unique.keys(field)
+  return modules.Record.read('unique', field, {})
+end
+
+-- The field of a job that has these keys until its 'start' or its 'end'; nil for another text.
+function Unique.field(until_when, keys)
+  local letter = LETTERS[until_when]
+  return letter and letter .. cjson.encode(keys)
+end
+
+local function has(field, text)
+  for _, own in ipairs(Unique.keys(field)) do
+    if own == text then
+      return true
+    end
+  end
+  return false
+end
+
 local ANSWERS = { keep = true, replace = true, take = true }
 
 local function check_until(command, job)
   local until_when = job.unique_until or 'end'
-  if LETTERS[until_when] then
-    job.unique_field = LETTERS[until_when] .. job.unique
+  job.unique_field = Unique.field(until_when, job.keys)
+  if job.unique_field then
     return
   end
   local seconds = tonumber(until_when) and modules.Arguments.number(command, 'unique_until', until_when)
@@ -2953,20 +2975,6 @@ local function check_debounce(command, job)
   job.delay = math.max(0, job.first + seconds - scope.now)
 end
 
--- Where the key under the present name of the job type is free, one that is held under a former name
--- takes its place.
-local function take_alias(command, job)
-  if Unique.in_force(job.unique) then
-    return
-  end
-  for _, text in ipairs(modules.Arguments.names(command, 'unique_aliases', job.unique_aliases)) do
-    if Unique.in_force(text) then
-      job.unique = text
-      return
-    end
-  end
-end
-
 -- Checks the options of a put that have to do with its key, as the call gave them.
 function Unique.check(command, job)
   if not job.unique then
@@ -2980,8 +2988,11 @@ function Unique.check(command, job)
   if job.unique == '' or #job.unique > 255 then
     modules.Errors.argument(command, 'unique must have 1 to 255 bytes, not ' .. #job.unique)
   end
+  job.keys = { job.unique }
   if job.unique_aliases then
-    take_alias(command, job)
+    for _, text in ipairs(modules.Arguments.names(command, 'unique_aliases', job.unique_aliases)) do
+      job.keys[#job.keys + 1] = text
+    end
   end
   job.conflict = job.conflict or 'keep'
   if not ANSWERS[job.conflict] then
@@ -3004,7 +3015,7 @@ function Unique.holder(text)
   local state, field = modules.Hash.values(key.job(jid), 'state', 'unique')
   if call('PTTL', name) > 0 then
     return jid, state, true
-  elseif field and sub(field, 2) == text and counts(field, state) then
+  elseif field and counts(field, state) and has(field, text) then
     return jid, state
   end
   return nil
@@ -3023,20 +3034,21 @@ function Unique.in_force(text)
   return jid, state
 end
 
--- The key names this job from now on. `period` in seconds, or nil: as long as it counts.
-function Unique.take(jid, text, period)
-  if period then
-    call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
-  else
-    call('SET', key.unique(text), jid)
+-- The keys name this job from now on. `period` in seconds, or nil: as long as it counts.
+function Unique.take(jid, keys, period)
+  for _, text in ipairs(keys) do
+    if period then
+      call('SET', key.unique(text), jid, 'PX', string.format('%d', math.max(1, floor(period * 1000))))
+    else
+      call('SET', key.unique(text), jid)
+    end
   end
 end
 
--- A job with this field is in a state in which it may count again: it gets its key back, unless
--- another holds it now.
+-- A job with this field is in a state in which it may count again: it gets its keys back, but for those that
+-- another holds now.
 function Unique.regain(jid, field, state)
-  if field and counts(field, state) then
-    local text = sub(field, 2)
+  for _, text in ipairs(field and counts(field, state) and Unique.keys(field) or {}) do
     local name = key.unique(text)
     local is_free = call('SET', name, jid, 'NX')
     if not is_free and call('GET', name) ~= jid and not Unique.in_force(text) then
@@ -3045,11 +3057,11 @@ function Unique.regain(jid, field, state)
   end
 end
 
--- Who has the key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
+-- Who has a key of a job with this field that has ended, and would need it to go on. -> jid, state; nil: nobody, or
 -- one that waits for this job
 function Unique.other(jid, field)
-  if field and counts(field, 'waiting') then
-    local other, state = Unique.in_force(sub(field, 2))
+  for _, text in ipairs(Unique.keys(field)) do
+    local other, state = Unique.in_force(text)
     local waits = state == 'depends' and #modules.CycleDetection.harmless(jid, { other }) == 0
     if other and other ~= jid and not waits then
       return other, state
@@ -3059,8 +3071,8 @@ end
 
 -- The job does not count any longer. What another has taken is left to it.
 function Unique.free(jid, field)
-  if field and field ~= '' then
-    local name = key.unique(sub(field, 2))
+  for _, text in ipairs(Unique.keys(field)) do
+    local name = key.unique(text)
     if call('GET', name) == jid then
       call('DEL', name)
     end
@@ -3074,9 +3086,9 @@ function Unique.started(jid, field)
   end
 end
 
--- The key in a record's field, or nil.
+-- The key in a record's field as it is shown, or nil.
 function Unique.shown(field)
-  return field and sub(field, 2) or nil
+  return Unique.keys(field)[1]
 end
 
 -- Is a job in this state still to start?
@@ -7248,8 +7260,9 @@ local function write_rare(record, child, time)
   end
   if record.unique then
     -- The key names the job put last, until that one has ended.
-    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    modules.Unique.take(child, record.unique)
+    local keys = { record.unique }
+    call('HSET', name, 'unique', modules.Unique.field('end', keys), 'rare', '1')
+    modules.Unique.take(child, keys)
   end
 end
 
@@ -7945,7 +7958,7 @@ local function write_rare(job, state)
   if job.unique and not job.regains then
     -- (Who is late from the start holds nothing.)
     if (tonumber(job.deadline or nil) or math.huge) > scope.now and (job.period or 1) > 0 then
-      modules.Unique.take(jid, job.unique, job.period)
+      modules.Unique.take(jid, job.keys, job.period)
     end
   else
     modules.Unique.regain(jid, job.unique_field, state)
@@ -9063,7 +9076,8 @@ modules.Put = Put
 local function want_key(job)
   local field = job.old.more.unique
   if field and not job.unique and (job.old.state == 'failed' or job.old.state == 'complete') then
-    job.unique, job.unique_field, job.regains = modules.Unique.shown(field), field, true
+    job.keys, job.unique_field, job.regains = modules.Unique.keys(field), field, true
+    job.unique = job.keys[1]
   end
 end
 
@@ -10689,12 +10703,26 @@ local function replace(command, job, jid, coming)
   end
 end
 
--- Looks whether another job holds the job's key, and what follows. `taken` are the jobs of the
+-- Who has the first of the job's keys that is held: another job of the same call; or nil, the jid of one that is
+-- there already, and its state.
+local function holder(job, taken)
+  for _, text in ipairs(job.keys) do
+    local earlier = taken[text]
+    if earlier and earlier.jid ~= job.jid then
+      return earlier
+    end
+    local jid, state = modules.Unique.in_force(text)
+    if jid then
+      return nil, jid, state
+    end
+  end
+end
+
+-- Looks whether another job holds a key of the job, and what follows. `taken` are the jobs of the
 -- same call by key.
 function Conflict.settle(command, job, coming, taken)
-  local text = job.unique
-  local earlier = taken[text]
-  if earlier and earlier.jid ~= job.jid then
+  local earlier, jid, state = holder(job, taken)
+  if earlier then
     local answer = modules.Unique.answer(command, job, earlier.jid, 'waiting')
     if answer == 'replace' then
       absorb(earlier, job)
@@ -10702,7 +10730,6 @@ function Conflict.settle(command, job, coming, taken)
       job.instead = earlier.jid
     end
   else
-    local jid, state = modules.Unique.in_force(text)
     local answer = jid and jid ~= job.jid and modules.Unique.answer(command, job, jid, state)
     if jid == job.jid and job.old and modules.Unique.is_pending(state) then
       modules.Unique.push_back(job, modules.Record.read('first', job.old.more.first))
@@ -10715,7 +10742,9 @@ function Conflict.settle(command, job, coming, taken)
     end
   end
   if not job.instead then
-    taken[text] = job
+    for _, text in ipairs(job.keys) do
+      taken[text] = job
+    end
   elseif coming then
     coming[job.jid] = nil
   end
@@ -12945,11 +12974,13 @@ local function entries(text)
   return value and is_list(value) and value
 end
 
-local function unique(text)
-  return find(text, '^[se].') and text
-end
-
 local names = list_of(NAMES)
+
+-- The keys behind the letter.
+local function unique(text)
+  local keys = find(text, '^[se]') and names(string.sub(text, 2))
+  return keys and keys[1] and keys
+end
 
 -- Limits, and how many each allowed when the job took them. (Earlier cores wrote their names alone.)
 local function holds(text)

@@ -44,8 +44,9 @@ local function write_rare(record, child, time)
   end
   if record.unique then
     -- The key names the job put last, until that one has ended.
-    call('HSET', name, 'unique', 'e' .. record.unique, 'rare', '1')
-    Unique.take(child, record.unique)
+    local keys = { record.unique }
+    call('HSET', name, 'unique', Unique.field('end', keys), 'rare', '1')
+    Unique.take(child, keys)
   end
 end
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from django_qless import job
+from django_qless import failures, job, jobs
+from django_qless.core import WrongState
 from django_qless.job_types.registry import registry
+from django_qless.operations.bulk import change_jobs
+from tests.lua.invariants import violations_on
+from tests.real_servers import Server
 
 OLD, NEW = "shop.jobs.sync", "shop.tasks.sync"
 
@@ -75,8 +80,47 @@ def test_job_without_aliases_has_its_own_keys(qless: Any, rename: Any) -> None:
     del registry._types["shop.jobs.other"]
 
 
-def test_key_of_the_new_name_comes_first(qless: Any, rename: Any) -> None:
+def test_job_under_the_new_name_stands_for_one_under_the_old_name(
+    qless: Any, rename: Any
+) -> None:
     old, new = rename()
     first = new.delay(7)
-    old.delay(7)
-    assert new.delay(7).jid == first.jid
+    again = old.delay(7)
+    assert (again.created, again.jid) == (False, first.jid)
+    first.cancel()
+    assert old.delay(7).created
+
+
+def number(act: Callable[[], object]) -> int:
+    """Return how many jobs an action on one has changed."""
+    with suppress(WrongState):
+        act()
+        return 1
+    return 0
+
+
+WAYS_BACK = {
+    "retry": lambda _, handle: number(handle.retry),
+    "move": lambda _, handle: number(lambda: handle.move("default")),
+    "revive": lambda _, handle: jobs.revive([handle.jid]),
+    "unfail": lambda *_: failures.unfail("group", "default"),
+    "bulk retry": lambda qless, handle: change_jobs(qless, "retry", [handle.jid]).done,
+}
+
+
+@pytest.mark.parametrize("way", WAYS_BACK)
+@pytest.mark.parametrize("first", ["old", "new"])
+def test_failed_job_stays_failed_while_one_under_the_other_name_has_its_key(
+    qless: Any, rename: Any, first: str, way: str, server: Server
+) -> None:
+    old, new = rename()
+    failed = (old if first == "old" else new).delay(7)
+    [reserved] = qless.settle("worker", [], 1, ["default"]).jobs
+    qless.fail(reserved.jid, reserved.token, "group", "message")
+    other = (new if first == "old" else old).delay(7)
+    assert WAYS_BACK[way](qless, failed) == 0
+    assert [failed.refresh().state, other.refresh().state] == ["failed", "waiting"]
+    other.cancel()
+    assert WAYS_BACK[way](qless, failed) == 1
+    assert new.delay(7).jid == failed.jid
+    assert violations_on(server) == []

@@ -270,7 +270,8 @@ def unique_keys(space: Namespace) -> Iterator[str]:
     for key, jid in space.family("unique:"):
         job = space.job(jid)
         field = job.get("unique", "")
-        held = field[1:] == key and job.get("state") in HOLDING[field[0]]
+        keys = json.loads(field[1:] or "[]")
+        held = key in keys and job.get("state") in HOLDING[field[0]]
         if not held and space.expiry[f"unique:{key}"] == -1:
             yield f"key {key} names {jid}, which is {job.get('state')} and has {field}"
 

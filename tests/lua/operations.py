@@ -172,6 +172,8 @@ class Generator(DeliveryOperations):
             chosen += ["on_failure", choose(["", "block", "cancel", "run", "run"])]
         if dice() < 0.5:
             chosen += ["unique", choose(KEYS)]
+            if dice() < 0.3:
+                chosen += ["unique_aliases", json.dumps([choose(KEYS)])]
             if dice() < 0.7:
                 chosen += ["unique_until", choose(["start", "end", "end", 3600])]
             if dice() < 0.8:

@@ -147,12 +147,12 @@ def test_a_failed_job_that_is_revived_takes_its_key_again(keyed: Keyed) -> None:
     assert put(keyed, "b", 7) == "a"
 
 
-def test_a_revived_job_runs_beside_the_one_that_took_its_key(keyed: Keyed) -> None:
+def test_failed_job_whose_key_another_took_stays_failed(keyed: Keyed) -> None:
     put(keyed, "a")
     [job] = keyed.take()
     end(keyed, job, "fail", "group", "message")
     assert put(keyed, "b", 6) == "b"
-    keyed.call("unfail", "queue", "group", 1, now=7)
+    assert keyed.call("unfail", "queue", "group", 1, now=7) == 0
     assert keyed.server.get(KEY) == "b"
     for job in keyed.take(now=8):
         end(keyed, job, "complete", now=9)
