@@ -1,7 +1,6 @@
 """Ticks of a cron expression by the wall clock of a time zone.
 
-cronsim knows cron's calendar, for wall clocks that run evenly. What happens to ticks when
-a wall clock is set forward or back is decided here, as Debian's cron does:
+cronsim does the calendar, and what happens when clocks change, as Debian's cron does it:
 
 - An expression whose minute and hour both name their times means times of the day. A tick
   inside a gap comes at its end, and a time that comes twice ticks the first time only.
@@ -12,15 +11,10 @@ a wall clock is set forward or back is decided here, as Debian's cron does:
 from __future__ import annotations
 
 import contextlib
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-
-UTC = UTC
-
-SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 
 NAMES = {
     "@yearly": "0 0 1 1 *",
@@ -35,8 +29,10 @@ NAMES = {
 
 FIELDS = "minute, hour, day of the month, month, day of the week"
 
-LONGEST = 255
-"""Characters of an expression."""
+MAX_CHARACTERS = 255
+
+LONGEST_OVERLAP = timedelta(hours=3)
+"""At most this much time comes twice when a clock is set back."""
 
 
 class BadCron(ValueError):
@@ -47,146 +43,48 @@ class Cron:
     """A cron expression in a time zone. Times are seconds of the epoch."""
 
     def __init__(self, expression: str, zone: str = "UTC") -> None:
-        """Raise BadCron, with a message for people, if it never ticks."""
+        """Raise BadCron, with a message for people, for an expression without ticks."""
         self.expression = expression
         self.zone = _zone(zone)
-        text = self._text = _five_fields(expression)
-        minute, hour = text.split()[:2]
-        self._is_interval = minute.startswith("*") or hour.startswith("*")
-        if next(_simulated(text, expression), None) is None:
-            raise BadCron(f"cron {expression!r} never ticks: there is no such day")
+        self._fields = _five_fields(expression)
+        try:
+            self.next(0)
+        except CronSimError as error:
+            raise BadCron(
+                f"cron {expression!r} is invalid: {str(error).lower()}"
+            ) from None
 
     def __repr__(self) -> str:
         return f"<Cron {self.expression} {self.zone.key}>"
 
     def next(self, after: float) -> int:
         """Return the first tick after this time."""
-        begin = datetime.fromtimestamp(after // 1, UTC)
-        tick = self._next_moment(begin) if self._is_interval else self._next_time(begin)
-        return int(tick.timestamp())
+        # In an hour that comes twice, cronsim may go on from its first pass.
+        for tick in CronSim(self._fields, self._moment(after)):
+            if tick.timestamp() > after:
+                return int(tick.timestamp())
+        raise BadCron(f"cron {self.expression!r} never ticks: there is no such day")
 
     def last(self, after: float, until: float) -> int | None:
-        """Return the last tick after `after` and up to `until`, or None.
+        """Return the last tick after `after` and up to `until`, or None."""
+        begin = self._moment(until) + LONGEST_OVERLAP
+        for tick in CronSim(self._fields, begin, reverse=True):
+            if tick.timestamp() <= until:
+                return int(tick.timestamp()) if tick.timestamp() > after else None
+        return None
 
-        Takes few steps, however many ticks lie between.
-        """
-        low, high = int(after // 1), int(until // 1)
-        found = self.next(low)
-        if found > until:
-            return None
-        # Bisection: `found` is a tick, and none comes after `high`.
-        low = found
-        while low < high:
-            middle = (low + high) // 2
-            tick = self.next(middle)
-            if tick <= until:
-                low = found = tick
-            else:
-                high = middle
-        return found
-
-    def _next_time(self, begin: datetime) -> datetime:
-        """Return the first tick after this moment, by times of the day."""
-        for wall in self._walls(self._wall(begin)):
-            tick = self._moment(wall)
-            if tick > begin:
-                return tick
-        raise AssertionError("it ticked in the constructor")
-
-    def _next_moment(self, begin: datetime) -> datetime:
-        """Return the first tick after this moment, by an interval.
-
-        Between two changes of the wall clock, it and time run alike.
-        """
-        wall = self._wall(begin)
-        while True:
-            ahead = begin - self._wall(begin).replace(tzinfo=UTC)
-            tick = next(self._walls(wall)).replace(tzinfo=UTC) + ahead
-            change = self._first_change(begin, tick)
-            if change is None:
-                return tick
-            # From there on they run alike again; the change itself may be a tick.
-            begin, wall = change, self._wall(change) - SECOND
-
-    def _first_change(self, begin: datetime, end: datetime) -> datetime | None:
-        """Return the first change of the wall clock in this time span, or None."""
-        offset = self._offset(begin)
-        # Nowhere is it set forward and back again within a day.
-        low = begin
-        while low < end:
-            high = min(low + DAY, end)
-            if self._offset(high) != offset:
-                break
-            low = high
-        else:
-            return None
-        while high - low > SECOND:
-            middle = low + (high - low) // 2
-            middle = middle.replace(microsecond=0)
-            if self._offset(middle) == offset:
-                low = middle
-            else:
-                high = middle
-        return high
-
-    def _walls(self, wall: datetime) -> CronSim:
-        """Return the ticks after this time of a wall clock that runs evenly."""
-        return CronSim(self._text, wall)
-
-    def _wall(self, moment: datetime) -> datetime:
-        """Return the time of the wall clock at this moment."""
-        return moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
-
-    def _offset(self, moment: datetime) -> timedelta | None:
-        return moment.astimezone(self.zone).utcoffset()
-
-    def _moment(self, wall: datetime) -> datetime:
-        """Return the first moment when the wall clock shows at least this time."""
-        moment = wall.replace(tzinfo=self.zone).astimezone(UTC)
-        if self._wall(moment) == wall:
-            return moment
-        # In a gap. With the old offset the moment lies after the gap, as far after its end
-        # as the wall clock's time lies after its beginning.
-        before = wall.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
-        change = self._first_change(before, moment)
-        return moment if change is None else change
-
-
-def _simulated(text: str, expression: str) -> CronSim:
-    """Return the ticks since the year 2000. Raises BadCron for an invalid expression."""
-    try:
-        return CronSim(text, datetime(2000, 1, 1))
-    except CronSimError as error:
-        trouble = str(error)
-    minute, hour, day, _, weekday = text.split()
-    with contextlib.suppress(CronSimError):
-        # It is valid in other months.
-        CronSim(f"{minute} {hour} {day} * {weekday}", datetime(2000, 1, 1))
-        if trouble == "Bad day-of-month":
-            raise BadCron(
-                f"cron {expression!r} never ticks: its months have no such day"
-            )
-    wrong = trouble.lower().replace("bad ", "its ", 1)
-    raise BadCron(f"cron {expression!r} cannot be read: {wrong} is wrong")
-
-
-@lru_cache(maxsize=1000)
-def cron_for(expression: str, zone: str) -> Cron:
-    """Return the cached Cron of an expression in a zone. Raises BadCron."""
-    return Cron(expression, zone)
-
-
-def next_tick(expression: str, zone: str, after: float) -> int:
-    """Return the first tick after this time. Raises BadCron."""
-    return cron_for(expression, zone).next(after)
+    def _moment(self, seconds: float) -> datetime:
+        return datetime.fromtimestamp(seconds // 1, self.zone)
 
 
 def _five_fields(expression: object) -> str:
     """Return the expression as five fields, also if it is a name. Raises BadCron."""
     if not isinstance(expression, str):
         raise BadCron(f"cron must be a str, such as '*/5 * * * *', not {expression!r}")
-    if len(expression) > LONGEST:
-        raise BadCron(f"cron has {len(expression)} characters, at most {LONGEST}")
+    if len(expression) > MAX_CHARACTERS:
+        raise BadCron(
+            f"cron has {len(expression)} characters, at most {MAX_CHARACTERS}"
+        )
     text = expression.strip()
     if text.startswith("@"):
         if text.lower() not in NAMES:

@@ -1,9 +1,9 @@
-"""Cron schedules on time: computes due ticks and has the core enqueue their jobs.
+"""Computes the due ticks of cron schedules; the core enqueues their jobs.
 
 One worker at a time holds the core's lease and serves all cron schedules of the namespace;
 the others ask now and then whether it still does. The lease only saves calls: the core
 compares the expected tick before it enqueues a job, so it does not matter which workers
-look, nor how many.
+compute ticks, nor how many.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from __future__ import annotations
 import logging
 import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from django_qless.core import DueSchedule, Tick
+from django_qless.core import Client, DueSchedule, DueSchedules, Tick
 from django_qless.core.exceptions import QlessError
-from django_qless.worker.cron import cron_for
+from django_qless.worker.cron import Cron
 from django_qless.worker.log import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from django_qless.core import Client
+    from django_qless.core.request import Command, command
+
+T = TypeVar("T")
 
 BATCH = 100
-"""Schedules served in one turn: the supervisor has other things to do."""
+"""Schedules served in one turn."""
 
 CHAIN = 10
 """Missed ticks of one schedule that are made up for in one turn."""
@@ -36,8 +38,74 @@ SPREAD = 1.0
 """Seconds over which workers spread their questions after the lease."""
 
 
+class Turn(NamedTuple):
+    """What one turn sends, and the seconds until the next; 0.0: there is more to do."""
+
+    commands: list[Command[Any]]
+    seconds: float
+
+
+def due_schedules(worker: str) -> Command[DueSchedules]:
+    """Return the command whose answer `turn` takes."""
+    return _command(Client.schedule_due, worker, BATCH)
+
+
+def turn(answer: DueSchedules) -> Turn:
+    """Return the commands that serve what is due by the server's clock."""
+    if not answer.leads:
+        return Turn([], answer.seconds + random.uniform(0, SPREAD))
+    commands: list[Command[Any]] = []
+    ticks: list[Tick] = []
+    for due in answer.schedules:
+        try:
+            ticks += due_ticks(due, answer.now)
+        except Exception as error:  # noqa: BLE001  the others are to tick as well
+            log_event(logging.ERROR, "bad schedule", id=due.id, error=error)
+            trouble = str(error) or repr(error)
+            commands.append(_command(Client.schedule_trouble, due, trouble))
+    if ticks:
+        commands.append(_command(Client.schedule_tick, ticks))
+    moments = [float(tick.next) for tick in ticks]
+    # Missed ticks that take several turns are due at once.
+    moments += [
+        float(tick.following)
+        for tick in ticks
+        if tick.following is not None and tick.following <= answer.now
+    ]
+    next_turn = min([answer.now + answer.seconds, *moments])
+    return Turn(commands, max(0.0, next_turn - answer.now))
+
+
+def due_ticks(due: DueSchedule, now: float) -> Iterator[Tick]:
+    """Yield the ticks of a schedule due by now, or only its next tick.
+
+    Of several the first tells the core all that it needs, unless all of them are to be
+    made up for. Raises BadCron.
+    """
+    cron = Cron(due.cron, due.timezone)
+    first = int(float(due.score)) if due.since is None else cron.next(due.since)
+    if first > now:
+        yield Tick(due.id, due.score, None, None, None, first)
+        return
+    following = cron.next(first)
+    last = cron.last(first, now) or first
+    last = first if following > now else cron.last(first, now) or first
+    next_tick = following if last == first else cron.next(last)
+    yield Tick(due.id, due.score, first, following, last, next_tick)
+    if due.missed == "all":
+        for _ in range(CHAIN - 1):
+            if following > now:
+                return
+            first, following = following, cron.next(following)
+            yield Tick(due.id, str(first), first, following, last, next_tick)
+
+
+def _command(method: command[..., T], *args: Any) -> Command[T]:
+    return cast("Command[T]", method.build(None, *args))
+
+
 class Ticker:
-    """Serves the cron schedules, if no other worker does."""
+    """Serves the cron schedules over a blocking client, if no other worker does."""
 
     def __init__(self, client: Client, worker: str) -> None:
         self._client = client
@@ -62,61 +130,20 @@ class Ticker:
             seconds = self.tick()
         except QlessError as error:
             level = logging.DEBUG if self._failing else logging.WARNING
-            log_event(level, "schedules not served", error=error)
+            log_event(level, "cannot enqueue recurring jobs", error=error)
             self._failing = True
             self.postpone()
             return
         if self._failing:
-            log_event(logging.INFO, "schedules served again")
+            log_event(logging.INFO, "recurring jobs work again")
             self._failing = False
         self.due = time.monotonic() + seconds
 
     def tick(self) -> float:
-        """Serve what is due by the server's clock; return the seconds until the next.
-
-        0.0: there is more to do. Raises a QlessError.
-        """
-        answer = self._client.schedule_due(self._worker, BATCH)
+        """Serve what is due; return the seconds until the next turn. Raises QlessError."""
+        answer = self._client.run(due_schedules(self._worker))
         self.leads = answer.leads
-        if not answer.leads:
-            return answer.seconds + random.uniform(0, SPREAD)
-        ticks: list[Tick] = []
-        for due in answer.schedules:
-            try:
-                ticks += list(due_ticks(due, answer.now))
-            except Exception as error:  # noqa: BLE001  the others are to tick as well
-                log_event(logging.ERROR, "bad schedule", id=due.id, error=error)
-                self._client.schedule_trouble(due, str(error) or repr(error))
-        if ticks:
-            self._client.schedule_tick(ticks)
-        moments = [float(tick.next) for tick in ticks]
-        # Missed ticks that take several turns are due at once.
-        moments += [
-            float(tick.following)
-            for tick in ticks
-            if tick.following is not None and tick.following <= answer.now
-        ]
-        return max(0.0, min([answer.now + answer.seconds, *moments]) - answer.now)
-
-
-def due_ticks(due: DueSchedule, now: float) -> Iterator[Tick]:
-    """Yield the ticks of a schedule due by now, or only its next tick.
-
-    Of several the first tells the core all that it needs, unless all of them are to be
-    made up for. Raises BadCron.
-    """
-    cron = cron_for(due.cron, due.timezone)
-    first = int(float(due.score)) if due.since is None else cron.next(due.since)
-    if first > now:
-        yield Tick(due.id, due.score, None, None, None, first)
-        return
-    following = cron.next(first)
-    last = cron.last(first, now) or first
-    next_tick = cron.next(last) if last > first else following
-    yield Tick(due.id, due.score, first, following, last, next_tick)
-    if due.missed == "all":
-        for _ in range(CHAIN - 1):
-            if following > now:
-                return
-            first, following = following, cron.next(following)
-            yield Tick(due.id, str(first), first, following, last, next_tick)
+        commands, seconds = turn(answer)
+        for each in commands:
+            self._client.run(each)
+        return seconds

@@ -146,7 +146,7 @@ def test_a_name_that_the_function_needs_itself(qless) -> None:
         ({}, "needs to know when"),
         ({"every": 0}, "at least a second"),
         ({"every": 5, "cron": "@daily"}, "two schedules"),
-        ({"cron": "0 0 31 2 *"}, "never"),
+        ({"cron": "0 0 31 2 *"}, "bad day-of-month"),
         ({"cron": "@daily", "timezone": "Mars"}, "Mars"),
         ({"missed": "last"}, "belongs to a schedule"),
         ({"every": 5, "key": "a b"}, "key must be at most 50 letters"),

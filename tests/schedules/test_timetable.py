@@ -116,7 +116,7 @@ def test_without_a_time_zone_it_is_the_projects() -> None:
             'missed must be "all" or "last" or "none", not',
         ),
         ({"every": 5, "delay": 5}, "delay is known only when the job is enqueued"),
-        ({"cron": "0 0 30 2 *"}, "never"),
+        ({"cron": "0 0 30 2 *"}, "bad day-of-month"),
         ({"cron": "0 6 * *"}, "0 6 * *"),
         ({"cron": "61 * * * *"}, "61"),
         ({"cron": "nonsense"}, "nonsense"),

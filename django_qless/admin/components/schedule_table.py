@@ -16,7 +16,7 @@ from django_qless.admin import formatting
 from django_qless.job_types.discovery import import_failures
 from django_qless.schedules.declared import declared_on
 from django_qless.schedules.handle import RecurringHandle
-from django_qless.worker.cron import BadCron, cron_for
+from django_qless.worker.cron import BadCron, Cron
 
 if TYPE_CHECKING:
     from django_qless.admin.views import View
@@ -28,10 +28,6 @@ MISSED = {
     "none": _("none runs"),
 }
 """The policies for ticks that were missed."""
-
-DAY = 86_400
-LOOKED_BACK = (DAY, 40 * DAY, 400 * DAY, 9 * 366 * DAY)
-"""Seconds back in which a tick of cron is searched: step by step, as most are close."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ def next_times(schedule: Schedule, now: float, most: int = 5) -> list[float]:
             return []
         return [schedule.next + n * schedule.every for n in range(most)]
     try:
-        cron = cron_for(schedule.cron or "", schedule.timezone or "UTC")
+        cron = Cron(schedule.cron or "", schedule.timezone or "UTC")
     except BadCron:
         return []
     times = [schedule.next or float(cron.next(now))]
@@ -127,15 +123,10 @@ def _estimated(schedule: Schedule, after: float) -> Iterator[float]:
             after -= schedule.every
             yield after
     try:
-        cron = cron_for(schedule.cron or "", schedule.timezone or "UTC")
+        cron = Cron(schedule.cron or "", schedule.timezone or "UTC")
     except BadCron:
         return
-    while True:
-        until = after - 1
-        found = (cron.last(until - span, until) for span in LOOKED_BACK)
-        tick = next((tick for tick in found if tick is not None), None)
-        if tick is None:
-            return
+    while (tick := cron.last(0, after - 1)) is not None:
         after = float(tick)
         yield after
 

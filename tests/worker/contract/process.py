@@ -24,7 +24,7 @@ if __name__ == "__main__":
         from django_qless.worker import ticker
         from tests.worker.contract.seconds import EverySecond
 
-        ticker.cron_for = lambda *_: EverySecond()
+        ticker.Cron = lambda *_: EverySecond()
 
 import tests.worker.contract_jobs  # noqa: F401  the names of its jobs
 from tests.worker.plain import main
