@@ -14,6 +14,7 @@ from tests.lua.operations import (
     GROUPS,
     JIDS,
     KEYS,
+    NOT_DRAWN,
     OLD_WORKERS,
     OUR_WORKERS,
     QUEUES,
@@ -408,7 +409,7 @@ class Inquirer(Generator):
             ("settle", choose(OUR_WORKERS), 0, 4, 3, *QUEUES), ("depends", f"{flow}-{choose([1, 2])}", "on", f"{flow}-0"),
             ("revive", *[f"{flow}-{n}" for n in range(5)]), ("requeue", "w", self.queue(), f"{flow}-1", "k", "{}", 0, "workflow", flow),
             ("workflow.stage", f"s{self.staged}", choose([0, 30, 600, 90000]), "links", f"s{self.staged}-1", *self.some(JIDS)),
-            ("spawn", self.held(), "1", "worker", *self.batch()), ("put.many", "w", *self.batch()),
+            ("spawn", self.held(), NOT_DRAWN, "worker", *self.batch()), ("put.many", "w", *self.batch()),
         ]))  # fmt: skip
 
     def many(self) -> Operation:

@@ -26,6 +26,8 @@ GROUPS = ["broken", "slow", "other"]
 CRONS = ["cron-x", "cron-y"]
 TIMERS = ["timer-x", "timer-y"]
 ENTITIES = ["o1", "o2", "o3", "o4"]
+#: A token that no run draws: those of a given time count up from 1.
+NOT_DRAWN = "999999999"
 
 
 class Token(NamedTuple):
@@ -140,7 +142,7 @@ class Generator(DeliveryOperations):
         return self.jid()
 
     def token(self, jid: str) -> Any:
-        return Token(jid) if self.random.random() < 0.95 else "1"
+        return Token(jid) if self.random.random() < 0.95 else NOT_DRAWN
 
     def delay(self) -> Any:
         return self.random.choice([0, 0, 0, 0, 5, 60.5, 4000, -3])

@@ -147,6 +147,26 @@ def without_empty_text(_: Step, reply: Any) -> Any:
     return redis.ResponseError(str(reply).replace(", not an empty text", ", not "))
 
 
+def without_gone(step: Step, reply: Any) -> Any:
+    """Take out what results.gone answers, which the previous build does not know."""
+    return None if step.operation.command == "results.gone" else reply
+
+
+def without_open(_: Step, reply: Any) -> Any:
+    """Take out of jobs whether more may be added to what they wait for."""
+    if not isinstance(reply, str):
+        return reply
+    return reply.replace('"open":false,', "")
+
+
+def without_refuse(_: Step, reply: Any) -> Any:
+    """Take out of errors that conflict once might be refuse, and the code for that."""
+    if not isinstance(reply, redis.ResponseError):
+        return reply
+    text = re.sub(r'^DUPLICATE "[^"]*"', "STATE", str(reply))
+    return redis.ResponseError(text.replace("replace, refuse or", "replace or"))
+
+
 #: Between the previous build and this one: differences that users are told of.
 KNOWN: list[Rule] = [
     Rule("zeros", "times in records are shorter", reply=without_zeros_of_times),
@@ -158,6 +178,9 @@ KNOWN: list[Rule] = [
         keys=without_fields_of_repair,
     ),
     Rule("words", "errors say that a value is empty", reply=without_empty_text),
+    Rule("gone", "a command of other results", reply=without_gone),
+    Rule("open", "dependencies come with the job", reply=without_open),
+    Rule("refuse", "handles say whether they are new", reply=without_refuse),
 ]
 
 

@@ -50,8 +50,8 @@ class Drawer:
         star = operation.keyed and self.dice(self.stars)
         if star:
             if self.dice(0.02):
-                jumps = [0, -5, -3600, 3600, -200_000, 86400]
-                self.skew = self.random.choice(jumps)
+                # The clock is not set back by more than a minute.
+                self.skew += self.random.choice([-5, 3600, 86400])
             operation = operation._replace(now=round(operation.now + self.skew, 6))
         return Step(operation, star)
 

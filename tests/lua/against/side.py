@@ -158,8 +158,13 @@ class Side:
         replies = pipe.execute(raise_on_error=False)
         _, reply, (digest, ends), *locks, token, _ = replies
         self.note_tokens(token, step)
+        # (The ids of jobs of schedule.run have a token in them: the other side has others.)
         self.running = sorted(
-            jid for held in locks if isinstance(held, list) for jid in held
+            jid
+            for held in locks
+            if isinstance(held, list)
+            for jid in held
+            if "@run-" not in jid
         )
         if step.operation.command == "schedule.due" and isinstance(reply, list):
             self.ticks |= zip(reply[-1][::6], reply[-1][1::6], strict=True)
