@@ -79,24 +79,6 @@ def visible(text: str) -> str:
     return BIDI_OVERRIDES.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
-TAGS_AND_TEXTS = re.compile("<textarea.*?</textarea>|<[^>]*>|[^<]+", re.DOTALL)
-
-
-def in_one_line(html: str) -> str:
-    """Return HTML without paragraph separators in its texts.
-
-    U+2029 would end the isolation of a name. It stays in what forms send back.
-    """
-    if "\u2029" not in html:
-        return html
-    return TAGS_AND_TEXTS.sub(
-        lambda found: (
-            found[0] if found[0][0] == "<" else found[0].replace("\u2029", " ")
-        ),
-        html,
-    )
-
-
 def state(name: str) -> str:
     """Return a state's name in the user's language."""
     return str(STATES.get(name, name))

@@ -144,7 +144,6 @@ class View:
             request, f"admin/django_qless/{template}", context, status=status
         )
         response["Cache-Control"] = "no-store"
-        response.add_post_render_callback(_in_one_line)
         return response
 
     @property
@@ -184,10 +183,6 @@ class View:
         return int(text) if text.isdecimal() and len(text) < 16 else 0
 
 
-def _in_one_line(response: TemplateResponse) -> None:
-    response.content = formatting.in_one_line(response.content.decode()).encode()
-
-
 class Page(View):
     """A page that shows something: `content` reads it, the template lays it out."""
 
@@ -211,7 +206,6 @@ def live_parts(response: TemplateResponse) -> JsonResponse:
     assert response.context_data is not None
     response.context_data[LIVE_PARTS] = parts
     response.render()
-    parts = {name: formatting.in_one_line(html) for name, html in parts.items()}
     answer = JsonResponse({"parts": parts}, status=response.status_code)
     answer["Cache-Control"] = "no-store"
     return answer

@@ -198,6 +198,11 @@ def test_a_day_before(
     assert "from 30 s to 1 min" not in shown(admin_browser).text
 
 
+def test_a_day_without_runs_has_no_mean(admin_browser: Browser, qless: Client) -> None:
+    put(qless, "mail", "a")
+    assert "deviation 0" not in shown(admin_browser).text
+
+
 def test_a_day_of_which_only_the_mean_is_kept(
     admin_browser: Browser, qless: Client, redis_client: redis.Redis
 ) -> None:

@@ -10,7 +10,7 @@ from django.utils.functional import cached_property
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_qless.admin.actions.jobs import NAME_BYTES, JobAction, view_of
+from django_qless.admin.actions.jobs import JobAction, view_of
 from django_qless.admin.components.fields import LinesField, PriorityField
 from django_qless.admin.components.payload import job_type_of
 from django_qless.admin.views import Missing
@@ -48,7 +48,7 @@ class EditForm(forms.Form):
             "JSON. Values shown as “[hidden]” are kept unless you replace them."
         ),
     )
-    queue = forms.CharField(label=gettext_lazy("Queue"), max_length=NAME_BYTES)
+    queue = forms.CharField(label=gettext_lazy("Queue"))
     priority = PriorityField(label=gettext_lazy("Priority"))
     retries = forms.IntegerField(label=gettext_lazy("Retries"), min_value=0)
     delay = forms.FloatField(

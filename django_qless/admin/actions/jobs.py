@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from django_qless.admin.views import View
 
-NAME_BYTES = 255
-
 
 def no_job(jid: str) -> str:
     """Return the message that a job is gone, with the possible reasons."""
@@ -144,7 +142,7 @@ class RunJob(JobAction):
 class MoveForm(forms.Form):
     """The queue to move a job to."""
 
-    queue = forms.CharField(label=_("Queue"), max_length=NAME_BYTES)
+    queue = forms.CharField(label=_("Queue"))
     delay = forms.FloatField(label=_("Delay in seconds"), min_value=0, required=False)
 
 

@@ -303,10 +303,14 @@ def histogram(found: Distribution, *, ident: str, title: str) -> Chart:
         )
         if count:
             rows.append((words, [count]))
-    summary = ngettext(
-        "%(count)s time; mean %(mean)s, deviation %(std)s",
-        "%(count)s times; mean %(mean)s, deviation %(std)s",
-        found.count,
+    summary = (
+        ngettext(
+            "%(count)s time; mean %(mean)s, deviation %(std)s",
+            "%(count)s times; mean %(mean)s, deviation %(std)s",
+            found.count,
+        )
+        if found.count
+        else _("no runs")
     )
     return Chart(
         ident=ident,

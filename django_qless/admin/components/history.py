@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from django_qless.core import JobView
 
 LOG_TEXT = 4 * 1024
-LOG_TEXTS = 40 * 1024
-"""Bytes of HTML that one log line takes at most, and all of them."""
+"""Characters of a log line that are shown."""
 
 TITLES: dict[str, Promise] = {
     "put": _("Enqueued"),
@@ -137,7 +136,6 @@ def events(view: JobView[Any], links: Links, *, with_logs: bool) -> list[Event]:
     history = view.job.history
     missing = view.history_total - len(history)
     found: list[Event] = []
-    left = LOG_TEXTS
     previous: float | None = None
     for n, entry in enumerate(history):
         when = _number(entry.get("when"))
@@ -148,10 +146,7 @@ def events(view: JobView[Any], links: Links, *, with_logs: bool) -> list[Event]:
         if what in TITLES and not is_log(entry):
             found.append(_known(what, entry, links, when, after, is_gap))
             continue
-        log, more = _log(what, entry, left) if with_logs else (None, ())
-        left -= sum(len(text.text) for _name, text in more) + (
-            len(log.text) if log else 0
-        )
+        log, more = _log(what, entry) if with_logs else (None, ())
         found.append(Event(when, "log", "", after, log=log, more=more, is_gap=is_gap))
     return found
 
@@ -252,16 +247,13 @@ def _known(
     return Event(when, what, TITLES[what], after, text, url, by, by_url, is_gap=is_gap)
 
 
-def _log(
-    what: str, entry: dict[str, Any], left: int
-) -> tuple[Text, tuple[tuple[str, Text], ...]]:
-    most = max(0, min(LOG_TEXT, left))
+def _log(what: str, entry: dict[str, Any]) -> tuple[Text, tuple[tuple[str, Text], ...]]:
     more: Sequence[tuple[str, Any]] = [
         (name, value) for name, value in entry.items() if name not in ("when", "what")
     ]
-    log = head(what, most)
+    log = head(what, LOG_TEXT)
     texts: list[tuple[str, Text]] = []
-    most -= len(log.text)
+    most = LOG_TEXT - len(log.text)
     for name, value in more:
         if most <= 0:
             break

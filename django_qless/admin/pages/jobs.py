@@ -22,7 +22,6 @@ from django_qless.core import BadArgument
 from django_qless.operations.job_query import SEARCHED_STATES, JobQuery
 
 ROWS = 50
-NAME_BYTES = 1024
 MOST_SUGGESTED = 100
 """Names of queues that the search suggests."""
 
@@ -33,31 +32,22 @@ class Search(forms.Form):
     klass = forms.CharField(
         label=_("Job"),
         required=False,
-        max_length=NAME_BYTES,
         help_text=_("its name; * and ? match any characters"),
     )
     jid = forms.CharField(
         label=_("Id"),
         required=False,
-        max_length=NAME_BYTES,
         help_text=_("the whole id, or its beginning and *"),
     )
     queue = forms.CharField(
         label=_("Queue"),
         required=False,
-        max_length=NAME_BYTES,
         strip=False,
         widget=forms.TextInput(attrs={"list": "qless-queues"}),
     )
-    tag = forms.CharField(
-        label=_("Tag"), required=False, max_length=NAME_BYTES, strip=False
-    )
-    group = forms.CharField(
-        label=_("Failure group"), required=False, max_length=NAME_BYTES, strip=False
-    )
-    worker = forms.CharField(
-        label=_("Worker"), required=False, max_length=NAME_BYTES, strip=False
-    )
+    tag = forms.CharField(label=_("Tag"), required=False, strip=False)
+    group = forms.CharField(label=_("Failure group"), required=False, strip=False)
+    worker = forms.CharField(label=_("Worker"), required=False, strip=False)
     state = forms.ChoiceField(
         label=_("State"),
         required=False,

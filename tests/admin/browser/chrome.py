@@ -30,14 +30,17 @@ def binary() -> str | None:
     )
 
 
-def missing() -> list[str]:
-    """Return, in words, what the tests in a browser lack on this machine."""
+def missing(*, axe: bool = True) -> list[str]:
+    """Return, in words, what the tests in a browser lack on this machine.
+
+    Without `axe`: what it lacks to open a page.
+    """
     found = []
     if find_spec("playwright") is None:
         found.append("no playwright: pip install -e '.[browser]'")
     if binary() is None:
         found.append("no chromium: apt-get install chromium-headless-shell")
-    if not AXE.exists():
+    if axe and not AXE.exists():
         found.append("no axe-core: npm install --prefix .tools axe-core")
     return [f"the admin in a browser ({'; '.join(found)})"] if found else []
 
