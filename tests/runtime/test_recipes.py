@@ -31,6 +31,18 @@ async def abill() -> str:
     return "billed"
 
 
+def postpone_or_skip(run: Any) -> Any:
+    """What the guide's table says in place of a refusal."""
+
+    def around(current: Any) -> Any:
+        tenant = current.app_data.get("tenant")
+        if tenant == "initech":
+            return current.move_to(current.queue, delay=300)
+        return None if tenant == "hooli" else run(current)
+
+    return around
+
+
 @pytest.fixture
 def recipes(
     qless: Any, server: Server, monkeypatch: pytest.MonkeyPatch
@@ -42,8 +54,9 @@ def recipes(
     )
     module = ModuleType("guide_middleware")
     exec(compile(code, GUIDE, "exec"), vars(module))
+    vars(module)["postpone_or_skip"] = postpone_or_skip
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    names = ("report_slow_runs", "ask_for_tenant")
+    names = ("report_slow_runs", "ask_for_tenant", "postpone_or_skip")
     middleware = [f"{module.__name__}.{name}" for name in names]
     options = {"LOCATION": server.url, "MIDDLEWARE": middleware}
     ran.clear()
@@ -67,7 +80,7 @@ def test_it_lets_run_refuses_postpones_and_skips(
     assert plain.result() == runs.result() == "billed"
     failure = refused.refresh().failure
     assert failure.group == "refused"
-    assert "acme has closed its account" in failure.message
+    assert "its account is closed" in failure.message
     assert (skipped.refresh().state, skipped.result()) == ("complete", None)
     assert (paused.refresh().state, paused.remaining) == ("scheduled", 1)
 
