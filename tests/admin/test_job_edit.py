@@ -10,6 +10,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from django_qless.conf.sealing import codec_of, open_text
+from django_qless.core import Put
 from tests.admin.job_steps import ECHO, act, done, failed, job, put, run, settle, url
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from django.test import Client as Browser
 
     from django_qless.core import Client
+
+RENAMED = "tests.jobs_app.jobs.send_welcome"
 
 
 def edited(client: Client, jid: str = "j1", **changes: Any) -> dict[str, Any]:
@@ -104,6 +107,21 @@ def test_canceled_job_is_put_again_with_its_unique_key(
     assert done(act(admin_browser, "edit", **fields))
     (jid,) = qless.jobs("waiting", "mail")
     assert job(qless, jid).unique == "k"
+
+
+def test_canceled_job_of_a_renamed_type_is_put_again_with_all_its_keys(
+    admin_browser: Browser, qless: Client
+) -> None:
+    key, former_key = f"{RENAMED}:k", "old.send:k"
+    put(qless, klass=RENAMED, data='{"v":1,"args":[1]}', unique=key)
+    qless.cancel("j1")
+    put(qless, "j2", unique=former_key)
+    page = act(admin_browser, "edit", **edited(qless)).content.decode()
+    assert "Job j2 has its unique key" in page
+    qless.cancel("j2")
+    assert done(act(admin_browser, "edit", **edited(qless)))
+    found = qless.put_many("", [Put("j2", "mail", "old.send", "{}", unique=former_key)])
+    assert found.duplicates == {"j2": "j1"}
 
 
 def test_what_is_not_remembered_is_not_put_again(

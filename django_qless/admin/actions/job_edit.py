@@ -18,6 +18,7 @@ from django_qless.conf import routing
 from django_qless.conf.sealing import codec_of
 from django_qless.core import BadArgument, Job, WrongState, new_jid
 from django_qless.core.arguments import to_json
+from django_qless.enqueue import unique_keys
 from django_qless.exceptions import Fail
 from django_qless.job_types.redaction import redact, restore_hidden
 from django_qless.job_types.registry import Binding
@@ -168,12 +169,12 @@ class EditJob(JobAction):
     @property
     def key_options(self) -> dict[str, Any]:
         """The options of a put by which a job takes the unique key of this one."""
-        if not self.job.unique:
-            return {}
-        job_type = job_type_of(self.job.klass)
-        waiting = job_type is not None and job_type.options.unique_for == "waiting"
-        until = "start" if waiting else "end"
-        return {"unique": self.job.unique, "unique_until": until}
+        key, job_type = self.job.unique, job_type_of(self.job.klass)
+        if not key or job_type is None:
+            return {"unique": key}
+        until = "start" if job_type.options.unique_for == "waiting" else "end"
+        aliases = unique_keys.under_aliases(job_type, key)
+        return {"unique": key, "unique_until": until, "unique_aliases": aliases}
 
     def data_of(self, fields: dict[str, Any]) -> str:
         """Return the edited data. Raises BadArgument."""

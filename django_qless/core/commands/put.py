@@ -38,6 +38,7 @@ class PutCommands:
         at: int | float | None = None,
         expires_at: int | float | None = None,
         workflow: str | None = None,
+        unique_aliases: Sequence[str] = (),
     ) -> Command[str | None]:
         """Put a job into a queue; an existing job is moved there and restarted.
 
@@ -70,6 +71,7 @@ class PutCommands:
             at=at,
             expires_at=expires_at,
             workflow=workflow,
+            unique_aliases=unique_aliases,
         )
         return Command("put", _single(worker, item), "write")
 
