@@ -11,7 +11,7 @@ from django_qless.management.base import integer, megabytes, positive_seconds, s
 from django_qless.management.reload import TRIAL
 from django_qless.worker.options import BATCH, BLOCK_LIMIT, SHUTDOWN_TIMEOUT
 from django_qless.worker.pools import POOLS
-from django_qless.worker.reservers import FORMER_NAMES, RESERVERS
+from django_qless.worker.reservers import RESERVERS
 
 if TYPE_CHECKING:
     from django.core.management.base import CommandParser
@@ -60,7 +60,7 @@ def _add_queue_options(group: Any) -> None:
     )
     add(
         "--reserver",
-        choices=[*RESERVERS, *FORMER_NAMES],
+        choices=RESERVERS,
         default="ordered",
         metavar="NAME",
         help="how the next queue is chosen: see below (default: %(default)s)",

@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING
 
-from django_qless.core.exceptions import QlessError
 from django_qless.core.globs import is_glob, matches_any, pattern
-from django_qless.worker.log import log_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from django_qless.core import Client, QueueSurvey
+    from django_qless.core import QueueSurvey
 
 MAX_AGE = 1.0
 """Seconds for which known queues are fresh enough, unless a reader asks for less."""
 
-LOOKUP_PATIENCE = 0.5
-"""Seconds for which a lookup of the queues is tried; the last one serves as well."""
+LOOKUP_SHARE = 0.05
+"""The share of the time that frequent lookups may take."""
 
 
 class KnownQueues:
-    """Names, weights and lags of the namespace's queues, at most about a second old.
+    """What the last lookup has found; without one all weights and lags are equal.
 
-    They are looked up when they are read and too old. While the server cannot be
-    reached, the last ones stay.
+    Whoever holds a connection looks the queues up (`Client.survey`) when they are stale,
+    and stores the answer here.
     """
 
-    def __init__(self, client: Client, queues: Sequence[str] = ("*",)) -> None:
-        """Look up these queues; with a glob among them, all that are known."""
-        self._client = client
-        self._asked = () if any(map(is_glob, queues)) else tuple(queues)
-        self._entries: dict[str, QueueSurvey] = {}
-        self._names: list[str] = []
+    def __init__(self, surveys: Iterable[QueueSurvey] = ()) -> None:
+        self._surveys = {survey.name: survey for survey in surveys}
         self._looked_up_at = float("-inf")
-        #: Seconds that the last lookup took.
-        self.cost = 0.0
+        self._cost = 0.0
 
-    def refresh(self, max_age: float = MAX_AGE) -> bool:
-        """Look them up if they are older than `max_age` seconds; return whether."""
-        began = time.monotonic()
-        if began - self._looked_up_at < max_age:
-            return False
-        self._looked_up_at = began
-        try:
-            surveys = self._client.survey(self._asked)
-        except QlessError as error:
-            log_event(logging.DEBUG, "the queues could not be looked up", error=error)
-        else:
-            self._entries = {survey.name: survey for survey in surveys}
-            self._names = sorted(self._entries)
-        self.cost = time.monotonic() - began
-        return True
+    def is_stale(self, max_age: float) -> bool:
+        """Return whether they are older than this, but not more often than is cheap."""
+        max_age = min(MAX_AGE, max(max_age, self._cost / LOOKUP_SHARE))
+        return time.monotonic() - self._looked_up_at >= max_age
+
+    def update(self, surveys: Iterable[QueueSurvey] | None, began: float) -> None:
+        """Store what a lookup that `began` then (monotonic) has found.
+
+        None: the server could not be asked. What was known stays.
+        """
+        self._looked_up_at = time.monotonic()
+        self._cost = self._looked_up_at - began
+        if surveys is not None:
+            self._surveys = {survey.name: survey for survey in surveys}
 
     def expand(self, wanted: Iterable[str], exclude: Sequence[str] = ()) -> list[str]:
         """Return the queues that names and globs match, as the server would.
@@ -64,18 +55,18 @@ class KnownQueues:
         found: dict[str, None] = {}
         for name in wanted:
             if is_glob(name):
-                matches = pattern(name)
-                found.update((k, None) for k in self._names if matches.fullmatch(k))
+                matches = pattern(name).fullmatch
+                found.update(dict.fromkeys(sorted(filter(matches, self._surveys))))
             else:
                 found[name] = None
         return [name for name in found if not matches_any(name, exclude)]
 
     def weight(self, queue: str) -> float:
         """Return the configured weight of the queue, else 1."""
-        entry = self._entries.get(queue)
-        return 1.0 if entry is None else entry.weight
+        survey = self._surveys.get(queue)
+        return 1.0 if survey is None else survey.weight
 
     def lag(self, queue: str) -> float:
         """Return for how many seconds the queue's oldest ready job had waited."""
-        entry = self._entries.get(queue)
-        return 0.0 if entry is None else entry.lag
+        survey = self._surveys.get(queue)
+        return 0.0 if survey is None else survey.lag

@@ -1,68 +1,44 @@
-"""Reservers: which queues a worker asks for its next jobs, and in what order.
+"""Reservers: in what order a worker asks its queues for the next jobs.
 
-ordered                   the first as long as it has jobs
-round-robin               each in turn
-shuffled                  in turn, in an order of each process's own
-random                    drawn each time, all alike
-lottery                   drawn each time, by weight
-reduced-lottery           the same, empty queues left out
-highest-priority-first    by weight
-highest-priority-lottery  the greatest weight first, then drawn by weight
-lag                       the one whose oldest job has waited longest
+A reserver makes no call. Its caller passes what is known of the queues, sends the order,
+and reports what came: `order`, `taken`, `arrange`, `returned`.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections import deque
+from collections import defaultdict
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
-from django_qless.core.globs import is_glob, matches_any
+from django_qless.core.globs import is_glob
 from django_qless.worker.known_queues import MAX_AGE, KnownQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from django_qless.core import Client, Reserved
+    from django_qless.core import Reserved
 
-# Names in one order; the server finds the others by their globs.
 MAX_NAMES = 500
+"""Names in one order; the server finds the others by their globs."""
 
-# What was taken changes the lags. Seconds after which they are looked up again, and the
-# share of the time that this may cost: with longer jobs each choice is exact.
-LAG_AGE, LAG_SHARE = 0.02, 0.05
+LAG_AGE = 0.02
+"""Seconds after which lags are looked up again when jobs were taken: they have changed."""
 
-# Seconds after which an empty queue takes part in a lottery again at the latest: it may
-# have been filled while the others always had enough jobs.
-LEFT_OUT = 3.0
+LEFT_OUT_SECONDS = 3.0
+"""Seconds after which an empty queue takes part in a reduced lottery again.
 
-
-def new_reserver(
-    name: str, queues: Sequence[str], exclude: Sequence[str], client: Client
-) -> Reserver:
-    """Return a new reserver of this name for one process.
-
-    It makes no call with the client, nor a connection, before it needs one.
-    """
-    reserver = RESERVERS[FORMER_NAMES.get(name, name)]
-    return reserver(queues, exclude, KnownQueues(client, queues))
-
-
-def rename_warning(name: str) -> str:
-    """Return what to tell who names a reserver in former words; "" for nothing."""
-    if name in FORMER_NAMES:
-        return f"--reserver {name} is called {FORMER_NAMES[name]} now: write that."
-    return CHANGED_NAMES.get(name, "")
+It may have been filled while the others always had enough jobs.
+"""
 
 
 class Reserver:
     """A strategy that decides which queues are asked next, and in what order.
 
-    Each process of a pool has its own, used by one thread. The server takes from the
-    first queue of the order as long as it has jobs, then from the second; it passes over
-    paused queues. It expands globs by itself, so the strategies end their orders with
-    them: a queue that has just appeared is found.
+    The server takes from the first queue of the order as long as it has jobs, then from
+    the second; it passes over paused queues. It expands globs by itself, so the orders end
+    with them: a queue that has just appeared is found.
     """
 
     name: ClassVar[str]
@@ -71,41 +47,30 @@ class Reserver:
     turns: ClassVar[bool] = False
     """True if a batch takes jobs from the queues in turn, not all from the first."""
     needs_figures: ClassVar[bool] = True
-    """True if it needs more than the names of the queues."""
+    """False if it needs at most the names of the queues."""
 
-    def __init__(
-        self,
-        queues: Sequence[str],
-        exclude: Sequence[str] = (),
-        known: KnownQueues | None = None,
-    ) -> None:
-        """Serve these names and globs, without what `exclude` matches.
-
-        Without known queues, weights and lags are equal, and globs are left to the
-        server.
-        """
+    def __init__(self, queues: Sequence[str], exclude: Sequence[str] = ()) -> None:
+        """Serve these names and globs, without what `exclude` matches."""
         self.queues = tuple(queues)
         self.exclude = tuple(exclude)
-        self.known = known
         self.globs = tuple(name for name in self.queues if is_glob(name))
-        self.named = tuple(
-            name
-            for name in dict.fromkeys(self.queues)
-            if not is_glob(name) and not matches_any(name, self.exclude)
-        )
-        self.begin()
-
-    def begin(self) -> None:
-        """Make what the strategy remembers from one order to the next."""
 
     @property
-    def may_look_up(self) -> bool:
-        """True if `order` may have to ask the server."""
-        return self.known is not None and (self.needs_figures or bool(self.globs))
+    def max_age(self) -> float | None:
+        """Seconds that the known queues may be old; None: they are not needed."""
+        return MAX_AGE if self.needs_figures or self.globs else None
 
-    def order(self) -> Sequence[str]:
+    @property
+    def surveyed(self) -> Sequence[str]:
+        """The names to look up; none: all queues."""
+        return () if self.globs else self.queues
+
+    def order(self, known: KnownQueues) -> tuple[str, ...]:
         """Return names and globs in the order in which to ask them now."""
-        # Each strategy has one; the hooks around it may stay empty.
+        names = self._ranked(known.expand(self.queues, self.exclude), known)
+        return (*names[:MAX_NAMES], *self.globs)
+
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
         raise NotImplementedError
 
     def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
@@ -118,32 +83,15 @@ class Reserver:
     def returned(self, jobs: Sequence[Reserved]) -> None:
         """Note that these jobs, the next to run, were returned to their queues."""
 
-    def candidates(self) -> Sequence[str]:
-        """Return the names of all candidate queues, as far as known."""
-        if self.known is None:
-            return self.named
-        if self.may_look_up:
-            self.known.refresh()
-        if not self.globs:
-            return self.named
-        return self.known.expand(self.queues, self.exclude)
-
-    def with_globs(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return an order: these names, then the globs for queues not known yet."""
-        return (*list(names)[:MAX_NAMES], *self.globs)
-
 
 class Ordered(Reserver):
-    """Serves the second queue only when the first is empty.
-
-    Globs stay where they were given: the server expands them, without a lookup.
-    """
+    """Serves the second queue only when the first is empty; globs stay in their places."""
 
     name = "ordered"
     summary = "the first queue given as long as it has jobs, then the second, …"
-    may_look_up = False
+    max_age = None
 
-    def order(self) -> Sequence[str]:
+    def order(self, known: KnownQueues) -> tuple[str, ...]:
         """Return the queues as they were given."""
         return self.queues
 
@@ -163,17 +111,11 @@ class RoundRobin(Reserver):
     _served: str | None = None
     _missed = False
 
-    def order(self) -> Sequence[str]:
-        """Return the queues, beginning after the one that was served last."""
-        ring = self.ring()
-        if self._served in ring:
-            first = ring.index(self._served) + (not self._missed)
-            ring = [*ring[first:], *ring[:first]]
-        return self.with_globs(ring)
-
-    def ring(self) -> list[str]:
-        """Return the queues in the order in which they take turns."""
-        return list(self.candidates())
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
+        if self._served not in queues:
+            return queues
+        first = queues.index(self._served) + (not self._missed)
+        return [*queues[first:], *queues[:first]]
 
     def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
         """Remember which queue was served last."""
@@ -182,18 +124,10 @@ class RoundRobin(Reserver):
 
     def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
         """Return the first job of each queue, then the second, and so on."""
-        lines: dict[str, deque[Reserved]] = {}
+        lines: defaultdict[str, list[Reserved]] = defaultdict(list)
         for job in jobs:
-            lines.setdefault(job.queue, deque()).append(job)
-        if len(lines) <= 1:
-            return jobs
-        arranged: list[Reserved] = []
-        while lines:
-            for queue, line in list(lines.items()):
-                arranged.append(line.popleft())
-                if not line:
-                    del lines[queue]
-        return arranged
+            lines[job.queue].append(job)
+        return [job for turn in zip_longest(*lines.values()) for job in turn if job]
 
     def returned(self, jobs: Sequence[Reserved]) -> None:
         """Go on with the queue of the first job that missed its turn."""
@@ -202,7 +136,7 @@ class RoundRobin(Reserver):
 
 
 class Shuffled(RoundRobin):
-    """Takes turns in an order that each process shuffles at its start.
+    """Takes turns in an order that each process shuffles for itself.
 
     So workers that were started together do not all begin with the same queue. A queue
     that appears later gets a random place as well.
@@ -211,16 +145,14 @@ class Shuffled(RoundRobin):
     name = "shuffled"
     summary = "in turn, in an order that each process shuffles at its start"
 
-    def begin(self) -> None:
-        """Begin without an order: each queue gets its place when it is first seen."""
+    def __init__(self, queues: Sequence[str], exclude: Sequence[str] = ()) -> None:
+        super().__init__(queues, exclude)
         self._places: dict[str, float] = {}
 
-    def ring(self) -> list[str]:
-        """Return the queues in this process's own order."""
-        return sorted(super().ring(), key=self._place)
-
-    def _place(self, queue: str) -> float:
-        return self._places.setdefault(queue, random.random())
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
+        for queue in queues:
+            self._places.setdefault(queue, random.random())
+        return super()._ranked(sorted(queues, key=self._places.__getitem__), known)
 
 
 class Random(Reserver):
@@ -230,15 +162,8 @@ class Random(Reserver):
     summary = "drawn at random, each queue as often as the others"
     needs_figures = False
 
-    def begin(self) -> None:
-        """Seed a random generator for this process."""
-        self.random = random.Random()
-
-    def order(self) -> Sequence[str]:
-        """Return the queues in random order."""
-        queues = list(self.candidates())
-        self.random.shuffle(queues)
-        return self.with_globs(queues)
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
+        return random.sample(queues, len(queues))
 
 
 class Lottery(Reserver):
@@ -252,21 +177,8 @@ class Lottery(Reserver):
     name = "lottery"
     summary = "drawn by the queues' weights"
 
-    def begin(self) -> None:
-        """Seed a random generator for this process."""
-        self.random = random.Random()
-
-    def order(self) -> Sequence[str]:
-        """Return the queues as they were drawn."""
-        return self.with_globs(self.draw(self.candidates()))
-
-    def draw(self, queues: Iterable[str]) -> list[str]:
-        """Return all these queues in the order in which they are drawn."""
-        return weighted_shuffle(queues, self.weight, self.random)
-
-    def weight(self, queue: str) -> float:
-        """Return the weight of a queue, 1 if it is not known."""
-        return self.known.weight(queue) if self.known else 1.0
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
+        return draw(queues, known)
 
 
 class ReducedLottery(Lottery):
@@ -279,19 +191,16 @@ class ReducedLottery(Lottery):
     name = "reduced-lottery"
     summary = "drawn by the queues' weights, empty queues left out until all are empty"
 
-    def begin(self) -> None:
-        """Begin with all queues in the draw."""
-        super().begin()
+    def __init__(self, queues: Sequence[str], exclude: Sequence[str] = ()) -> None:
+        super().__init__(queues, exclude)
         #: Until when each empty queue is left out (monotonic).
         self.left_out: dict[str, float] = {}
 
-    def order(self) -> Sequence[str]:
-        """Return the queues as they were drawn, the empty ones after the others."""
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
         now = time.monotonic()
-        queues = self.candidates()
         empty = {name for name in queues if self.left_out.get(name, now) > now}
-        drawn = self.draw(name for name in queues if name not in empty)
-        return self.with_globs([*drawn, *self.draw(empty)])
+        drawn = draw([name for name in queues if name not in empty], known)
+        return [*drawn, *draw(empty, known)]
 
     def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
         """Leave out the queues that were asked before the last one that had jobs.
@@ -303,28 +212,9 @@ class ReducedLottery(Lottery):
             return
         last = jobs[-1].queue
         before = asked[: asked.index(last)] if last in asked else asked
-        until = time.monotonic() + LEFT_OUT
+        until = time.monotonic() + LEFT_OUT_SECONDS
         self.left_out.update(dict.fromkeys(before, until))
         self.left_out.pop(last, None)
-
-
-def weighted_shuffle(
-    queues: Iterable[str], weight: Callable[[str], float], chance: random.Random
-) -> list[str]:
-    """Return the queues in random order, drawn one by one by weight.
-
-    Each waits for a random time that is the shorter, on average, the higher its weight.
-    """
-
-    def wait(queue: str) -> float:
-        lots = weight(queue)
-        return chance.expovariate(lots) if lots > 0 else float("inf")
-
-    # Queues without weight are shuffled as well: sorting keeps their order.
-    mixed = list(queues)
-    chance.shuffle(mixed)
-    waits = {queue: wait(queue) for queue in mixed}
-    return sorted(mixed, key=waits.__getitem__)
 
 
 class HighestPriorityFirst(Reserver):
@@ -336,12 +226,8 @@ class HighestPriorityFirst(Reserver):
     name = "highest-priority-first"
     summary = "the queue of the greatest weight as long as it has jobs"
 
-    def order(self) -> Sequence[str]:
-        """Return the queues by falling weight; equal ones as they were given."""
-        queues, known = self.candidates(), self.known
-        if known is not None:
-            queues = sorted(queues, key=known.weight, reverse=True)
-        return self.with_globs(queues)
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
+        return sorted(queues, key=known.weight, reverse=True)
 
 
 class HighestPriorityLottery(Lottery):
@@ -354,19 +240,17 @@ class HighestPriorityLottery(Lottery):
     name = "highest-priority-lottery"
     summary = "the queue of the greatest weight, then the others drawn by their weights"
 
-    def order(self) -> Sequence[str]:
-        """Return the queues of the highest weight, then the others as they were drawn."""
-        queues = self.candidates()
-        highest = max(map(self.weight, queues), default=0.0)
-        first = [name for name in queues if self.weight(name) == highest]
-        others = (name for name in queues if self.weight(name) != highest)
-        return self.with_globs([*self.draw(first), *self.draw(others)])
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
+        highest = max(map(known.weight, queues), default=0.0)
+        drawn = draw(queues, known)
+        return sorted(drawn, key=lambda queue: known.weight(queue) != highest)
 
 
 class Lag(Reserver):
     """Serves the queue whose oldest ready job has waited longest.
 
-    So all queues are equally late, whatever comes into them.
+    So all queues are equally late, whatever comes into them. With jobs that take longer
+    than a lookup each choice is exact.
     """
 
     name = "lag"
@@ -374,25 +258,38 @@ class Lag(Reserver):
 
     _has_taken = False
 
-    def order(self) -> Sequence[str]:
-        """Return the queues by falling lag; equal ones as they were given."""
-        known = self.known
-        if known is None:
-            return self.with_globs(self.named)
-        age = max(LAG_AGE, known.cost / LAG_SHARE) if self._has_taken else MAX_AGE
-        if known.refresh(min(MAX_AGE, age)):
-            self._has_taken = False
-        queues = self.candidates()
-        return self.with_globs(sorted(queues, key=known.lag, reverse=True))
+    @property
+    def max_age(self) -> float:
+        """Lags change when jobs are taken."""
+        return LAG_AGE if self._has_taken else MAX_AGE
+
+    def _ranked(self, queues: list[str], known: KnownQueues) -> Sequence[str]:
+        self._has_taken = False
+        return sorted(queues, key=known.lag, reverse=True)
 
     def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
         """Note that the lags have changed if a queue had jobs."""
-        self._has_taken = self._has_taken or bool(jobs)
+        self._has_taken = bool(jobs)
+
+
+def draw(queues: Iterable[str], known: KnownQueues) -> list[str]:
+    """Return the queues in random order, drawn one by one by weight.
+
+    Each waits for a random time that is the shorter, on average, the higher its weight;
+    those without weight come last, shuffled as well.
+    """
+
+    def wait(queue: str) -> tuple[float, float]:
+        weight = known.weight(queue)
+        wait = random.expovariate(weight) if weight > 0 else float("inf")
+        return wait, random.random()
+
+    return sorted(queues, key=wait)
 
 
 RESERVERS: dict[str, type[Reserver]] = {
-    known.name: known
-    for known in (
+    reserver.name: reserver
+    for reserver in (
         Ordered,
         RoundRobin,
         Shuffled,
@@ -403,13 +300,4 @@ RESERVERS: dict[str, type[Reserver]] = {
         HighestPriorityLottery,
         Lag,
     )
-}
-
-#: Names that reservers had before.
-FORMER_NAMES = {"plain-lottery": "lottery"}
-
-#: Names that have another meaning now.
-CHANGED_NAMES = {
-    "lottery": "--reserver lottery draws empty queues again immediately now, as plain-lottery "
-    "did: write reduced-lottery for what lottery did before."
 }

@@ -13,12 +13,11 @@ from django_qless.core.exceptions import QlessError
 from django_qless.worker.detached.directory import identity, runs_directory
 from django_qless.worker.detached.lifetime import ends_with_worker
 from django_qless.worker.detached.records import Runs
-from django_qless.worker.known_queues import LOOKUP_PATIENCE
 from django_qless.worker.log import log_event, set_worker_name
 from django_qless.worker.pools import POOLS
 from django_qless.worker.pools.supervisor import Supervisor
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
-from django_qless.worker.reservers import new_reserver, rename_warning
+from django_qless.worker.reservers import RESERVERS
 from django_qless.worker.restart import (
     CONTROL_SIGNALS,
     STOP_SIGNALS,
@@ -102,9 +101,8 @@ class Worker:
         """Prepare everything before the first job; return a client for the end."""
         self.status.begin()
         client = self.client(START_PATIENCE)
-        for warning in (*check_server(client), rename_warning(self.options.reserver)):
-            if warning:
-                log_event(logging.WARNING, "warning", text=warning)
+        for warning in check_server(client):
+            log_event(logging.WARNING, "warning", text=warning)
         refuse_duplicate(client, self.name, resume=self.options.resume)
         self.environment.on_start()
         if self.options.resume:
@@ -248,5 +246,4 @@ class Worker:
     def reserver(self) -> Reserver:
         """Return a new reserver: each process of a pool has its own."""
         options = self.options
-        client = self.client(LOOKUP_PATIENCE)
-        return new_reserver(options.reserver, options.queues, options.exclude, client)
+        return RESERVERS[options.reserver](options.queues, options.exclude)

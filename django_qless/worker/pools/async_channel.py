@@ -85,7 +85,7 @@ class AsyncChannel(Channel):
     async def order(self) -> tuple[str, ...]:
         """Return the queues to ask, in their order."""
         self.report_returned()
-        if not self.reserver.may_look_up:
+        if self.reserver.max_age is None:
             return self.next_order()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.lookup_thread, self.next_order)

@@ -19,6 +19,7 @@ from django_qless.core.exceptions import QlessError, ServerError
 from django_qless.worker import failure_report
 from django_qless.worker.crash_reports import lost_for_good
 from django_qless.worker.heartbeat import interval_for
+from django_qless.worker.known_queues import KnownQueues
 from django_qless.worker.log import CALLS, is_enabled, log_event, log_job_event
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.locks import LockTerm, ServerClock
@@ -42,6 +43,9 @@ FOLLOWING_WAIT = 3.0
 
 # Seconds for which a call is repeated before the child looks around again.
 PATIENCE = 5.0
+
+# Seconds for which a lookup of the queues is tried; the last one serves as well.
+LOOKUP_PATIENCE = 0.5
 
 # Seconds until the next try of what could not be settled or found out.
 AFTER_TROUBLE = 0.2
@@ -76,6 +80,8 @@ class Channel(ABC):
         self.shared = buffer.shared
         self.wake_parent = wake_parent
         self.reserver = worker.reserver()
+        self.known_queues = KnownQueues()
+        self.lookup_client = worker.client(LOOKUP_PATIENCE)
         self.idle_requests: dict[tuple[tuple[str, ...], int], Request[Settled]] = {}
         #: Jobs whose outcome the server has refused: their locks were lost.
         self.lost: deque[Reserved] = deque()
@@ -173,7 +179,20 @@ class Channel(ABC):
 
     def next_order(self) -> tuple[str, ...]:
         """Return the queues to ask, in their order; may ask the server for it."""
-        return tuple(self.reserver.order())
+        self.look_up_queues()
+        return self.reserver.order(self.known_queues)
+
+    def look_up_queues(self) -> None:
+        """Ask the server for the queues if the reserver needs newer figures."""
+        known, reserver = self.known_queues, self.reserver
+        if reserver.max_age is None or not known.is_stale(reserver.max_age):
+            return
+        surveys, began = None, time.monotonic()
+        try:
+            surveys = self.lookup_client.survey(reserver.surveyed)
+        except QlessError as error:
+            log_event(logging.DEBUG, "the queues could not be looked up", error=error)
+        known.update(surveys, began)
 
     def report_returned(self) -> None:
         """Tell the reserver which jobs were returned."""
