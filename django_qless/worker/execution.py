@@ -74,7 +74,7 @@ class Execution:
         self.detach = detach
         self.client = client
         self.worker = worker
-        self.sandboxes = sandboxes or Sandboxes(worker)
+        self.sandboxes = sandboxes or Sandboxes()
 
     def perform(self, reserved: Reserved) -> Settlement:
         """Run the job and return its outcome. Raises nothing."""

@@ -69,7 +69,7 @@ class Worker:
         self.options = options
         self.name = options.name
         self.program = Program()
-        self.sandboxes = Sandboxes(options.name, options.sandbox)
+        self.sandboxes = Sandboxes(options.sandbox)
         #: Runs that the worker has ended for an earlier one, still to be announced.
         self.crash_reports: list[CrashReport] = []
         self._watch = watch

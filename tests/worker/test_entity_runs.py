@@ -49,7 +49,7 @@ def environment() -> Environment:
 
 @pytest.fixture
 def execution(environment: Environment, tmp_path: Path) -> Execution:
-    sandboxes = Sandboxes("w", tmp_path)
+    sandboxes = Sandboxes(tmp_path)
     return Execution(environment, None, "w", sandboxes)  # type: ignore[arg-type]
 
 

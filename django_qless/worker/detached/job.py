@@ -41,8 +41,7 @@ def run(folder: Run) -> bytes:
 
     order = folder.order
     reserved = Reserved(*order["job"])
-    worker = f"{order['worker']}-detached"
-    sandboxes = Sandboxes(worker, order.get("sandbox"))
+    sandboxes = Sandboxes(order.get("sandbox"))
     title.worker = order["worker"]
     try:
         # If it comes while the project is loaded, nothing of the job has happened.
