@@ -180,7 +180,9 @@ def test_class_jobs_recur_with_empty_data() -> None:
 
 @pytest.fixture
 def project(monkeypatch):
-    """Models made in a test are those of a project, and gone after it."""
+    """Models made in a test are those of a project, and gone after it with their jobs."""
+    for name in ("declared", "bound"):
+        monkeypatch.setattr(method, name, list(getattr(method, name)))
     with isolate_apps("tests.jobs_app") as isolated:
         monkeypatch.setattr(method, "apps", isolated)
         yield

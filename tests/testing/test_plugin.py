@@ -308,7 +308,8 @@ def test_a_client_made_before_the_tests_is_not_used_in_them(project: Path) -> No
 
 def test_each_process_of_xdist_has_a_server_of_its_own(project: Path) -> None:
     (project / "test_shop.py").write_text(WITH_PYTEST)
-    assert "11 passed" in run_pytest(project, "--ds", "project", "-n", "2")
+    both_run_all = ("-n", "2", "--dist", "each")
+    assert "22 passed" in run_pytest(project, "--ds", "project", *both_run_all)
     told = {(worker, pid) for worker, pid, _ in servers(project)}
     assert len(told) == len({worker for worker, _ in told}) == 2
     assert len({pid for _, pid in told}) == 2
