@@ -290,22 +290,6 @@ def explained(cls: type[BaseException]) -> str:
 
 
 @page(
-    "failure-groups",
-    "Failure groups",
-    """
-    A failed job is in one group: the name of the exception that its code raised, what it
-    said by `Fail` or `Retry`, or one of these, which django_qless sets itself.
-    [Retries and failures](../guides/retries.md) says how a job gets there.
-    """,
-)
-def failure_groups() -> Iterator[str]:
-    from django_qless.worker.failure_groups import GROUPS
-
-    rows = [(code(each.name), each.meaning, each.remedy) for each in GROUPS]
-    yield from table(("group", "what happened", "what to do"), rows)
-
-
-@page(
     "python-api",
     "Python API",
     """

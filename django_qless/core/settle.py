@@ -121,5 +121,5 @@ class Beat(NamedTuple):
 
     #: Jobs whose lock is lost.
     lost: list[str]
-    #: Orders to the worker: quiet, resume, stop or dump, the oldest first. Each comes once.
+    #: Orders to the worker: quiet, resume or stop, the oldest first. Each comes once.
     orders: list[str]

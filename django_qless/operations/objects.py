@@ -153,8 +153,6 @@ class Workers(OfAlias):
     ajobs = awaitable(AsyncClient.worker_jobs)
     order = blocking(Client.order)
     aorder = awaitable(AsyncClient.order)
-    stacks = blocking(Client.stacks)
-    astacks = awaitable(AsyncClient.stacks)
 
     def deregister(self, *workers: str) -> None:
         """Remove workers from the list."""

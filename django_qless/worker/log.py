@@ -14,7 +14,7 @@ import json
 import logging
 import traceback
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django_qless.core.exceptions import QlessError
 from django_qless.worker import failure_report
@@ -53,7 +53,7 @@ DEFECTS = (
     *(ArithmeticError, AssertionError, AttributeError),
     *(LookupError, NameError, TypeError),
 )
-REPORT = "Nobody expected this error. If it is one of django_qless, please report it:"
+REPORT = "Unexpected error. If it originates in django_qless, please report it:"
 
 # Verbs whose outcomes end with group and message.
 FAILURES = ("retry", "fail")
@@ -78,46 +78,40 @@ def log_event(level: int, action: str, **fields: object) -> None:
     An `error` that comes of a mistake in code has its traceback below.
     """
     error = fields.get("error")
-    if isinstance(error, DEFECTS) and not isinstance(error, QlessError):
-        del fields["error"]
-        log_defect(level, action, error, **fields)
-    else:
-        _log(level, action, fields)
+    is_defect = isinstance(error, DEFECTS) and not isinstance(error, QlessError)
+    below = defect_report(error) if is_defect else ""
+    log_lines(level, action, fields, below=below)
 
 
-def log_defect(level: int, action: str, error: BaseException, **fields: object) -> None:
-    """Log an event with an error that nobody expects, and its traceback.
-
-    The worker goes on, or a process of it is replaced: who reads the log has to learn of
-    the defect.
-    """
-    # As text: frames hold arguments, and Sentry and mails to admins show variables.
-    below = f"{REPORT}\n{''.join(traceback.format_exception(error))}"
-    _log(level, action, {**fields, "error": error}, below=below)
-
-
-def _log(
+def log_lines(
     level: int,
     action: str,
     fields: dict[str, object],
     *,
-    exc_info: ExcInfo | None = None,
     below: str = "",
+    exc_info: ExcInfo | None = None,
 ) -> None:
     """Log an event, with `below` under its line."""
-    if logger.isEnabledFor(level):
-        fields = _common | fields
-        text = " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
-        extra = {"action": action, "fields": fields}
-        rest = f"\n{below.rstrip()}" if below else ""
-        logger.log(level, "%s %s%s", action, text, rest, exc_info=exc_info, extra=extra)
+    if not logger.isEnabledFor(level):
+        return
+    fields = _common | fields
+    text = " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
+    rest = f"\n{below.rstrip()}" if below else ""
+    extra = {"action": action, "fields": fields}
+    logger.log(level, "%s %s%s", action, text, rest, exc_info=exc_info, extra=extra)
+
+
+def defect_report(error: Any) -> str:
+    """Return the traceback of an unexpected error, and what to do with it."""
+    # As text: frames hold arguments, and Sentry and mails to admins show variables.
+    return f"{REPORT}\n{''.join(traceback.format_exception(error))}"
 
 
 def log_job_event(
     level: int, action: str, reserved: Reserved, **fields: object
 ) -> None:
     """Log an event of this job."""
-    _log(level, action, _fields_of(reserved) | fields)
+    log_lines(level, action, _fields_of(reserved) | fields)
 
 
 def configure_logging(verbosity: int) -> None:
@@ -166,19 +160,17 @@ def log_outcome(
     """
     level, action, fields = describe_outcome(reserved, outcome)
     fields["seconds"] = f"{seconds:.6f}"
-    if error is None or outcome.verb not in FAILURES:
-        _log(level, action, fields)
-        return
-    fields["error"] = failure_report.summary_of(error)
-    if level < logging.ERROR:
-        _log(level, action, fields)
-    elif hides:
-        _log(level, action, fields, below=str(outcome.args[-1]))
-    else:
-        # The first frame is the execution's own.
-        trace = error.__traceback__ and error.__traceback__.tb_next
-        raised = type(error), error, failure_report.job_traceback(trace)
-        _log(level, action, fields, exc_info=raised)
+    below = ""
+    exc_info: ExcInfo | None = None
+    if error is not None and outcome.verb in FAILURES:
+        fields["error"] = failure_report.summary_of(error)
+        if level >= logging.ERROR and hides:
+            below = str(outcome.args[-1])
+        elif level >= logging.ERROR:
+            # The first frame is the execution's own.
+            trace = error.__traceback__ and error.__traceback__.tb_next
+            exc_info = type(error), error, failure_report.job_traceback(trace)
+    log_lines(level, action, fields, below=below, exc_info=exc_info)
 
 
 def describe_outcome(

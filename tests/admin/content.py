@@ -51,7 +51,6 @@ PLAIN = {
     "message": TRACEBACK.format("insufficient funds"),
     "log": "asked the gateway",
     "progress": "page 12 of 40",
-    "stacks": 'Thread MainThread\n  File "/srv/shop/run.py", line 12, in loop\n',
     "unique": "order:12",
     "workflow": "import-2026",
     "by": "demo",
@@ -134,7 +133,7 @@ class Filler:
         assert not refused, refused
 
     def worker_alive(self) -> None:
-        """Let a worker say what workers say, and keep its stacks."""
+        """Let a worker say what workers say."""
         info = {
             "host": self.words("host"),
             "pid": 4711,
@@ -147,7 +146,6 @@ class Filler:
             "started": 1_700_000_000,
         }
         self.client.beat(self.worker, json.dumps(info), [])
-        self.client.keep_stacks(self.worker, self.words("stacks"))
         self.client.beat(self.words("worker 2"), "", [])
         self.content.workers += [self.worker, self.words("worker 2")]
 

@@ -250,7 +250,6 @@ class Masses:
             self.put(jids, queue, "shop.orders.jobs.export")
             held = self.client.settle(worker, [], count, [queue]).jobs
             assert len(held) == count
-        self.client.keep_stacks(self.busy_worker, (HEAD + FRAME * 400)[:60_000])
 
     def put_on_rows(self, feed: Feed, other: Feed) -> None:
         """Put jobs on rows of a model, which are found by looking through all of them."""

@@ -52,7 +52,6 @@ def submits(page: Page) -> list[tuple[str, bool]]:
         ("queue/q/resume/", "Resume", False),
         ("queue/q/forget/", "Forget", True),
         ("worker/w/quiet/", "Quiet", False),
-        ("worker/w/dump/", "Dump stacks", False),
         ("worker/w/resume/", "Resume", False),
         ("worker/w/stop/", "Stop", True),
         ("worker/w/forget/", "Forget", True),

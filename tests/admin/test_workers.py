@@ -171,12 +171,11 @@ class TestList:
 
 
 class TestPage:
-    def test_it_shows_the_worker_its_jobs_and_its_stacks(
+    def test_it_shows_the_worker_and_its_jobs(
         self, qless: Client, admin_browser: Browser
     ) -> None:
         beat(qless)
         hold(qless, "w1", "a", "b")
-        qless.keep_stacks("w1", "Thread <MainThread>")
         page = read(admin_browser.get(url()))
         facts = page.facts()
         assert facts["State"] == "running"
@@ -190,7 +189,6 @@ class TestPage:
         rows = page.table("Jobs of this worker")[1:]
         assert {row[1].split()[-1] for row in rows} == {"a", "b"}
         assert all(row[3].startswith("for ") for row in rows)
-        assert "Thread <MainThread>" in page.text
 
     def test_one_whose_sign_of_life_is_late(
         self, qless: Client, admin_browser: Browser
@@ -225,15 +223,6 @@ class TestPage:
         ] == ["a"]
         assert buttons_of(admin_browser.get(link)) == []
 
-    def test_one_that_has_ended_and_left_its_stacks(
-        self, qless: Client, as_user: Callable[[str], Browser]
-    ) -> None:
-        beat(qless)
-        qless.keep_stacks("w1", "Thread one")
-        qless.deregister("w1")
-        assert "Thread one" in read(as_user("view+act_on_workers").get(url())).text
-        assert "Thread one" not in read(as_user("view").get(url())).text
-
     @pytest.mark.parametrize("name", ["w1", "<script>x</script>", "a/b"])
     def test_one_that_has_ended_and_left_nothing_but_links(
         self,
@@ -267,24 +256,14 @@ class TestPage:
         act(admin_browser, url(name, "quiet"))
         assert orders(qless, name) == ["quiet"]
 
-    def test_stacks_are_for_those_who_may_ask_for_them(
-        self, qless: Client, as_user: Callable[[str], Browser]
-    ) -> None:
-        beat(qless)
-        qless.keep_stacks("w1", "Thread one")
-        assert "Thread one" in read(as_user("view+act_on_workers").get(url())).text
-        page = read(as_user("view").get(url()))
-        assert "Thread one" not in page.text
-        assert "act_on_workers" in page.text
-
     def test_buttons_are_those_that_make_sense(
         self, qless: Client, as_user: Callable[[str], Browser]
     ) -> None:
         browser = as_user("view+act_on_workers")
         for state, buttons in {
-            "running": ["Quiet", "Dump stacks", "Stop"],
-            "quiet": ["Resume", "Dump stacks", "Stop"],
-            "stopping": ["Dump stacks", "Stop"],
+            "running": ["Quiet", "Stop"],
+            "quiet": ["Resume", "Stop"],
+            "stopping": ["Stop"],
         }.items():
             beat(qless, state=state)
             assert buttons_of(browser.get(url())) == buttons
@@ -304,7 +283,7 @@ def buttons_of(response: HttpResponse) -> list[str]:
 
 
 class TestActions:
-    @pytest.mark.parametrize("verb", ["quiet", "resume", "dump", "stop"])
+    @pytest.mark.parametrize("verb", ["quiet", "resume", "stop"])
     def test_an_order_is_left_for_the_worker(
         self, qless: Client, admin_browser: Browser, verb: str
     ) -> None:
@@ -325,7 +304,7 @@ class TestActions:
         beat(qless)
         assert admin_browser.post(url(verb="stop")).headers["Location"] == LIST
 
-    @pytest.mark.parametrize("verb", ["quiet", "resume", "dump", "stop", "forget"])
+    @pytest.mark.parametrize("verb", ["quiet", "resume", "stop", "forget"])
     def test_one_that_is_gone_is_told(
         self, qless: Client, admin_browser: Browser, verb: str
     ) -> None:
@@ -392,7 +371,7 @@ class TestActions:
     ) -> None:
         beat(qless)
         browser = as_user(kind)
-        verbs = ("quiet", "resume", "dump", "stop", "forget")
+        verbs = ("quiet", "resume", "stop", "forget")
         addresses = [url(verb=verb) for verb in verbs]
         addresses += [f"{LIST}{verb}_all/" for verb in ("quiet", "resume", "stop")]
         for address in addresses:
@@ -435,11 +414,6 @@ class TestRealWorker:
         poll(lambda: shows("quiet"), what="it is quiet")
         act(admin_browser, url(verb="resume"))
         poll(lambda: shows("running"), what="it goes on")
-        act(admin_browser, url(verb="dump"))
-        poll(
-            lambda: "the parent:" in read(admin_browser.get(url())).text,
-            what="its stacks are shown",
-        )
         act(admin_browser, url(verb="stop"))
         assert worker.wait() == 0
         assert "No worker has sent" in read(admin_browser.get(LIST)).text

@@ -180,7 +180,7 @@ def furnish(client: Client) -> None:
     client.put("", "q", "unique", "k", "{}", unique="key")
     client.put("", "paused", "scheduled", "k", "{}", 900)
     client.pause("paused")
-    client.order("w", "dump")
+    client.order("w", "stop")
     for schedule in ("cron", "rest"):
         client.script.now = NOW + 0.5
         client.schedule_set(schedule, "q", "k", "{}", cron="* * * * *")

@@ -252,14 +252,6 @@ def test_what_happened_while_it_could_not_hear_is_seen_at_the_reconnection(
     assert subscribers(client) == 1
 
 
-def test_an_order_is_heard_at_once(
-    runs: tuple[str, int], client: Client, start_worker: StartWorker
-) -> None:
-    client.order("w", "dump")
-    text = poll(lambda: client.stacks("w"), what="the stacks are there", seconds=SOON)
-    assert "wait_at" in text
-
-
 class TestEventListener:
     @pytest.fixture
     def listener(self, server: Server) -> Iterator[EventListener]:

@@ -1,4 +1,4 @@
-"""Actions on workers: quiet, resume, stop, dump stacks, forget.
+"""Actions on workers: quiet, resume, stop, forget.
 
 A worker receives a command with the reply to its next heartbeat, within ten seconds.
 """
@@ -52,17 +52,6 @@ class Resume(WorkerAction):
     label = _("Resume")
     prompt = _("Resume worker %(name)s? It takes jobs again.")
     success = _("Asked worker %(name)s to take jobs again.")
-
-
-class Dump(WorkerAction):
-    """Makes a worker keep a dump of its stacks, which its page shows."""
-
-    verb, order = "dump", "dump"
-    label = _("Dump stacks")
-    prompt = _("Dump the stacks of worker %(name)s? Its jobs are not disturbed.")
-    success = _(
-        "Asked worker %(name)s for its stacks: they appear here within seconds."
-    )
 
 
 class Stop(WorkerAction):
@@ -180,7 +169,7 @@ class StopAll(AllWorkersAction):
     )
 
 
-ALL: tuple[type[Action], ...] = (Quiet, Resume, Dump, Stop, Forget)
+ALL: tuple[type[Action], ...] = (Quiet, Resume, Stop, Forget)
 OF_ALL: tuple[type[Action], ...] = (QuietAll, ResumeAll, StopAll)
 
 
@@ -191,6 +180,6 @@ def offered(worker: WorkerRow) -> list[type[Action]]:
     if not worker.alive:
         return [Forget]
     if worker.state in ("draining", "stopping"):
-        return [Dump, Stop]
+        return [Stop]
     taking: dict[str, list[type[Action]]] = {"running": [Quiet], "quiet": [Resume]}
-    return [*taking.get(worker.state, [Quiet, Resume]), Dump, Stop]
+    return [*taking.get(worker.state, [Quiet, Resume]), Stop]

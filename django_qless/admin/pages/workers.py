@@ -52,13 +52,12 @@ class Workers(_WorkerPage):
 
 
 class WorkerPage(_WorkerPage):
-    """The page of a worker: its own report, its jobs, its last dump."""
+    """The page of a worker: its own report and its jobs."""
 
     template = "worker.html"
 
     def content(self) -> dict[str, Any]:
         """Return the details of the worker."""
-        stacks = self.client.stacks(self.name)
         counts = self.counts()
         jobs = self.client.briefs([("worker", self.name, 0, JOBS)])
         jobs.sort(key=lambda job: job.since)
@@ -67,7 +66,6 @@ class WorkerPage(_WorkerPage):
             "worker": row,
             "jobs": job_rows(jobs, self),
             "more_jobs": max(0, row.held - len(jobs)),
-            "stacks": stacks if self.may.workers else None,
             "buttons": self.buttons(actions.offered(row)),
         }
 

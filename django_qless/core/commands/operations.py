@@ -31,9 +31,9 @@ class WorkerJobs(NamedTuple):
     stalled: list[str]
 
 
-Order = Literal["quiet", "resume", "stop", "dump"]
+Order = Literal["quiet", "resume", "stop"]
 
-#: Orders to a worker: take no more jobs, take jobs again, end, or keep a dump of its stacks.
+#: Orders to a worker: take no more jobs, take jobs again, end.
 ORDERS: tuple[Order, ...] = get_args(Order)
 
 
@@ -59,7 +59,7 @@ class OperationCommands:
 
     @command
     def order(self, worker: str, order: Order) -> Command[None]:
-        """Send an order to a worker: quiet, resume, stop or dump (its stacks).
+        """Send an order to a worker: quiet, resume or stop.
 
         It arrives with the reply to the worker's next beat, and at once if it listens to
         events. At most the last 20 orders are kept for it. Raises WorkerNotFound.

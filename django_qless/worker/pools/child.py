@@ -20,10 +20,11 @@ from django_qless.worker.detached import starter
 from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.execution import Execution
 from django_qless.worker.log import (
-    log_defect,
+    defect_report,
     log_event,
     log_expired_lock,
     log_job_event,
+    log_lines,
 )
 from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.batches import Batches
@@ -252,7 +253,9 @@ class Child:
 
         The parent finds the job in the shared state.
         """
-        log_defect(logging.ERROR, "child gives up", error, pid=os.getpid())
+        fields = {"error": error, "pid": os.getpid()}
+        below = defect_report(error)
+        log_lines(logging.ERROR, "child gives up", fields, below=below)
         os._exit(CRASHED)
 
     def trouble(self, error: Exception) -> float:

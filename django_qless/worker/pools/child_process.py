@@ -243,7 +243,7 @@ class ChildProcess:
                 signal.signal(number, signal.SIG_DFL)
             for number in TO_IGNORE:
                 signal.signal(number, signal.SIG_IGN)
-            stacks.enable_dumps(self._dump.number)
+            stacks.enable_dumps(self._dump)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             run(self.shared)
             code = 0

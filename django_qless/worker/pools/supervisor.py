@@ -56,7 +56,7 @@ DECLARED_LOOKS = (20.0, 40.0)
 RECOVERY_TIMEOUT = 5.0
 
 # The control commands that a worker accepts through the server.
-FROM_SERVER = ("quiet", "resume", "stop", "dump")
+FROM_SERVER = ("quiet", "resume", "stop")
 
 
 class Supervisor:
@@ -84,7 +84,7 @@ class Supervisor:
         self.lock_renewal = LockRenewal(self.heartbeat, self.children, self.detached)
         self.hard_limits = HardLimits(options.block_limit)
         self.idle_timer = IdleTimer(options.max_idle)
-        self.stacks = StackDumps(client, worker.name)
+        self.stacks = StackDumps()
         self.signals = Signals()
         self.declared_due = time.monotonic() + random.uniform(*DECLARED_LOOKS)
         self.wakeup_reader, self.wakeup_writer = os.pipe()
@@ -213,14 +213,14 @@ class Supervisor:
                 log_event(logging.INFO, "signal", **fields)
                 self.follow(command)
 
-    def follow(self, command: ControlCommand, *, keep: bool = False) -> None:
-        """Execute a control command; with `keep`, a dump goes to the server as well."""
+    def follow(self, command: ControlCommand) -> None:
+        """Execute a control command."""
         if command is ControlCommand.STOP:
             self.shutdown.request_stop()
         elif command is ControlCommand.RELOAD:
             self.shutdown.reload()
         elif command is ControlCommand.DUMP:
-            self.stacks.request(self.children, store=keep)
+            self.stacks.request(self.children)
         elif command is ControlCommand.ABORT:
             self.stacks.log_now(self.children)
             self.shutdown.stop()
@@ -299,7 +299,7 @@ class Supervisor:
         """Run a control command that came through the server."""
         if text in FROM_SERVER:
             log_event(logging.INFO, "order", order=text)
-            self.follow(ControlCommand(text), keep=True)
+            self.follow(ControlCommand(text))
         else:
             log_event(logging.WARNING, "unknown order, ignored", order=text)
 

@@ -44,23 +44,3 @@ def test_the_order_to_stop(stage: Stage) -> None:
     stage.latch().open()
     assert worker.wait() == 0
     assert stage.job(jid).state == "complete"
-
-
-def test_the_order_to_tell_what_it_is_at(stage: Stage) -> None:
-    stage.put_hold("hold", "held")
-    stage.put_hold("ahold", "aheld")
-    stage.start(concurrency=2, name="w")
-    stage.run_of("held")
-    stage.run_of("aheld")
-    stage.client.order("w", "dump")
-    stage.wait(
-        lambda: (
-            (text := stage.client.stacks("w"))
-            and "in hold_on" in text
-            and "ahold" in text
-        ),
-        "the stacks are there",
-    )
-    stage.latch().open()
-    stage.end_of("held")
-    assert stage.end_of("aheld").end
