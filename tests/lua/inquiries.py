@@ -78,6 +78,8 @@ MESSAGE = [
 class Inquirer(Generator):
     """Draws these operations too."""
 
+    renamed = 0.0  # The previous build knows no former names of keys.
+
     def __init__(self, seed: int) -> None:
         self.theme = seed % len(THEMES)
         theme = THEMES[self.theme]

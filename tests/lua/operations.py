@@ -75,6 +75,9 @@ class Operation(NamedTuple):
 class Generator(DeliveryOperations):
     """Draws operations; what it draws depends on the seed and on who holds what."""
 
+    #: How often a unique key has former names.
+    renamed = 0.3
+
     def __init__(self, seed: int, weights: dict[str, int] | None = None) -> None:
         self.random = random.Random(seed)
         self.now = 1_700_000_000.0
@@ -174,7 +177,7 @@ class Generator(DeliveryOperations):
             chosen += ["on_failure", choose(["", "block", "cancel", "run", "run"])]
         if dice() < 0.5:
             chosen += ["unique", choose(KEYS)]
-            if dice() < 0.3:
+            if dice() < self.renamed:
                 chosen += ["unique_aliases", json.dumps([choose(KEYS)])]
             if dice() < 0.7:
                 chosen += ["unique_until", choose(["start", "end", "end", 3600])]
