@@ -142,6 +142,7 @@ SAMPLES: dict[str, Any] = {
     "turns": True,
     "unique": "u",
     "unique_until": "start",
+    "unique_aliases": ["u0"],
     "value": 67,
     "wait": 3,
     "weight": 2,
