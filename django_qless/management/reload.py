@@ -1,8 +1,8 @@
 """Restarting the worker in place when its code has changed, for development.
 
-A separate process scans the files and sends HUP to the worker, which ends its running
-jobs first. Before that it tries the new code in a fresh process: broken code changes
-nothing, and the worker goes on with the old code.
+The files are polled once a second. Changed code is first tried in a fresh process: broken
+code changes nothing, and the worker goes on with the old code. Code that loads makes the
+worker restart in place (HUP), which ends its running jobs first.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from django.apps import apps
 from django.conf import settings
-from django.utils.autoreload import iter_all_python_module_files
+from django.utils.autoreload import BaseReloader
 
 from django_qless.worker.log import log_event, logger
 from django_qless.worker.parent_death import ParentDeathPipe
@@ -37,6 +38,82 @@ TRIAL_TIMEOUT = 60.0
 
 IDLE_PAUSE, BUSY_PAUSE = 1.0, 0.2
 """Seconds between two scans of the files: as a rule, and after a change."""
+
+
+class CodeChanges(BaseReloader):
+    """Changes of loaded modules, and of the project's modules that jobs may load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        for app in apps.get_app_configs():
+            if not any(Path(app.path).is_relative_to(path) for path in installed):
+                self.watch_dir(app.path, "**/*.py")
+        module = sys.modules.get(settings.SETTINGS_MODULE)
+        if module and module.__file__:
+            self.watch_dir(Path(module.__file__).parent, "*.py")
+        # Files saved while their code was being loaded are changes; times in the future
+        # are not, because they would be forever.
+        times = self._times_by_file()
+        since, now = loading_since(), time.time()
+        self._times = {file: at for file, at in times.items() if not since < at <= now}
+
+    def find(self) -> set[Path]:
+        """Return the files that were changed or made since the last call."""
+        times = self._times_by_file()
+        changed = {file for file in times if times[file] != self._times.get(file)}
+        self._times |= times
+        return changed
+
+    def _times_by_file(self) -> dict[Path, float]:
+        times: dict[Path, float] = {}
+        for file in self.watched_files():
+            with contextlib.suppress(OSError):
+                if file.suffix == ".py":
+                    times[file] = file.stat().st_mtime
+        return times
+
+
+class CodeWatch:
+    """Calls `reload` whenever changed code works."""
+
+    def __init__(self, reload: Callable[[], object]) -> None:
+        self._reload = reload
+        #: Whether the code has changed and is not known to work.
+        self.is_untested = False
+
+    def steps(self) -> Iterator[float]:
+        """Watch forever; yield the seconds to pause before the next step."""
+        changes = CodeChanges()
+        changed: set[Path] = set()
+        while True:
+            while found := changes.find():
+                # Perhaps the first of many: an editor saves all, git writes a branch.
+                changed |= found
+                self.is_untested = True
+                yield BUSY_PAUSE
+            if changed:
+                error = yield from trial_error()
+                if found := changes.find():
+                    changed |= found
+                    continue
+                files = ", ".join(sorted(map(os.path.relpath, changed)))
+                if error:
+                    log_event(
+                        logging.ERROR,
+                        "new code failed to load; keeping the running version",
+                        files=files,
+                        why=summary_line(error),
+                    )
+                    print(error, file=sys.stderr, flush=True)
+                else:
+                    log_event(logging.INFO, "reloading", files=files)
+                    self.is_untested = False
+                    # The flag is seen before the signal.
+                    yield 0.0
+                    self._reload()
+                changed = set()
+            yield IDLE_PAUSE
 
 
 class CodeWatcher:
@@ -74,66 +151,14 @@ class CodeWatcher:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             title("watching the code")
-            watch_for(worker, self._untested)
+            watch = CodeWatch(lambda: os.kill(worker, signal.SIGHUP))
+            for pause in watch.steps():
+                self._untested[0] = watch.is_untested
+                time.sleep(pause)
         except BaseException:  # noqa: BLE001  this process must not return
             logger.exception("the watcher has ended: changes of the code are not seen")
         finally:
             os._exit(1)
-
-
-def watch_for(worker: int, untested: mmap.mmap) -> NoReturn:
-    """Watch the code forever; send HUP to the process when changed code works.
-
-    The first byte of `untested` is 1 while there is code that is not known to work.
-    """
-    changes = CodeChanges()
-    changed: set[Path] = set()
-    is_tested = False
-    while True:
-        if found := changes.find():
-            # Perhaps the first of many: an editor saves all, git writes a branch.
-            changed |= found
-            is_tested = False
-            untested[0] = 1
-        elif changed and not is_tested:
-            if error := code_error():
-                log_event(
-                    logging.ERROR,
-                    "the new code does not work, going on with the old one",
-                    files=relative_names(changed),
-                    why=summary_line(error),
-                )
-                print(error, file=sys.stderr, flush=True)
-                changed.clear()
-            is_tested = not error
-        elif changed:
-            log_event(logging.INFO, "reloading", files=relative_names(changed))
-            changed.clear()
-            untested[0] = 0
-            os.kill(worker, signal.SIGHUP)
-        time.sleep(BUSY_PAUSE if changed else IDLE_PAUSE)
-
-
-class CodeChanges:
-    """Changes of loaded modules, and of modules that jobs may load."""
-
-    def __init__(self) -> None:
-        self._times: dict[Path, float] = {}
-
-    def find(self) -> set[Path]:
-        """Return the files that were changed or made since the last call.
-
-        At the first call those that were saved after, or while, their code was loaded.
-        Times in the future do not count then, because they would do so forever.
-        """
-        times = modification_times([*iter_all_python_module_files(), *own_files()])
-        if self._times:
-            found = {file for file in times if times[file] != self._times.get(file)}
-        else:
-            since, now = loading_since(), time.time()
-            found = {file for file in times if since < times[file] <= now}
-        self._times |= times
-        return found
 
 
 def wait_for_working_code() -> None:
@@ -143,91 +168,52 @@ def wait_for_working_code() -> None:
     """
     # There is nothing to shut down gracefully.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    tried = None
-    while True:
-        seen = modification_times(own_files())
-        if seen != tried and not code_error():
+    works: list[bool] = []
+    watch = CodeWatch(lambda: works.append(True))
+    for pause in watch.steps():
+        if works:
             return
-        tried = seen
-        # Changes of files can only be polled here.
-        time.sleep(IDLE_PAUSE)
+        time.sleep(pause)
 
 
-def code_error() -> str:
-    """Try the worker's command in a fresh process; return why it fails, "" if not."""
+def trial_error() -> Generator[float, None, str]:
+    """Try the worker's command in a fresh process; return why it fails, "" if not.
+
+    Yields the seconds to pause before it goes on.
+    """
     program = Program()
     command = program.command
     end = command.index("--") if "--" in command else len(command)
-    try:
-        done = subprocess.run(
-            [*command[:end], TRIAL, *command[end:]],
-            cwd=program.directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            timeout=TRIAL_TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"it did not load in {TRIAL_TIMEOUT:g} s"
-    except OSError as error:
-        return f"it cannot be tried: {error}"
-    if done.returncode == 0:
-        return ""
-    return done.stderr.strip() or f"exit code {done.returncode}"
+    deadline = time.monotonic() + TRIAL_TIMEOUT
+    with tempfile.TemporaryFile() as output:
+        try:
+            trial = subprocess.Popen(
+                [*command[:end], TRIAL, *command[end:]],
+                cwd=program.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=output,
+            )
+        except OSError as error:
+            return f"it cannot be tried: {error}"
+        while trial.poll() is None:
+            if time.monotonic() > deadline:
+                trial.kill()
+                trial.wait()
+                return f"it did not load in {TRIAL_TIMEOUT:g} s"
+            yield BUSY_PAUSE
+        if trial.returncode == 0:
+            return ""
+        output.seek(0)
+        text = output.read().decode(errors="replace").strip()
+    return text or f"exit code {trial.returncode}"
 
 
 def summary_line(error: str) -> str:
     """Return the most telling line of a traceback, or of failed checks."""
     lines = [line.strip() for line in error.splitlines()]
-    said = [line for line in lines if line and not line.startswith("HINT:")]
-    return said[-1] if said else "unknown"
-
-
-def own_folders() -> list[Path]:
-    """Return the folders of the project's apps and settings, not of installed packages."""
-    installed = [Path(path) for path in sysconfig.get_paths().values()]
-    settings_module: Any = sys.modules.get(settings.SETTINGS_MODULE)
-    found = {Path(app.path) for app in apps.get_app_configs()}
-    if getattr(settings_module, "__file__", None):
-        found.add(Path(settings_module.__file__).parent)
-    return sorted(
-        folder.resolve()
-        for folder in found
-        if not any(path in folder.parents for path in installed)
-    )
-
-
-def own_files() -> Iterator[Path]:
-    """Yield the Python files of the project."""
-    for folder in own_folders():
-        yield from python_files(folder)
-
-
-def modification_times(files: Iterable[Path]) -> dict[Path, float]:
-    """Return when these files, as far as they exist, were last changed."""
-    times: dict[Path, float] = {}
-    for file in files:
-        with contextlib.suppress(OSError):
-            if file.suffix == ".py":
-                times[file] = file.stat().st_mtime
-    return times
-
-
-def python_files(folder: Path) -> Iterator[Path]:
-    """Return the Python files of a package and of the packages in it."""
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        path = Path(entry.path)
-        if entry.name.endswith(".py"):
-            yield path
-        elif entry.is_dir() and (path / "__init__.py").exists():
-            yield from python_files(path)
+    telling = [line for line in lines if line and not line.startswith("HINT:")]
+    return telling[-1] if telling else "unknown"
 
 
 def loading_since() -> float:
@@ -237,8 +223,3 @@ def loading_since() -> float:
     """
     record = logging.makeLogRecord({})
     return record.created - record.relativeCreated / 1000
-
-
-def relative_names(files: Iterable[Path]) -> str:
-    """Return the relative names of files, for people."""
-    return ", ".join(sorted(os.path.relpath(file) for file in files))

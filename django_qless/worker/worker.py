@@ -128,7 +128,8 @@ class Worker:
                 if not (self.shutdown.reexec and self.is_code_untested):
                     return is_done
                 log_event(
-                    logging.WARNING, "the code is broken, going on with the old one"
+                    logging.WARNING,
+                    "new code failed to load; keeping the running version",
                 )
                 self.shutdown = self.status.shutdown = self.new_shutdown()
         finally:
