@@ -106,7 +106,7 @@ def put(client: Client) -> Callable[..., str]:
     """Puts a job of the plain environment; returns its jid."""
 
     def put(klass: str, *args: Any, queue: str = "q", **options: Any) -> str:
-        data = json.dumps({"args": args})
+        data = json.dumps({"v": 1, "args": args})
         jid = options.pop("jid", None) or new_jid()
         client.put("", queue, jid, klass, data, **options)
         return jid

@@ -9,10 +9,13 @@ import os
 import signal
 import subprocess
 import time
+from enum import IntEnum
 from typing import Any
 
+from django.utils.safestring import mark_safe
+
 from django_qless.exceptions import BatchFailure, Fail, JobTimeout, Retry
-from tests.worker.plain import current, job
+from tests.worker.declare import current, job
 from tests.worker.runs import is_open, recorded, write
 
 # Seconds between two looks of a job that waits.
@@ -426,3 +429,110 @@ async def aprocess_entities(batch: dict[str, list[dict[str, Any]]]) -> None:
     note_entities(batch, "begin")
     await asyncio.sleep(0.002)
     note_entities(batch, "end")
+
+
+def print_then(path: str, name: str, latch: str) -> None:
+    print(f"printed before a {name}", end="")
+    with recorded(path, name):
+        if name == "exit":
+            os._exit(0)
+        elif name == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        while not is_open(latch):
+            time.sleep(PAUSE)
+
+
+@job()
+def print_and_end(path: str, name: str, latch: str) -> None:
+    """Print something that is no line, and end as named: a return waits for the latch."""
+    print_then(path, name, latch)
+
+
+@job()
+async def aprint_and_end(path: str, name: str, latch: str) -> None:
+    print_then(path, name, latch)
+
+
+@job()
+def carry(path: str, name: str, load: str) -> None:
+    """Be given much."""
+    with recorded(path, name):
+        assert load
+
+
+@job()
+def leave_sleeper(path: str, name: str) -> None:
+    """Leave a process that ends soon, and whose parent has ended."""
+    with recorded(path, name):
+        subprocess.run(["sh", "-c", "sleep 0.3 &"], check=True)
+
+
+@job()
+async def leave_task(path: str, name: str, seconds: float) -> None:
+    """Leave a task, recorded with the job that it sees when it begins."""
+    here = current().jid
+
+    async def go_on() -> None:
+        with recorded(path, f"{name}:{here}") as run:
+            await asyncio.sleep(seconds)
+            if current().jid != here:
+                write(path, "told", name, run, 0, current().jid)
+
+    leave_task.tasks = {asyncio.create_task(go_on())}
+    await asyncio.sleep(0)
+
+
+class Level(IntEnum):
+    BOLD = 2
+
+
+class Number(int):
+    pass
+
+
+class Weight(float):
+    pass
+
+
+def derived() -> list[Any]:
+    bold = mark_safe("<b>bold</b>")
+    return [bold, Number(2), Weight(1.5), {mark_safe("bold"): Number(2)}]
+
+
+@job()
+def give_derived() -> Any:
+    """Return values of classes that extend those of JSON."""
+    return derived()
+
+
+@job()
+async def agive_derived() -> Any:
+    return derived()
+
+
+def fail_in_derived_words() -> None:
+    if current().attempt == 1:
+        raise Retry(delay=Weight(0))
+    current().log(mark_safe("bold"), level=Level.BOLD)
+    raise Fail(mark_safe("bold"), mark_safe("<b>bold</b>"))
+
+
+@job()
+def fail_derived() -> None:
+    """Try again, and fail for good, in words and numbers of such classes."""
+    fail_in_derived_words()
+
+
+@job()
+async def afail_derived() -> None:
+    fail_in_derived_words()
+
+
+@job()
+def fork_and_return_twice(path: str, name: str) -> str:
+    """Go on as two processes; the original waits for the end of its copy."""
+    copy = os.fork()
+    if not copy:
+        return "the copy"
+    os.waitpid(copy, 0)
+    return "the original"

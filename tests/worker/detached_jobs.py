@@ -1,7 +1,4 @@
-"""Detached jobs, and a worker that knows them.
-
-python -m tests.worker.detached_jobs '{"url": "unix://…", "detached_directory": "…", …}'
-"""
+"""Detached jobs."""
 
 from __future__ import annotations
 
@@ -12,11 +9,9 @@ import sys
 import time
 
 from django_qless.exceptions import Fail, JobTimeout, ShuttingDown
+from tests.worker.declare import current, job
 from tests.worker.ledger import note, wait_at
-from tests.worker.plain import current, job, main
 from tests.worker.processes import is_alive
-
-MODULE = "tests.worker.detached_jobs"
 
 
 @job(detached=True)
@@ -85,7 +80,7 @@ def raise_error(ledger: str) -> None:
 
 
 @job(detached=True)
-def segfault() -> None:
+def segfault_apart() -> None:
     import ctypes
 
     print("about to", flush=True)
@@ -116,9 +111,5 @@ def run_out_of_time() -> str:
 
 
 @job(detached=True)
-def give_much() -> str:
+def give_much_apart() -> str:
     return "x" * 60_000
-
-
-if __name__ == "__main__":
-    sys.exit(main())

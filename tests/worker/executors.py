@@ -21,7 +21,8 @@ from django_qless.worker.pools.child_process import ChildProcess
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.real_servers import poll
-from tests.worker.plain import PlainEnvironment, job
+from tests.worker.declare import job
+from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import whole_lines
 
 if TYPE_CHECKING:
@@ -174,7 +175,9 @@ class LoneChild:
     def put(self, klass: str, *args: Any, **options: Any) -> str:
         """Put a job; return its jid."""
         jid = options.pop("jid", None) or new_jid()
-        self.client.put("", "q", jid, klass, json.dumps({"args": args}), **options)
+        self.client.put(
+            "", "q", jid, klass, json.dumps({"v": 1, "args": args}), **options
+        )
         return jid
 
     def push(self, klass: str, latches: Sequence[Path], batch: int) -> None:

@@ -1,48 +1,30 @@
-"""An environment without Django, and a worker in it as a process of its own.
-
-    python -m tests.worker.plain '{"url": "unix://…", "queues": ["a"], …}'
-
-Jobs are the functions below, called with `data["args"]`.
-"""
+"""An environment without Django, for tests that look inside of the worker."""
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import dataclasses
-import inspect
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import redis
 import redis.asyncio
 
+import tests.worker.jobs  # noqa: F401  known by their names
 from django_qless.core import AsyncClient, Client, Reserved
-from django_qless.exceptions import Fail, Retry
 from django_qless.job_types.current import CurrentJob, running
-from django_qless.job_types.options import Options
-from django_qless.job_types.registry import JobType
+from django_qless.job_types.registry import JobType, registry
 from django_qless.worker.environment import Limits
 from django_qless.worker.interrupt import (
     TaskScope,
     ThreadScope,
     await_in_context,
 )
-from tests.worker.ledger import note, wait_at
+from tests.worker.ledger import note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-JOBS: dict[str, JobType] = {}
 
 
 class PlainEnvironment:
@@ -87,17 +69,10 @@ class PlainEnvironment:
         pass
 
     def resolve(self, klass: str) -> JobType | None:
-        return JOBS.get(klass)
-
-    def detached_entry(self) -> tuple[str, ...]:
-        main = sys.modules["__main__"].__spec__
-        modules = {made.function.__module__ for made in JOBS.values()}
-        if "__main__" in modules and main:
-            modules = {*modules, main.name} - {"__main__"}
-        return "tests.worker.plain.again", self.url, *sorted(modules)
+        return registry.get(klass)
 
     def has_detached_jobs(self) -> bool:
-        return any(made.options.detached for made in JOBS.values())
+        return False
 
     def detached_limit(self, queue: str) -> int:
         return 1
@@ -200,254 +175,9 @@ class PlainEnvironment:
         pass
 
 
-def again(url: str, *modules: str) -> PlainEnvironment:
-    """Return such an environment in the process of a detached job."""
-    for module in modules:
-        import_module(module)
-    return PlainEnvironment(url)
-
-
 def args_of(reserved: Reserved, current: CurrentJob) -> Any:
     """Return the arguments of a job; of one of entities {entity: payloads}."""
     if not reserved.batch:
         return json.loads(reserved.data).get("args", ())
     data = [json.loads(job.data) for job in (reserved, *current.companions)]
     return [{each["entity"]: each["payloads"] for each in data}]
-
-
-def job(**options: Any):
-    """Register a function as a job."""
-
-    def register(function):
-        made = dataclasses.replace(Options(), **options)
-        JOBS[function.__name__] = JobType(
-            function.__name__,
-            function,
-            made,
-            is_async=inspect.iscoroutinefunction(function),
-        )
-        return function
-
-    return register
-
-
-def current() -> CurrentJob:
-    found = running.get()
-    assert found is not None
-    return found
-
-
-@job()
-def say(ledger: str, *words: str) -> None:
-    """Write a line."""
-    note(ledger, *words)
-
-
-@job()
-def say_lock(ledger: str, word: str) -> None:
-    """Write a line: a word, and until when the lock was given."""
-    note(ledger, word, current().reserved.expires)
-
-
-@job()
-def give(value: Any) -> Any:
-    """Return what was given."""
-    return value
-
-
-@job()
-def give_a_set() -> Any:
-    return {1, 2}
-
-
-@job()
-def give_half_a_pair() -> Any:
-    return "\udce9"
-
-
-@job(result_ttl=0)
-def give_for_nobody() -> Any:
-    return {"a set": {1}}
-
-
-@job()
-def give_much() -> Any:
-    return "x" * 70_000
-
-
-@job()
-def stay(ledger: str, gate: str, name: str) -> str:
-    """Say that it runs, wait at the gate, say that it is over."""
-    note(ledger, "running", name, os.getpid())
-    wait_at(gate)
-    note(ledger, "over", name)
-    return name
-
-
-@job(backoff=0)
-def break_(ledger: str, text: str) -> None:
-    note(ledger, "attempt", current().attempt)
-    # What neither UTF-8 nor C can carry must not keep the failure from being told.
-    raise ValueError(f"{text} \udce9\0")
-
-
-@job(backoff=3600)
-def break_slowly() -> None:
-    raise KeyError("once an hour")
-
-
-@job(backoff=3600)
-def break_later(ledger: str) -> None:
-    note(ledger, "attempt", current().attempt)
-    raise KeyError("once an hour")
-
-
-@job(backoff=0.4)
-def break_soon(ledger: str) -> None:
-    note(ledger, "began", time.monotonic())
-    raise KeyError("soon again")
-
-
-@job(backoff=lambda attempt, error: 1 / 0)
-def break_rule() -> None:
-    raise KeyError("and the rule, too")
-
-
-@job()
-def leave_python() -> None:
-    sys.exit("enough")
-
-
-@job(backoff=3600)
-def retry_at_once(ledger: str) -> None:
-    note(ledger, "attempt", current().attempt)
-    if current().attempt == 1:
-        raise Retry(delay=0)
-
-
-@job()
-def give_up() -> None:
-    raise Fail("bad-input", "no such file")
-
-
-@job()
-def move_on(ledger: str) -> None:
-    note(ledger, "in", current().queue)
-    if current().queue == "first":
-        current().move_to("second")
-
-
-@job()
-def move_wrongly() -> None:
-    current().move_to("second", depends=["nobody"])
-
-
-@job()
-def give_up_at_length() -> None:
-    raise Fail("g" * 70_000, "a group that nobody can store")
-
-
-@job()
-def report() -> None:
-    """Tell of progress and log, then return."""
-    current().progress(0.5, "half")
-    current().log("fetched", bytes=812)
-
-
-@job()
-def exit_at_once(ledger: str, code: int) -> None:
-    note(ledger, "running", current().jid)
-    os._exit(code)
-
-
-@job(backoff=0)
-def fill_sandbox_and_die(ledger: str) -> None:
-    sandbox = current().sandbox
-    (sandbox / "folder").mkdir()
-    (sandbox / "folder" / "file").write_text("left")
-    note(ledger, "sandbox", sandbox)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@job()
-def segfault(ledger: str) -> None:
-    note(ledger, "running", current().jid)
-    signal.signal(signal.SIGSEGV, signal.SIG_DFL)
-    ctypes.string_at(0)
-
-
-@job()
-def abort() -> None:
-    """Die of an error in C."""
-    os.abort()
-
-
-@job()
-def have_child(ledger: str, gate: str) -> None:
-    """Start a process that lives on, tell its id, wait."""
-    child = subprocess.Popen(["sleep", "1000"])
-    note(ledger, "grandchild", child.pid, os.getpid())
-    wait_at(gate)
-
-
-@job()
-def fork_and_return(ledger: str) -> None:
-    """Return twice: once here, once in a copy of this process; tell how that ended."""
-    copy = os.fork()
-    if copy:
-        _, status = os.waitpid(copy, 0)
-        note(ledger, "returned", status)
-
-
-@job()
-def hold_gil(seconds: float, ledger: str | None = None) -> str:
-    """Keep every other thread of this process from running."""
-    if ledger:
-        note(ledger, "running")
-    old = sys.getswitchinterval()
-    sys.setswitchinterval(1000)
-    try:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            pass
-    finally:
-        sys.setswitchinterval(old)
-    return "held"
-
-
-@job()
-async def block_loop(ledger: str) -> None:
-    """Let no other coroutine of this event loop run."""
-    note(ledger, "blocked")
-    time.sleep(1000)
-
-
-def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate()]
-
-
-def main() -> int:
-    from django_qless.worker.log import configure_logging
-    from django_qless.worker.options import WorkerOptions
-    from django_qless.worker.server_checks import CannotStart
-    from django_qless.worker.worker import Worker
-
-    given = json.loads(sys.argv[1])
-    configure_logging(given.pop("verbosity", 2))
-    environment = PlainEnvironment(
-        given.pop("url"),
-        given.pop("limits", None),
-        given.pop("announcements", None),
-        given.pop("batches", None),
-    )
-    for name in ("queues", "exclude"):
-        given[name] = tuple(given.get(name, ("*",) if name == "queues" else ()))
-    try:
-        return Worker(environment, WorkerOptions(**given)).run()
-    except CannotStart as error:
-        print(error, file=sys.stderr)
-        return error.code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,4 @@
-"""Jobs about the processes that run them, and a worker that knows them.
-
-python -m tests.worker.process_jobs '{"url": "unix://…", …}'
-"""
+"""Jobs about the processes that run them."""
 
 from __future__ import annotations
 
@@ -9,14 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 
 from django_qless.exceptions import ShuttingDown
+from tests.worker.declare import current, job
 from tests.worker.ledger import note, wait_at
-from tests.worker.plain import current, job, main
-
-MODULE = "tests.worker.process_jobs"
 
 # What a job leaves in its process.
 REMAINS: list[bytes] = []
@@ -78,7 +72,3 @@ def be_interrupted(ledger: str, gate: str) -> None:
     except ShuttingDown:
         note(ledger, "told")
         raise
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -132,7 +132,7 @@ def django(
 
 
 class WorkerProcess:
-    """A worker in the plain environment, as a process of its own.
+    """A worker of the smallest project, as a separate process.
 
     It is forked from one that has the module imported; with an environment of its own
     another Python is started for it.
@@ -143,7 +143,7 @@ class WorkerProcess:
         url: str,
         log: Path,
         *,
-        module: str = "tests.worker.plain",
+        module: str = "tests.worker.program",
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:

@@ -15,7 +15,7 @@ from tests.worker.processes import WorkerProcess
 from tests.worker.runs import Latch, Run, Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from django_qless.core import Job
     from tests.real_servers import Server
@@ -51,13 +51,20 @@ class Stage:
     # Workers.
 
     def start(
-        self, *, clock_off: float = 0, cron_by_seconds: bool = False, **options: Any
+        self,
+        *,
+        clock_off: float = 0,
+        cron_by_seconds: bool = False,
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> WorkerProcess:
         """Start a worker of the pool for the queue "q", unless options say else.
 
         Its clock may be wrong, or any cron expression tick each second for it.
         """
-        environment = {"QLESS_TEST_CLOCK_OFF": str(clock_off)} if clock_off else {}
+        environment = dict(environment or {})
+        if clock_off:
+            environment["QLESS_TEST_CLOCK_OFF"] = str(clock_off)
         if cron_by_seconds:
             environment["QLESS_TEST_CRON_BY_SECONDS"] = "1"
         chosen = {
@@ -88,7 +95,9 @@ class Stage:
     def put(self, klass: str, *args: Any, queue: str = "q", **options: Any) -> str:
         """Put a job with these arguments; return its jid."""
         jid = options.pop("jid", None) or new_jid()
-        self.client.put("", queue, jid, klass, json.dumps({"args": args}), **options)
+        self.client.put(
+            "", queue, jid, klass, json.dumps({"v": 1, "args": args}), **options
+        )
         return jid
 
     def put_run(self, klass: str, name: object, *args: Any, **options: Any) -> str:
@@ -108,7 +117,7 @@ class Stage:
         queue = options.pop("queue", "q")
         puts = []
         for at, name in enumerate(names):
-            data = json.dumps({"args": [self.runs.path, str(name), seconds]})
+            data = json.dumps({"v": 1, "args": [self.runs.path, str(name), seconds]})
             klass = f"{FLAVOURS[at % 2]}record"
             puts.append(Put(new_jid(), queue, klass, data, **options))
         self.client.put_many("", puts)

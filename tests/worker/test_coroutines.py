@@ -13,7 +13,7 @@ import pytest
 from django_qless.worker.execution import Execution
 from django_qless.worker.pools import shared_state
 from tests.real_servers import poll
-from tests.worker.plain import current, job
+from tests.worker.declare import current, job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

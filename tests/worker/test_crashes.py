@@ -188,7 +188,7 @@ def test_killed_at_any_moment_no_job_is_lost(
 def test_what_a_job_started_dies_with_it(
     start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate
 ) -> None:
-    put("have_child", ledger.path, gate.path)
+    put("start_sleeper", ledger.path, gate.path)
     start_worker(queues=["q"])
     (line,) = ledger.wait_until(1)
     grandchild, child = map(int, line.split()[1:])
@@ -199,7 +199,7 @@ def test_what_a_job_started_dies_with_it(
 def test_everything_dies_with_the_parent(
     start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate
 ) -> None:
-    put("have_child", ledger.path, gate.path)
+    put("start_sleeper", ledger.path, gate.path)
     put("hold_gil", 1000)
     worker = start_worker(queues=["q"], concurrency=2)
     (line,) = ledger.wait_until(1)
@@ -311,7 +311,7 @@ def test_a_suspended_job_runs_into_its_hard_timeout(
     start_worker: StartWorker, put: Put, ledger: Ledger, gate: Gate, job_when: JobWhen
 ) -> None:
     jid = put("stay", ledger.path, gate.path, "job", retries=0)
-    start_worker(queues=["q"], limits={"q": [None, 1.0]})
+    start_worker(queues=["q"], limits={"q": {"hard_timeout": 1.0}})
     pid = running(ledger, "job")
     os.kill(pid, signal.SIGSTOP)
     job = job_when(jid, "failed")
@@ -326,7 +326,7 @@ def test_a_hard_timeout_uses_up_a_retry_and_tells_where_it_was(
 ) -> None:
     jid = put("hold_gil", 1000, ledger.path, retries=1)
     other = put("give", 1, queue="other")
-    worker = start_worker(queues=["q", "other"], limits={"q": [None, 0.3]})
+    worker = start_worker(queues=["q", "other"], limits={"q": {"hard_timeout": 0.3}})
     # Long before the parent would wake for something else.
     killed = "hard timeout, killing"
     ledger.wait_for("running")

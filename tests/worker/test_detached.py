@@ -14,7 +14,6 @@ import pytest
 from django_qless.worker.detached.records import Runs
 from django_qless.worker.process_info import start_time
 from tests.real_servers import poll
-from tests.worker.detached_jobs import MODULE
 from tests.worker.processes import children_of, is_alive
 from tests.worker.test_detached_parts import full_disk
 
@@ -37,7 +36,7 @@ def start(start_worker: Start, tmp_path: Path) -> Start:
 
     def start(host: str = "host", **options: Any) -> WorkerProcess:
         return start_worker(
-            module=MODULE,
+            jobs="detached_jobs",
             queues=options.pop("queues", ["q"]),
             detached_directory=str(tmp_path / host),
             keep_detached=options.pop("keep_detached", True),
@@ -187,12 +186,12 @@ def test_the_ways_in_which_it_ends(
     jids = {
         "fail_for_good": put("fail_for_good"),
         "raise_error": put("raise_error", ledger.path, retries=1),
-        "segfault": put("segfault"),
+        "segfault": put("segfault_apart"),
         "segfault_in_secret": put("segfault_in_secret"),
         "overrun": put("overrun", ledger.path, retries=0),
         "run_out_of_time": put("run_out_of_time"),
         "print_much": put("print_much", 2000),
-        "give_much": put("give_much"),
+        "give_much": put("give_much_apart"),
     }
     failures = {
         klass: job_when(jids[klass], "failed").failure

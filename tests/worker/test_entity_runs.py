@@ -12,11 +12,12 @@ import pytest
 from django_qless.core import Reserved, Settlement
 from django_qless.exceptions import BatchFailure
 from django_qless.job_types.options import Options
-from django_qless.job_types.registry import JobType
+from django_qless.job_types.registry import JobType, registry
 from django_qless.worker.entity_runs import EntityRun, content_of
 from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution
 from django_qless.worker.sandbox import Sandboxes
-from tests.worker.plain import JOBS, PlainEnvironment, current
+from tests.worker.declare import current
+from tests.worker.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,13 +67,13 @@ def run(request: pytest.FixtureRequest, execution: Execution) -> Iterator[Run]:
 
         body = as_coroutine if is_async else function
         options = Options(backoff=5, entity=True)
-        JOBS["it"] = JobType("it", body, options, is_async=is_async)
+        registry._types["it"] = JobType("it", body, options, is_async=is_async)
         jobs = [reserved(name, klass=klass, **fields) for name in "abc"]
         entities = EntityRun(execution, jobs)
         return asyncio.run(entities.aperform()) if is_async else entities.perform()
 
     yield run
-    JOBS.pop("it", None)
+    registry._types.pop("it", None)
 
 
 def verbs(outcomes: list[Settlement]) -> dict[str, str]:

@@ -15,12 +15,12 @@ from django_qless.core import Client, Reserved, Settlement
 from django_qless.core.commands.settle import packed_settlements
 from django_qless.exceptions import Fail, JobLost, JobTimeout, Retry, ShuttingDown
 from django_qless.job_types.options import Options
-from django_qless.job_types.registry import JobType
+from django_qless.job_types.registry import JobType, registry
 from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution, announced
 from django_qless.worker.failure_report import overrun_message
 from django_qless.worker.log import describe_outcome, log_outcome
 from tests.real_servers import poll
-from tests.worker.plain import JOBS, PlainEnvironment
+from tests.worker.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,14 +46,14 @@ def outcome_of(request: pytest.FixtureRequest) -> Iterator[Callable[..., Settlem
         is_async = request.param.endswith("coroutine")
         body = as_coroutine if is_async else function
         options = options or Options(backoff=5)
-        JOBS["it"] = JobType("it", body, options, is_async=is_async)
+        registry._types["it"] = JobType("it", body, options, is_async=is_async)
         job = reserved(**fields)
         if request.param == "perform":
             return execution.perform(job)
         return asyncio.run(execution.aperform(job))
 
     yield run
-    JOBS.pop("it", None)
+    registry._types.pop("it", None)
 
 
 def raising(error: BaseException) -> Callable[[], None]:

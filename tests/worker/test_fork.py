@@ -24,9 +24,9 @@ from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.process_info import boottime
 from django_qless.worker.worker import Worker
 from tests.real_servers import poll
-from tests.worker import process_jobs
 from tests.worker.conftest import is_alive
-from tests.worker.plain import PlainEnvironment, job
+from tests.worker.declare import job
+from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import descendants
 from tests.worker.test_crashes import children_of, running
 
@@ -48,7 +48,7 @@ def start(start_worker: StartWorker) -> StartWorker:
     """Starts workers with this pool, which know the jobs about processes."""
 
     def start(**options: Any) -> WorkerProcess:
-        return start_worker(module=process_jobs.MODULE, pool="fork", **options)
+        return start_worker(pool="fork", **options)
 
     return start
 
@@ -133,7 +133,7 @@ def test_a_job_dies_with_the_child_and_with_the_worker(
     job_when: JobWhen,
     who: str,
 ) -> None:
-    jid = put("have_child", ledger.path, gate.path)
+    jid = put("start_sleeper", ledger.path, gate.path)
     worker = start(queues=["q"])
     (line,) = ledger.wait_until(1)
     grandchild, job = map(int, line.split()[1:])

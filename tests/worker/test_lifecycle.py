@@ -262,7 +262,7 @@ def test_all_workers_consume_again_after_a_restart_of_the_server(
 
             def put(word: str) -> None:
                 for n in range(2):
-                    data = f'{{"args": ["{ledger.path}", "{word}-{n}"]}}'
+                    data = f'{{"v": 1, "args": ["{ledger.path}", "{word}-{n}"]}}'
                     client.put("", f"q{n}", new_jid(), "say", data)
 
             put("before")
@@ -305,7 +305,7 @@ def test_while_the_server_is_away_the_worker_hardly_works(
             used = cpu_seconds(family) - used
             assert used < 0.05 * (time.monotonic() - began)
             server.start()
-            data = f'{{"args": ["{ledger.path}", "again"]}}'
+            data = f'{{"v": 1, "args": ["{ledger.path}", "again"]}}'
             client.put("", "q", new_jid(), "say", data)
             ledger.wait_for("again")
             # Nobody had to be replaced.
@@ -322,7 +322,7 @@ def test_the_end_of_a_run_is_told_though_its_process_is_dead(
 ) -> None:
     """By the next child: the parent runs nobody's code."""
     told = Ledger(tmp_path / "told")
-    options = {"announcements": told.path, "limits": {"limited": [None, 0.2]}}
+    options = {"announcements": told.path, "limits": {"limited": {"hard_timeout": 0.2}}}
     start_worker(queues=["q", "limited"], **options)
     put("exit_at_once", ledger.path, 1)
     told.wait_for("retried exit_at_once worker-crash", times=3)

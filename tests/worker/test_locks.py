@@ -17,7 +17,6 @@ from django_qless.worker.pools.locks import LockRenewal, LockTerm, ServerClock
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.real_servers import poll
-from tests.worker import process_jobs
 from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import is_suspended
 
@@ -195,7 +194,7 @@ def test_what_it_held_too_long_is_not_started(
         put("be_suspended", ledger.path, n, str(flag), jid=f"j{n}", retries=9)
     # Beside several threads, others may have begun a job of which nothing is to be seen yet.
     more = {"concurrency": 1} if pool == "threads" else {}
-    worker = start_worker(queues=["q"], pool=pool, module=process_jobs.MODULE, **more)
+    worker = start_worker(queues=["q"], pool=pool, **more)
     pid, held = suspended_with_jobs(client, ledger, flag)
     if what == "machine":
         worker.signal("STOP")

@@ -25,7 +25,8 @@ from django_qless.worker.status_report import title
 from django_qless.worker.worker import Worker
 from tests.core.cutter import Cutter
 from tests.real_servers import poll
-from tests.worker.plain import PlainEnvironment, job
+from tests.worker.declare import job
+from tests.worker.plain import PlainEnvironment
 from tests.worker.processes import children_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import pytest
 from django_qless.worker.options import WorkerOptions
 from django_qless.worker.pools.child import Recycling, memory_used
 from tests.real_servers import poll
-from tests.worker import process_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,9 +78,7 @@ def test_a_child_runs_at_most_so_many_jobs(
 ) -> None:
     for n in range(60):
         put("tell_process", ledger.path, n)
-    worker = start_worker(
-        module=process_jobs.MODULE, burst=True, max_jobs=7, batch=batch, concurrency=2
-    )
+    worker = start_worker(burst=True, max_jobs=7, batch=batch, concurrency=2)
     assert worker.wait() == 0
     assert sorted(int(name) for name, *_ in runs(ledger)) == list(range(60))
     per_process = Counter(pid for _, pid, _ in runs(ledger))
@@ -97,9 +94,7 @@ def test_a_child_of_the_fork_pool_is_replaced_as_well(
 ) -> None:
     for n in range(20):
         put("tell_process", ledger.path, n)
-    worker = start_worker(
-        module=process_jobs.MODULE, pool="fork", burst=True, max_jobs=5
-    )
+    worker = start_worker(pool="fork", burst=True, max_jobs=5)
     assert worker.wait() == 0
     assert sorted(int(name) for name, *_ in runs(ledger)) == list(range(20))
     assert worker.output.count("child leaves") >= 3
@@ -111,9 +106,7 @@ def test_a_child_that_has_grown_is_replaced(
 ) -> None:
     # A fresh child takes a fifth of it, also with the part that chance takes off.
     most = 250 << 20
-    worker = start_worker(
-        module=process_jobs.MODULE, queues=["q"], max_memory=most, max_age=3600
-    )
+    worker = start_worker(queues=["q"], max_memory=most, max_age=3600)
     put("tell_process", ledger.path, "before")
     ledger.wait_until(1)
     put("grow", ledger.path, 250)
@@ -129,7 +122,7 @@ def test_a_child_that_has_grown_is_replaced(
 def test_an_old_child_is_replaced_though_it_is_idle(
     start_worker: StartWorker, put: Put, ledger: Ledger
 ) -> None:
-    start_worker(module=process_jobs.MODULE, queues=["q"], max_age=0.3)
+    start_worker(queues=["q"], max_age=0.3)
     put("tell_process", ledger.path, 0)
 
     def pids() -> set[str]:

@@ -118,7 +118,7 @@ def test_an_exception_is_tried_again_and_then_failed_in_its_group(
     assert (job.state, job.failure.group) == ("failed", "ValueError")
     assert "Traceback" in job.failure.message
     assert "no such thing \\udce9\x00" in job.failure.message
-    assert "plain.py" in job.failure.message
+    assert "jobs.py" in job.failure.message
     assert "django_qless" not in job.failure.message
 
 
@@ -283,7 +283,7 @@ def test_an_idle_worker_wakes_for_delayed_and_recurring_jobs(
     start_worker(queues=["q"]).wait_for_log("started")
     put("say", ledger.path, "delayed", delay=0.3)
     ledger.wait_for("delayed")
-    data = json.dumps({"args": [ledger.path, "tick"]})
+    data = json.dumps({"v": 1, "args": [ledger.path, "tick"]})
     client.recur("q", "clock", "say", data, 0.2, 0)
     ledger.wait_for("tick", times=3)
 

@@ -13,7 +13,8 @@ from django_qless.worker.pools import shared_state
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.pools.threads import Threads
 from tests.real_servers import poll
-from tests.worker.plain import PlainEnvironment, job
+from tests.worker.declare import job
+from tests.worker.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -235,7 +235,7 @@ class TestInAWorker:
 
     def test_a_burst_makes_up_for_missed_ticks(self, stage: Stage) -> None:
         client = stage.client
-        client.schedule_set("s", "q", "give", '{"args":[1]}', cron="* * * * *")
+        client.schedule_set("s", "q", "give", '{"v": 1, "args":[1]}', cron="* * * * *")
         # It has been due for an hour.
         tick = int(client.redis.time()[0]) // 60 * 60 - 3600
         client.redis.zadd("ql:schedules", {"s": tick})

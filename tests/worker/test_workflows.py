@@ -32,8 +32,8 @@ from django_qless.core import Client, Put
 
 client = Client(Redis.from_url(sys.argv[1]))
 last, seconds = sys.argv[2], int(sys.argv[3])
-items = [Put(f"j{n}", "q", "give", '{"args": [1]}') for n in range(2000)]
-items.append(Put("end", "q", "give", '{"args": [2]}', depends=[i.jid for i in items]))
+items = [Put(f"j{n}", "q", "give", '{"v": 1, "args": [1]}') for n in range(2000)]
+items.append(Put("end", "q", "give", '{"v": 1, "args": [2]}', depends=[i.jid for i in items]))
 calls = Client.put_workflow.build(client, "", "flow", items, staged_seconds=seconds)
 stop = 5 if last == "stage" else [c.name for c in calls.parts].index(last) + 1
 for call in calls.parts[:stop]:
@@ -43,7 +43,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def job(jid: str, klass: str, *args: Any, **options: Any) -> Put:
-    return Put(jid, "q", klass, json.dumps({"args": args}), **options)
+    return Put(jid, "q", klass, json.dumps({"v": 1, "args": args}), **options)
 
 
 def die_behind(server: Server, last: str, seconds: int = 3600) -> None:

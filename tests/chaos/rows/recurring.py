@@ -30,7 +30,7 @@ def recurring(stage: Stage, tally: Tally, times: int) -> None:
     workers = [stage.start(verbosity=1) for _ in range(WORKERS if times > 5 else 3)]
     for worker in workers:
         worker.wait_for_log("started")
-    data = json.dumps({"args": [stage.runs.path, 0.3]})
+    data = json.dumps({"v": 1, "args": [stage.runs.path, 0.3]})
     stage.client.recur("q", "clock", "record_self", data, 1, 0, retries=5)
     for n in range(times):
         name = f"clock-{n + 1}"
@@ -79,7 +79,7 @@ def schedules(stage: Stage, tally: Tally, times: int) -> None:
     workers = [start() for _ in range(WORKERS if times > 5 else 3)]
     for worker in workers:
         worker.wait_for_log("started")
-    data = json.dumps({"args": [stage.runs.path, 0.02]})
+    data = json.dumps({"v": 1, "args": [stage.runs.path, 0.02]})
     for n in range(SCHEDULES):
         kind: dict[str, Any] = {"cron": "* * * * *"} if n % 2 else {"every": 1}
         client.schedule_set(

@@ -1,4 +1,4 @@
-"""A worker in the plain environment with the jobs of the contract.
+"""A worker of the smallest project, whose clock or calendar may be wrong.
 
     python -m tests.worker.contract.process '{"url": …}'
 
@@ -26,8 +26,7 @@ if __name__ == "__main__":
 
         ticker.Cron = lambda *_: EverySecond()
 
-import tests.worker.contract_jobs  # noqa: F401  the names of its jobs
-from tests.worker.plain import main
+from tests.worker.program import main
 
 if __name__ == "__main__":
     sys.exit(main())
