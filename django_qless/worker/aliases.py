@@ -24,7 +24,6 @@ from urllib.parse import quote
 from django_qless import health
 from django_qless.core.exceptions import ServerError
 from django_qless.worker.log import log_event, logger, set_worker_name
-from django_qless.worker.process_files import HealthFile
 from django_qless.worker.restart import (
     CONTROL_SIGNALS,
     STOP_SIGNALS,
@@ -33,6 +32,7 @@ from django_qless.worker.restart import (
 from django_qless.worker.server_checks import CannotStart
 from django_qless.worker.shutdown import SIGNALS, ControlCommand, Signals
 from django_qless.worker.status_report import (
+    HealthFile,
     Systemd,
     reloading_lines,
     status_line,

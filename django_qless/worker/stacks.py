@@ -17,14 +17,16 @@ import sys
 import tempfile
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from django_qless.worker.interrupt import await_in_context
 from django_qless.worker.log import log_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
+
+    from django_qless.worker.pools.child_process import ChildProcess
 
 SIGNAL = signal.SIGUSR1
 """Makes a child write its stacks."""
@@ -129,26 +131,10 @@ def _frames_of(coroutine: Any) -> Iterator[FrameType]:
             coroutine = getattr(coroutine, "cr_await", None)
 
 
-class DumpingChild(Protocol):
-    """What is needed of a child to log its stacks."""
-
-    pid: int
-    suspended: bool
-
-    def dump(self) -> None:
-        """Send SIGNAL."""
-
-    def stacks(self) -> str:
-        """Return what it has written since."""
-
-
-def log_stacks(children: Iterable[DumpingChild]) -> None:
-    """Log the parent's stacks, and those that these children have written by now."""
-    stacks = {os.getpid(): "the parent:\n" + "".join(traceback.format_stack())}
-    for child in children:
-        excuse = "it is suspended" if child.suspended else "it did not answer"
-        stacks[child.pid] = child.stacks() or excuse
-    for pid, text in stacks.items():
+def log_stacks(texts: Mapping[int, str]) -> None:
+    """Log the parent's stacks, and those of its children by process id."""
+    own = "the parent:\n" + "".join(traceback.format_stack())
+    for pid, text in {os.getpid(): own, **texts}.items():
         log_lines(logging.WARNING, "stacks", {"pid": pid}, below=text)
 
 
@@ -156,24 +142,29 @@ class StackDumps:
     """Requests dumps from children, and logs them a moment later."""
 
     def __init__(self) -> None:
-        self._asked: set[DumpingChild] = set()
+        self._asked: set[ChildProcess] = set()
         #: When to read the answers (monotonic); infinity if there is no request.
         self.due = math.inf
 
-    def request(self, children: Iterable[DumpingChild]) -> None:
+    def request(self, children: Iterable[ChildProcess]) -> None:
         """Request dumps of these children."""
         for child in children:
             child.dump()
             self._asked.add(child)
         self.due = min(self.due, time.monotonic() + ANSWER_TIME)
 
-    def log(self, children: Iterable[DumpingChild]) -> None:
+    def log(self, children: Iterable[ChildProcess]) -> None:
         """Log the dumps of the asked ones that are still among these children."""
-        log_stacks(child for child in children if child in self._asked)
+        texts = {}
+        for child in children:
+            if child in self._asked:
+                excuse = "it is suspended" if child.suspended else "it did not answer"
+                texts[child.pid] = child.stacks() or excuse
+        log_stacks(texts)
         self.due = math.inf
         self._asked.clear()
 
-    def log_now(self, children: Iterable[DumpingChild]) -> None:
+    def log_now(self, children: Iterable[ChildProcess]) -> None:
         """Request dumps, wait, and log them: for the worker's last moment."""
         present = list(children)
         self.request(present)

@@ -19,27 +19,30 @@ titles, as ps and top show them, need the library setproctitle (the extra `title
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import os
+import secrets
 import socket
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from django_qless.worker.process_files import HealthFile
+from django_qless.health import Unwell, read
+from django_qless.worker.log import log_event
+from django_qless.worker.server_checks import CannotStart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.shutdown import Shutdown
 
 NEVER = float("inf")
 
-MAX_INTERVAL = 2.0
+INTERVAL = 2.0
 """Seconds between two reports at most, if there is anyone to see them."""
-
-MIN_INTERVAL = 1.0
-"""Seconds between two reports at least, unless the state changes."""
 
 WORKING = ("running", "quiet")
 ENDING = ("draining", "stopping")
@@ -125,16 +128,81 @@ def status_line(text: str) -> str:
     return f"STATUS={' '.join(text.split())}"
 
 
+class HealthFile:
+    """Holds when the loop last turned and when the server last answered.
+
+    Both by the monotonic clock, which is never set; `time` is for people.
+    `django_qless.health` reads the file.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path = Path(path)
+        self.name = name
+        self._is_broken = False
+
+    def create(self) -> None:
+        """Write the file for the first time; raise CannotStart if that is impossible."""
+        try:
+            self._write(time.monotonic(), 0.0, "starting", 0)
+        except OSError as error:
+            raise CannotStart(
+                f"The health file {self.path} cannot be written: {error.strerror}. "
+                "Name a file in a folder that exists and that is yours.",
+                os.EX_CANTCREAT,
+            ) from error
+
+    def write(self, turned: float, good: float, state: str, running: int) -> None:
+        """Replace the file. Raises nothing; the first of several errors is logged."""
+        try:
+            self._write(turned, good, state, running)
+        except OSError as error:
+            if not self._is_broken:
+                log_event(logging.ERROR, "health file not written", why=error)
+            self._is_broken = True
+        else:
+            self._is_broken = False
+
+    def remove(self) -> None:
+        """Remove the file if it is ours. Raises nothing."""
+        with contextlib.suppress(OSError, Unwell):
+            if read(str(self.path))["pid"] == os.getpid():
+                self.path.unlink()
+
+    def _write(self, turned: float, good: float, state: str, running: int) -> None:
+        content = {
+            "name": self.name,
+            "pid": os.getpid(),
+            "state": state,
+            "running": running,
+            "turned": turned,
+            "good": good or None,
+            "time": time.time(),
+        }
+        replace_file(self.path, json.dumps(content) + "\n")
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file atomically, safe where others may write. Raises OSError."""
+    # A name that exists already, such as a symbolic link, is an error and never followed.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(new, flags, 0o666)
+    try:
+        with open(descriptor, "w") as file:
+            file.write(text)
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
+
+
 class StatusReport:
     """Shows the worker's state after each turn of its loop.
 
     A state is "running", "quiet", "draining" or "stopping"; a drain before a restart in
     place is shown as "reloading".
     """
-
-    # Set by the first report of a turn.
-    _running: int
-    _reported_at: float
 
     def __init__(self, options: WorkerOptions, shutdown: Shutdown) -> None:
         self.shutdown = shutdown
@@ -145,7 +213,7 @@ class StatusReport:
         if options.health_file is not None:
             self._file = HealthFile(options.health_file, options.name)
         is_seen = self._file or self._systemd.listens or title.is_visible
-        longest = MAX_INTERVAL if is_seen else NEVER
+        longest = INTERVAL if is_seen else NEVER
         self._interval = min(longest, self._systemd.watchdog or NEVER)
         self._queues = " ".join(options.queues)
         # What was reported last, and whether READY=1 has been sent.
@@ -163,28 +231,30 @@ class StatusReport:
         self.due = time.monotonic() + self._interval
 
     def update(self, now: float, *, good: float, state: str, running: int) -> None:
-        """Report a turn of the loop, at the monotonic time `now`. Raises nothing.
+        """Report a turn of the loop, at the monotonic time `now`, if it is time.
 
         `good` is when the server last answered without error (0.0: never yet), `running`
-        the number of running jobs.
+        the number of running jobs. A new state is reported at once. Raises nothing.
         """
         if state in ENDING and self.shutdown.reexec:
             state = RELOADING
         becomes_ready = good > 0 and not self._is_ready and state in WORKING
-        if state == self._state and not becomes_ready:
-            if running != self._running:
-                self.due = min(self.due, self._reported_at + MIN_INTERVAL)
-            if now < self.due:
-                return
-        if self._systemd.listens:
-            self._systemd.notify(*self._assignments(state, running, becomes_ready))
+        if state == self._state and not becomes_ready and now < self.due:
+            return
+        lines = ["WATCHDOG=1", status_line(f"{state}, {running} running")]
+        if becomes_ready:
+            lines.append("READY=1")
+        if state != self._state and state == RELOADING:
+            lines += reloading_lines()
+        elif state != self._state and state in ENDING:
+            lines.append("STOPPING=1")
+        self._systemd.notify(*lines)
         if self._file:
             self._file.write(now, good, state, running)
         prefix = "" if state == "running" else f"{state}, "
         title(f"[{self._queues}] {prefix}{running} running")
         self._is_ready = (self._is_ready or becomes_ready) and state != RELOADING
-        self._state, self._running = state, running
-        self._reported_at = now
+        self._state = state
         self.due = now + self._interval
 
     def reloading(self) -> None:
@@ -196,16 +266,3 @@ class StatusReport:
         self._systemd.notify("STOPPING=1")
         if self._file:
             self._file.remove()
-
-    def _assignments(
-        self, state: str, running: int, becomes_ready: bool
-    ) -> Iterator[str]:
-        yield "WATCHDOG=1"
-        yield status_line(f"{state}, {running} running")
-        if becomes_ready:
-            yield "READY=1"
-        if state != self._state:
-            if state == RELOADING:
-                yield from reloading_lines()
-            elif state in ENDING:
-                yield "STOPPING=1"

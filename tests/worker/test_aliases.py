@@ -380,7 +380,7 @@ def test_systemd_hears_the_parent(group: Group, tmp_path: Path) -> None:
     heard: list[str] = []
 
     def hears(line: str) -> bool:
-        heard.extend(line for message in manager.heard() for line in message)
+        heard.extend(line for message in manager.received() for line in message)
         return line in heard
 
     process = group.started(*TWO, NOTIFY_SOCKET=address)

@@ -134,7 +134,7 @@ class Child(SimpleNamespace):
 def test_the_parent_logs_its_stacks_and_those_of_its_children(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seven, dead, silent, still, other = (
+    children: Any = (
         Child(7, "seven"),
         Child(8, "dead"),
         Child(9, ""),
@@ -142,8 +142,8 @@ def test_the_parent_logs_its_stacks_and_those_of_its_children(
         Child(11, "not asked"),
     )
     dumps = StackDumps()
-    dumps.request([seven, dead, silent, still])
-    dumps.log([seven, silent, still, other])
+    dumps.request(children[:-1])
+    dumps.log([child for child in children if child.pid != 8])
     logged = [record.getMessage() for record in caplog.records]
     own, *others = [text.partition("pid=")[2] for text in logged]
     assert own.startswith(f"{os.getpid()}\nthe parent:\n")

@@ -34,7 +34,7 @@ class Manager:
         self._socket.bind(address.replace("@", "\0", 1))
         self._socket.setblocking(False)
 
-    def heard(self) -> list[list[str]]:
+    def received(self) -> list[list[str]]:
         """Return the messages since the last call, as lists of lines."""
         messages = []
         while True:
@@ -71,7 +71,7 @@ def manager(monkeypatch):
 def report(manager):
     report = StatusReport(WorkerOptions(name="w1"), Shutdown(30))
     report.begin()
-    manager.heard()
+    manager.received()
     return report
 
 
@@ -81,13 +81,13 @@ def turn(report, now, state="running", *, good=1.0, running=0):
 
 class TestSystemd:
     @pytest.mark.parametrize("kind", ["path", "abstract"])
-    def test_it_hears_what_it_is_told(self, kind):
+    def test_it_receives_notifications(self, kind):
         folder = short_folder()
         path = folder / "notify"
         address = str(path) if kind == "path" else f"@django-qless-{os.getpid()}"
         manager = Manager(address)
         Systemd({"NOTIFY_SOCKET": address}).notify("READY=1", "STATUS=ä")
-        assert manager.heard() == [["READY=1", "STATUS=ä"]]
+        assert manager.received() == [["READY=1", "STATUS=ä"]]
         manager.close()
         path.unlink(missing_ok=True)
         folder.rmdir()
@@ -95,14 +95,14 @@ class TestSystemd:
     @pytest.mark.parametrize(
         "address", ["", "/nowhere/at/all", "@nobody-there", "x" * 200]
     )
-    def test_nobody_who_listens_is_no_harm(self, address):
+    def test_a_missing_socket_is_ignored(self, address):
         Systemd({"NOTIFY_SOCKET": address}).notify("READY=1")
 
-    def test_one_that_does_not_read_is_not_waited_for(self, manager):
+    def test_a_full_socket_is_not_waited_for(self, manager):
         systemd = Systemd()
         for _ in range(10_000):
             systemd.notify("WATCHDOG=1")
-        assert 0 < len(manager.heard()) < 10_000
+        assert 0 < len(manager.received()) < 10_000
 
     @pytest.mark.parametrize(
         ("environment", "seconds"),
@@ -116,12 +116,12 @@ class TestSystemd:
             ({}, None),
         ],
     )
-    def test_the_watchdog_may_be_meant_for_another(self, environment, seconds):
+    def test_the_watchdog_of_another_process_is_ignored(self, environment, seconds):
         assert watchdog_interval(environment) == seconds
 
 
 class TestStatusReport:
-    def test_without_anybody_who_looks_nothing_is_due(self, monkeypatch):
+    def test_without_readers_nothing_is_due(self, monkeypatch):
         monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
         # That is for another program, which has the socket.
         monkeypatch.setenv("WATCHDOG_USEC", "3000000")
@@ -149,92 +149,80 @@ class TestStatusReport:
 
     def test_it_is_ready_with_the_first_good_call(self, report, manager):
         turn(report, 100.0, good=0.0)
-        assert not any("READY=1" in lines for lines in manager.heard())
+        assert not any("READY=1" in lines for lines in manager.received())
         turn(report, 100.1, good=100.1)
-        (lines,) = manager.heard()
+        (lines,) = manager.received()
         assert {"READY=1", "WATCHDOG=1", "STATUS=running, 0 running"} <= set(lines)
         turn(report, 101.7)
-        assert not any("READY=1" in lines for lines in manager.heard())
+        assert not any("READY=1" in lines for lines in manager.received())
 
-    def test_who_ends_before_the_server_has_answered_is_never_ready(
-        self, report, manager
-    ):
+    def test_a_worker_that_ends_first_is_never_ready(self, report, manager):
         turn(report, 100.0, good=0.0)
         turn(report, 100.1, "draining", good=100.1)
         turn(report, 100.2, "stopping", good=100.1)
         report.close()
-        lines = [line for message in manager.heard() for line in message]
+        lines = [line for message in manager.received() for line in message]
         assert "READY=1" not in lines
         assert lines[-1] == "STOPPING=1"
 
-    def test_who_is_quiet_is_ready(self, report, manager):
+    def test_a_quiet_worker_is_ready(self, report, manager):
         turn(report, 100.0, "quiet")
-        assert "READY=1" in manager.heard()[0]
+        assert "READY=1" in manager.received()[0]
 
-    def test_a_restart_in_place_is_told_at_once(self, report, manager):
+    def test_a_restart_in_place_is_reported_at_once(self, report, manager):
         turn(report, 100.0, running=2)
-        manager.heard()
+        manager.received()
         report.reloading()
-        (lines,) = manager.heard()
+        (lines,) = manager.received()
         assert {"RELOADING=1", "STATUS=reloading, 0 running"} <= set(lines)
 
-    def test_the_watchdog_is_fed_in_half_of_its_time(self, report, manager):
+    def test_the_watchdog_is_notified_at_half_its_timeout(self, report, manager):
         turn(report, 100.0)
-        manager.heard()
+        manager.received()
         assert report.due == 101.5
         turn(report, 101.4)
-        assert manager.heard() == []
+        assert manager.received() == []
         turn(report, 101.5)
-        assert "WATCHDOG=1" in manager.heard()[0]
+        assert "WATCHDOG=1" in manager.received()[0]
 
-    def test_the_number_of_jobs_is_told_once_a_second_at_most(self, report, manager):
+    def test_a_drain_is_reported_at_once(self, report, manager):
         turn(report, 100.0)
-        manager.heard()
-        for n in range(10):
-            turn(report, 100.1, running=n)
-        assert manager.heard() == []
-        assert report.due == 101.0
-        turn(report, 101.0, running=9)
-        assert "STATUS=running, 9 running" in manager.heard()[0]
-
-    def test_a_drain_is_told_at_once(self, report, manager):
-        turn(report, 100.0)
-        manager.heard()
+        manager.received()
         turn(report, 100.1, "draining", running=2)
         turn(report, 100.2, "draining", running=2)
-        (lines,) = manager.heard()
+        (lines,) = manager.received()
         assert {"STOPPING=1", "STATUS=draining, 2 running"} <= set(lines)
 
     def test_a_drain_before_a_new_execution_is_a_reload(self, report, manager):
         turn(report, 100.0)
-        manager.heard()
+        manager.received()
         report.shutdown.reload()
         before = time.monotonic_ns() // 1000
         turn(report, 100.1, "draining", running=2)
         turn(report, 100.2, "stopping", running=2)
-        (lines,) = manager.heard()
+        (lines,) = manager.received()
         assert "RELOADING=1" in lines
         assert "STOPPING=1" not in lines
-        told = next(line for line in lines if line.startswith("MONOTONIC_USEC="))
-        assert before <= int(told.partition("=")[2]) <= time.monotonic_ns() // 1000
+        content = next(line for line in lines if line.startswith("MONOTONIC_USEC="))
+        assert before <= int(content.partition("=")[2]) <= time.monotonic_ns() // 1000
 
-    def test_a_reload_that_does_not_come_about_ends(self, report, manager):
+    def test_an_abandoned_reload_is_ready_again(self, report, manager):
         turn(report, 100.0)
         report.shutdown.reload()
         turn(report, 100.1, "draining")
-        manager.heard()
+        manager.received()
         report.shutdown = Shutdown(30)
         turn(report, 100.2)
-        assert "READY=1" in manager.heard()[0]
+        assert "READY=1" in manager.received()[0]
 
     def test_an_end_after_a_reload_is_an_end(self, report, manager):
         turn(report, 100.0)
         report.shutdown.reload()
         turn(report, 100.1, "draining")
         report.shutdown.request_stop()
-        manager.heard()
+        manager.received()
         turn(report, 100.2, "draining")
-        assert "STOPPING=1" in manager.heard()[0]
+        assert "STOPPING=1" in manager.received()[0]
 
 
 class TestHealthFile:
@@ -250,16 +238,19 @@ class TestHealthFile:
         report.begin()
         return report
 
-    def test_it_says_how_the_worker_is(self, report, path):
-        told = json.loads(path.read_text())
-        assert (told["state"], told["good"]) == ("starting", None)
+    def test_it_has_the_state_of_the_worker(self, report, path):
+        content = json.loads(path.read_text())
+        assert (content["state"], content["good"]) == ("starting", None)
         turn(report, 100.0, good=99.5, running=3)
-        told = json.loads(path.read_text())
-        assert (told["name"], told["pid"], told["state"], told["running"]) == (
-            *("w1", os.getpid(), "running", 3),
-        )
-        assert (told["turned"], told["good"]) == (100.0, 99.5)
-        assert abs(told["time"] - time.time()) < 3600
+        content = json.loads(path.read_text())
+        assert (
+            content["name"],
+            content["pid"],
+            content["state"],
+            content["running"],
+        ) == (*("w1", os.getpid(), "running", 3),)
+        assert (content["turned"], content["good"]) == (100.0, 99.5)
+        assert abs(content["time"] - time.time()) < 3600
 
     def test_it_is_written_every_two_seconds(self, report, path):
         turn(report, 100.0)
@@ -269,7 +260,7 @@ class TestHealthFile:
         turn(report, 102.0)
         assert json.loads(path.read_text())["turned"] == 102.0
 
-    def test_it_goes_with_the_worker_and_leaves_nothing(self, report, path):
+    def test_it_is_removed_at_the_end(self, report, path):
         turn(report, 100.0)
         report.close()
         assert list(path.parent.iterdir()) == []
@@ -279,7 +270,7 @@ class TestHealthFile:
         report.close()
         assert path.exists()
 
-    def test_a_place_where_it_cannot_be_is_named_at_the_start(self, tmp_path):
+    def test_a_folder_that_does_not_exist_is_named_at_the_start(self, tmp_path):
         path = tmp_path / "no" / "health"
         report = StatusReport(WorkerOptions(health_file=str(path)), Shutdown(30))
         with pytest.raises(
@@ -288,13 +279,29 @@ class TestHealthFile:
             report.begin()
         assert error.value.code == os.EX_CANTCREAT
 
-    def test_a_folder_that_goes_away_does_not_disturb(self, report, path):
+    def test_the_first_error_of_several_is_logged(self, report, path, caplog):
+        for times in (1, 2):
+            path.parent.rename(path.parent.with_name("moved"))
+            turn(report, 100.0 * times)
+            turn(report, 100.0 * times + 5)
+            assert caplog.text.count("health file not written") == times
+            path.parent.with_name("moved").rename(path.parent)
+            turn(report, 100.0 * times + 10)
+        assert json.loads(path.read_text())["turned"] == 210.0
+
+    def test_links_that_others_have_made_are_not_followed(
+        self, report, path, tmp_path, monkeypatch
+    ):
+        victim = tmp_path / "victim"
+        victim.write_text("precious")
         path.unlink()
-        path.parent.rename(path.parent.with_name("moved"))
+        path.symlink_to(victim)
         turn(report, 100.0)
-        path.parent.with_name("moved").rename(path.parent)
+        assert not path.is_symlink()
+        monkeypatch.setattr("secrets.token_hex", lambda size: "guessed")
+        (tmp_path / "health.guessed").symlink_to(victim)
         turn(report, 105.0)
-        assert json.loads(path.read_text())["turned"] == 105.0
+        assert victim.read_text() == "precious"
 
 
 class TestTitle:
