@@ -58,7 +58,7 @@ def of_server(client: Client) -> Iterator[Finding]:
     yield fine("server", f"{name} {number}")
     yield from _replication(client, info)
     for risk in risks_of(client, info):
-        yield problem("server", str(risk))
+        yield problem("server", risk)
     used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
     if used and most:
         yield fine("memory", f"{used:,} of {most:,} bytes are used")

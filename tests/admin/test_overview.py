@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import override_settings
 
-from django_qless.admin.components.server import dangers
-from django_qless.worker.server_checks import risks
 from tests.admin.reading import read
 from tests.admin.stock import put
 from tests.real_servers import Server
@@ -277,26 +275,6 @@ class TestDangers:
             page = read(as_user("view").get(URL))
         assert "allkeys-lru: a full server would throw away jobs" in page.text
         assert "of 5.0" in page.section("Server")
-
-    @pytest.mark.parametrize(
-        ("info", "words"),
-        [
-            ({"aof_last_write_status": "err"}, "could not be written"),
-            ({"rdb_last_bgsave_status": "err"}, "last snapshot failed"),
-            ({"role": "slave"}, "replica"),
-            ({"used_memory": 95, "maxmemory": 100}, "soon no job can be enqueued"),
-            ({"aof_enabled": 0}, "append-only"),
-            ({"maxmemory_policy": "volatile-ttl"}, "volatile-ttl"),
-        ],
-    )
-    def test_each_of_them(self, info: dict[str, Any], words: str) -> None:
-        (danger,) = dangers(risks(info))
-        assert words in danger
-
-    def test_what_is_fine_or_unknown_is_no_danger(self) -> None:
-        fine = {"aof_enabled": 1, "maxmemory_policy": "noeviction", "role": "master"}
-        assert not list(dangers(risks({})))
-        assert not list(dangers(risks({**fine, "used_memory": 95, "maxmemory": 0})))
 
     def test_a_user_who_may_not_ask_still_sees_the_queues(
         self, server: Server, qless: Client, as_user: Callable[[str], Browser]

@@ -268,10 +268,9 @@ def findings() -> Iterator[Kind]:
             yield Kind(text_of(call.args[1]) or "", "hint", f"not checked: {ANY}")
     for _, other in trees("worker/server_checks.py"):
         for node in ast.walk(other):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Risk":
-                marked = node.args[0]
-                assert isinstance(marked, ast.Call), "mark it for translation"
-                text = re.sub(r"%\(\w+\)s", ANY, text_of(marked.args[0]) or "")
+            if isinstance(node, ast.FunctionDef) and node.name == "_too_few_replicas":
+                yield Kind("server", "PROBLEM", text_of(node.body[-1].value))
+            if isinstance(node, ast.Yield) and (text := text_of(node.value)):
                 yield Kind("server", "PROBLEM", text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_qless.admin import formatting
 from django_qless.admin.formatting import number
 from django_qless.core import QlessError
-from django_qless.worker.server_checks import Risk, risks_of
+from django_qless.worker.server_checks import risks_of
 
 if TYPE_CHECKING:
     from django_qless.core import Client
@@ -55,18 +55,9 @@ def server_facts(client: Client, now: float) -> ServerFacts:
         eviction=str(info.get("maxmemory_policy", "")),
         uptime=formatting.span(_whole(info, "uptime_in_seconds")) if info else "",
         clients=number(_whole(info, "connected_clients")) if info else "",
-        dangers=list(dangers(risks_of(client, info))),
+        dangers=list(risks_of(client, info)),
         problem=problem,
     )
-
-
-def dangers(found: Iterable[Risk]) -> Iterator[str]:
-    """Yield the sentences for risks of a server."""
-    for risk in found:
-        yield _(risk.text) % {
-            name: filesizeformat(value) if isinstance(value, int) else value
-            for name, value in risk.values.items()
-        }
 
 
 def _product(info: Mapping[str, str | int]) -> str:
