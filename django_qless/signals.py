@@ -59,5 +59,9 @@ batch_finished = Signal()
 #: its name, `alias` that of its namespace.
 worker_started = Signal()
 
+#: A process of a worker that runs jobs begins: the place to start threads, which do not
+#: survive a fork. As worker_started.
+worker_process_started = Signal()
+
 #: A worker has ended; as worker_started.
 worker_stopped = Signal()

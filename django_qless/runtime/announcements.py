@@ -35,6 +35,7 @@ BATCH_SIGNALS = {
 
 WORKER_SIGNALS = {
     "started": signals.worker_started,
+    "process_started": signals.worker_process_started,
     "stopped": signals.worker_stopped,
 }
 

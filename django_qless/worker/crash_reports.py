@@ -39,6 +39,8 @@ class CrashReport(NamedTuple):
     """Seconds before the next attempt, if there is one."""
     exhausted: Reserved | None = None
     """The run, if it was the last one of its job or entity, with the payloads of that."""
+    run: Reserved | None = None
+    """The run, if another worker has its job."""
 
 
 def exhausted_run(client: Client, settlement: Settlement) -> Reserved | None:
@@ -68,6 +70,11 @@ def lost_for_good(lost: Exhausted) -> CrashReport:
     """Return the report of a run whose loss has failed its job."""
     jid, token = lost.job.jid, lost.job.token
     return CrashReport(jid, token, lost.group, lost.message, exhausted=lost.job)
+
+
+def lost_to_another(run: Reserved) -> CrashReport:
+    """Return the report of a run whose job another worker has."""
+    return CrashReport(run.jid, run.token, "", "The lock was lost.", run=run)
 
 
 def uses_up(settlement: Settlement, job: Job) -> bool:
@@ -151,7 +158,7 @@ def announce_crash(execution: Execution, report: CrashReport) -> None:
             if job is None or job.canceled:
                 return
             event = events[-1] if job.state != "failed" else events[0]
-            reserved = as_reserved(job, report.token, job.data)
+            reserved = report.run or as_reserved(job, report.token, job.data)
             if event == "retried" and was_moved_by(report, job):
                 event = "failed"
                 reserved = reserved._replace(queue=str(job.failed_from))

@@ -41,8 +41,11 @@ MAX_READ = 1024 * 1024
 class DumpFile:
     """An unnamed file for the dumps of a child, shared across the fork."""
 
-    def __init__(self) -> None:
-        if hasattr(os, "memfd_create"):
+    def __init__(self, number: int | None = None) -> None:
+        """`number` is the descriptor of one that another process has made."""
+        if number is not None:
+            self.number = number
+        elif hasattr(os, "memfd_create"):
             self.number = os.memfd_create("stacks")
         else:
             with tempfile.TemporaryFile() as file:

@@ -13,7 +13,6 @@ its id gets the reply to the first one if that was executed, and replaces it oth
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
@@ -294,5 +293,7 @@ def transport_of(
 async def _cancelled(task: asyncio.Future[Any]) -> None:
     """Cancel a task and wait until it has ended."""
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError, QlessError):
-        await task
+    # Not by awaiting the task, whose cancellation could be confused with the caller's.
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()

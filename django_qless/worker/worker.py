@@ -13,7 +13,9 @@ from django_qless.core.exceptions import QlessError
 from django_qless.worker.detached.directory import identity, runs_directory
 from django_qless.worker.detached.lifetime import ends_with_worker
 from django_qless.worker.detached.records import Runs
+from django_qless.worker.hub import Hub
 from django_qless.worker.log import log_event, set_worker_name
+from django_qless.worker.pool import POOLS as NEW_POOLS
 from django_qless.worker.pools import POOLS
 from django_qless.worker.pools.supervisor import Supervisor
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
@@ -124,7 +126,12 @@ class Worker:
             self._watcher = self._watch()
         try:
             while True:
-                is_done = Supervisor(self, POOLS[self.options.pool]).run()
+                if os.environ.get("QLESS_WORKER") == "new":
+                    self.environment.preload()
+                    self.environment.before_fork()
+                    is_done = Hub(self, NEW_POOLS[self.options.pool]).run()
+                else:
+                    is_done = Supervisor(self, POOLS[self.options.pool]).run()
                 if not (self.shutdown.reexec and self.is_code_untested):
                     return is_done
                 log_event(

@@ -1,0 +1,361 @@
+"""Which child runs which job, how many jobs are held ahead, and how many children there are.
+
+Short jobs travel together: one message has many of them if they are known to be short. Jobs
+are held ahead only as far as this worker ends them within a moment. What has waited longer
+goes to another child or back to its queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from django_qless.core import Settlement
+from django_qless.worker.log import log_event, log_expired_lock
+from django_qless.worker.process_info import boottime
+from django_qless.worker.shutdown import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from django_qless.worker.child import Done
+    from django_qless.worker.children import ChildProcess, Held
+    from django_qless.worker.hub import Hub
+    from django_qless.worker.source import Source
+
+#: Held ahead are the jobs that this worker ends within so many seconds at its present rate;
+#: none for a while after some had to be handed back.
+AHEAD, NOTHING_AHEAD = 0.010, 1.0
+
+#: The most jobs held ahead.
+MOST_AHEAD = 250
+
+#: Seconds for which a job may wait for a child, or in a child for its start.
+MOST_WAIT = 0.020
+
+#: Seconds from the request not to begin jobs until it is certain that they are not begun.
+CERTAIN = 0.005
+
+#: Jobs that take less, in seconds, are sent several in one message: as many as take BATCH
+#: seconds together, and at most MOST_BATCH, or BATCH_BYTES of data.
+SHORT, BATCH, MOST_BATCH, BATCH_BYTES = 0.001, 0.002, 50, 256 * 1024
+
+#: The weight of the last measurement in a mean.
+WEIGHT = 0.2
+
+#: Job types whose mean duration is remembered.
+MOST_TYPES = 10_000
+
+#: Suspected jobs run apart, each in a process of its own, at most ISOLATED at a time; and
+#: for ISOLATION seconds at most: they may run elsewhere, or never.
+ISOLATED, ISOLATION = 4, 30.0
+
+
+class Dispatch:
+    """Gives the held jobs of a worker to its children."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.pool = hub.pool
+        self.options = hub.options
+        #: Set when there may be too few or too many children.
+        self.changed = asyncio.Event()
+        #: Set when a helper is to be started.
+        self.helper_wanted = False
+        self._starting = 0
+        # The mean seconds of short jobs by type; None: they are to be sent alone.
+        self._means: dict[tuple[str, str], float | None] = {}
+        # Jobs ended per second.
+        self._rate = 0.0
+        self._counted, self._counted_since = 0, time.monotonic()
+        self._nothing_ahead_until = 0.0
+        self._waiting = asyncio.Event()
+        # Jobs that may have killed a process, by jid, and until when they run apart.
+        self._suspects: dict[str, float] = {}
+        self._apart: list[Held] = []
+
+    # How many jobs to reserve.
+
+    @property
+    def job_children(self) -> list[ChildProcess]:
+        """The children that run jobs."""
+        return [child for child in self.hub.children if child.kind == "job"]
+
+    @property
+    def free(self) -> int:
+        """Number of jobs that could begin now."""
+        children = self.job_children
+        room = sum(child.room for child in children if not child.is_apart)
+        return min(
+            room,
+            self.options.concurrency
+            - sum(
+                child.runs > 0 and min(child.runs, child.capacity) for child in children
+            ),
+        )
+
+    @property
+    def ahead(self) -> int:
+        """Number of jobs to hold ahead of those that run."""
+        if self.pool.one_job_only or time.monotonic() < self._nothing_ahead_until:
+            return 0
+        return min(MOST_AHEAD, int(self._rate * AHEAD))
+
+    def room(self, source: Source) -> int:
+        """Return how many jobs a source is to reserve now."""
+        if self.hub.shutdown.stage is not Stage.RUNNING or self.hub.shutdown.quiet:
+            return 0
+        free, ahead = self.free, self.ahead
+        ready = asked = 0
+        for each in self.hub.sources:
+            ready += len(each.ready)
+            asked += each.asked if each is not source else 0
+        wanted = free + ahead - ready - asked
+        if free <= ready + asked and wanted < ahead / 2:
+            # Not one by one, while there are enough.
+            return 0
+        return max(0, min(wanted, source.most))
+
+    # Giving jobs to children.
+
+    def give(self) -> None:
+        """Give the jobs that are ready to children with room."""
+        if any(source.ready for source in self.hub.sources):
+            for child in self.job_children:
+                while child.room and not child.is_apart and self.free > 0:
+                    if not self._give(child):
+                        break
+        if any(source.ready for source in self.hub.sources):
+            self._waiting.set()
+
+    def _give(self, child: ChildProcess) -> bool:
+        """Give a child its next jobs; return False if there are none."""
+        sources = self.hub.sources
+        for _ in range(len(sources)):
+            source = sources[0]
+            jobs = self._take(source, child)
+            sources.append(sources.pop(0))
+            if jobs:
+                self._send(child, source, jobs)
+                return True
+        return False
+
+    def _send(self, child: ChildProcess, source: Source, jobs: list[Held]) -> None:
+        child.give(source.alias, jobs, together=bool(jobs[0].job.batch))
+        if self.pool.one_job_only or child.is_apart:
+            child.is_leaving = True
+            self.changed.set()
+
+    def _take(self, source: Source, child: ChildProcess) -> list[Held]:
+        """Remove and return the jobs of a source that a child is to run next."""
+        first = self._next(source)
+        if first is None:
+            return []
+        jobs = [first]
+        if first.job.batch:
+            kind = first.job.klass, first.job.queue
+            while (
+                len(jobs) < first.job.batch
+                and source.ready
+                and source.ready[0].job.batch
+                and (source.ready[0].job.klass, source.ready[0].job.queue) == kind
+                and (held := self._next(source))
+            ):
+                jobs.append(held)
+        elif self.pool.one_job_each and not self.pool.one_job_only:
+            most = min(MOST_BATCH, self._most_together(first))
+            size = len(first.job.data)
+            while (
+                len(jobs) < most
+                and source.ready
+                and (most := min(most, self._most_together(source.ready[0])))
+                > len(jobs)
+                and (size := size + len(source.ready[0].job.data)) <= BATCH_BYTES
+                and (held := self._next(source))
+            ):
+                jobs.append(held)
+        return jobs
+
+    def _next(self, source: Source) -> Held | None:
+        """Remove and return the next job that may run beside others; None: there is none."""
+        while source.ready:
+            held = source.ready.popleft()
+            if held.until <= boottime():
+                log_expired_lock(held.job)
+                source.hand_back(held)
+            elif held.job.jid in self._suspects:
+                self._apart.append(held)
+                self.changed.set()
+            else:
+                return held
+        return None
+
+    def _most_together(self, held: Held) -> int:
+        """Return how many jobs like this one may be sent in one message."""
+        if held.job.batch:
+            return 0
+        mean = self._means.get((held.source.alias, held.job.klass))
+        if mean is None or mean >= SHORT:
+            return 1
+        return int(BATCH / max(mean, 1e-6))
+
+    # What children return.
+
+    def jobs_done(self, child: ChildProcess, rows: list[Done]) -> None:
+        """Take the outcomes of jobs, and give the child others."""
+        now = time.monotonic()
+        for token, (jid, _, verb, args, waited), seconds, is_alone in rows:
+            held = child.returned(token)
+            if held is None:
+                continue
+            source = held.source
+            del source.held[token]
+            if held.is_lost:
+                self.hub.lost(held)
+                continue
+            if waited is not None:
+                self._note_duration(held, seconds, is_alone=is_alone)
+            self._suspects.pop(jid, None)
+            source.end(Settlement(jid, token, verb, args, waited), held.job)
+        child.changed = now
+        self._note_rate(len(rows), now)
+        self.child_changed(child)
+
+    def child_changed(self, child: ChildProcess) -> None:
+        """Give a child more to do, or let it end."""
+        if child.is_leaving:
+            if not child.jobs and not child.taken_back:
+                child.end_when_idle()
+            self.changed.set()
+        if child.is_apart:
+            self._give_apart(child)
+        else:
+            self.give()
+        for source in self.hub.sources:
+            source.changed.set()
+
+    def child_ended(self, child: ChildProcess, crashed: Sequence[str]) -> None:
+        """Suspect the jobs with which a child has crashed, if it was not only one."""
+        if not self.pool.one_job_each and len(crashed) > 1:
+            until = time.monotonic() + ISOLATION
+            self._suspects.update(dict.fromkeys(crashed, until))
+        self.changed.set()
+        self.give()
+        for source in self.hub.sources:
+            source.changed.set()
+
+    def _note_duration(self, held: Held, seconds: float, *, is_alone: bool) -> None:
+        kind = held.source.alias, held.job.klass
+        if is_alone or len(self._means) > MOST_TYPES:
+            self._means.pop(kind, None)
+            return
+        mean = self._means.get(kind)
+        if mean is None or seconds > SHORT:
+            self._means[kind] = seconds
+        else:
+            self._means[kind] = (1 - WEIGHT) * mean + WEIGHT * seconds
+
+    def _note_rate(self, count: int, now: float) -> None:
+        """Count jobs that have ended, for the number that is held ahead."""
+        self._counted += count
+        passed = now - self._counted_since
+        if passed >= AHEAD / 2:
+            rate = self._counted / passed
+            self._rate = rate if rate < self._rate else (self._rate + rate) / 2
+            self._counted, self._counted_since = 0, now
+
+    async def return_unbegun(self) -> None:
+        """Hand back jobs that have waited for too long, for ever."""
+        while True:
+            await self._waiting.wait()
+            self._waiting.clear()
+            while any(source.ready for source in self.hub.sources) or any(
+                child.runs > child.capacity for child in self.job_children
+            ):
+                await asyncio.sleep(MOST_WAIT / 2)
+                now = time.monotonic()
+                for child in self.job_children:
+                    if child.runs > child.capacity and now - child.changed > MOST_WAIT:
+                        await self._take_back(child)
+                for source in self.hub.sources:
+                    if source.hand_back_ready(now - MOST_WAIT):
+                        self._nothing_ahead_until = now + NOTHING_AHEAD
+
+    async def _take_back(self, child: ChildProcess) -> None:
+        """Take back the jobs that wait in a child behind one that takes its time."""
+        child.stop_after_running()
+        await asyncio.sleep(CERTAIN)
+        for held in reversed(child.take_back()):
+            held.source.ready.appendleft(held)
+        self.give()
+
+    # How many children there are.
+
+    async def keep_children(self) -> None:
+        """Start the children that are missing, for ever."""
+        while True:
+            self.changed.clear()
+            pause = self.hub.children.backoff.due - time.monotonic()
+            if pause > 0:
+                await asyncio.sleep(pause)
+            if kind := self._missing():
+                await self._start(*kind)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self.changed.wait()
+
+    def _missing(self) -> tuple[str, int, bool] | None:
+        """Return kind, capacity and isolation of a child that is missing; None: none is."""
+        if self.hub.shutdown.stage is not Stage.RUNNING:
+            return None
+        children, concurrency = self.job_children, self.options.concurrency
+        if self.pool.one_job_each:
+            wanted = concurrency + self.pool.one_job_only
+            if len(children) < wanted:
+                return "job", 1, False
+        elif all(child.is_leaving or child.is_apart for child in children):
+            return "job", concurrency, False
+        apart = [child for child in children if child.is_apart]
+        waiting = min(ISOLATED, len(self._apart))
+        if (
+            sum(not child.jobs and not child.is_leaving for child in apart) < waiting
+            and len(apart) < ISOLATED
+        ):
+            return "job", 1, True
+        if self.helper_wanted and all(c.kind == "job" for c in self.hub.children):
+            return "helper", 0, False
+        return None
+
+    async def _start(self, kind: str, capacity: int, is_apart: bool) -> None:
+        try:
+            child = await self.hub.children.start(
+                kind, capacity, in_order=self.pool.one_job_each
+            )
+        except OSError as error:
+            log_event(logging.ERROR, "no child can be started", error=error)
+            self.hub.children.backoff.wait(1.0)
+            return
+        child.is_apart = is_apart
+
+    def _give_apart(self, child: ChildProcess) -> None:
+        """Give a child of its own to a job that may have killed a process."""
+        now = time.monotonic()
+        while self._apart and child.room:
+            held = self._apart.pop(0)
+            if held.source.held.get(held.job.token) is not held:
+                continue
+            if held.until <= boottime():
+                log_expired_lock(held.job)
+                held.source.hand_back(held)
+            else:
+                self._send(child, held.source, [held])
+        self._suspects = {
+            j: until for j, until in self._suspects.items() if until > now
+        }
+        if child.room:
+            child.is_leaving = True
+            child.end_when_idle()

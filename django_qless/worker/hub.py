@@ -1,0 +1,599 @@
+"""The hub: the event loop of a worker's parent.
+
+It keeps the table of all jobs that the worker holds, gives them to children, takes their
+outcomes, and decides when the worker ends. It runs no jobs, and nothing that blocks.
+
+    sources (source.py)      reserve jobs, report their outcomes
+    heartbeats (locks.py)    renew locks, bring events and commands
+    children (children.py)   run jobs; the zygote forks them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import re
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from django_qless.worker import deaths
+from django_qless.worker.children import LONG, ChildProcess, Children, Held
+from django_qless.worker.coroutines import JOB_NAME
+from django_qless.worker.crash_reports import CrashReport, lost_to_another
+from django_qless.worker.dispatch import Dispatch
+from django_qless.worker.helper import Helper, row_of
+from django_qless.worker.locks import Heartbeat, WorkerInfo
+from django_qless.worker.log import log_event, logger
+from django_qless.worker.shutdown import SIGNALS, ControlCommand, Stage
+from django_qless.worker.source import Source
+from django_qless.worker.stacks import ANSWER_TIME, log_stacks
+from django_qless.worker.ticker import Ticker
+from django_qless.worker.transport import Transport, transport_of
+from django_qless.worker.zygote import Start, Zygote
+
+if TYPE_CHECKING:
+    from django_qless.core import Settlement
+    from django_qless.worker.environment import Environment
+    from django_qless.worker.pipe import Message
+    from django_qless.worker.pool import Pool
+    from django_qless.worker.worker import Worker
+
+#: Seconds between two turns at most; later by LATE, the parent was kept from its work.
+TURN, LATE = 0.1, 0.25
+
+#: Seconds after which a task of the loop that has failed is started again.
+AGAIN = 1.0
+
+#: Seconds for which a call is repeated before the source looks around again.
+PATIENCE = 5.0
+
+#: Seconds at the end for settling what is left.
+LAST = 5.0
+
+#: Seconds between two checks that the server still has what is declared.
+DECLARED = (20.0, 40.0)
+
+#: The control commands that a worker accepts through the server.
+FROM_SERVER = ("quiet", "resume", "stop", "dump")
+
+
+class Hub:
+    """Keeps the children of a pool at work until the worker ends."""
+
+    def __init__(self, worker: Worker, pool: Pool) -> None:
+        """Fork the zygote: before there are threads, connections and an event loop."""
+        self.worker = worker
+        self.pool = pool
+        self.options = worker.options
+        self.shutdown = worker.shutdown
+        self.zygote = Zygote(self.run_child)
+        self.info = WorkerInfo(self.options, self.shutdown)
+        self.sources: list[Source] = []
+        self.heartbeats: dict[Source, Heartbeat] = {}
+        self.transports: list[Transport] = []
+        self.ticker = Ticker(worker.client(0.1, 2.0), worker.name)
+        #: Set when the next turn is due at once.
+        self.changed = asyncio.Event()
+        #: True if there can be no more children.
+        self.is_broken = False
+        self._background = set[asyncio.Future[None]]()
+        self._tick = asyncio.Event()
+        self._sweeps = False
+        self._interrupted: set[str] = set()
+        self._busy_until = time.monotonic()
+        self._deadline: float | None = None
+
+    def run_child(self, start: Start) -> None:
+        """Run jobs, or help the parent, in a child."""
+        environments = {self.options.alias: self.worker.environment}
+        if start.kind == "helper":
+            Helper(start, environments, self.options, self.worker.sandboxes).run()
+        else:
+            self.pool.child(
+                start, environments, self.options, self.worker.sandboxes
+            ).run()
+
+    def run(self) -> bool:
+        """Work until the worker has ended; return whether all jobs are settled."""
+        try:
+            return asyncio.run(self._run())
+        finally:
+            self.zygote.close()
+
+    async def _run(self) -> bool:
+        loop = asyncio.get_running_loop()
+        self.children = Children(self.zygote, self.received, self.child_ended)
+        self.zygote.ended = self.zygote_ended
+        self.zygote.watch()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.on_signal, number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        self.open_sources()
+        self.dispatch = Dispatch(self)
+        steps = [self.info.measure, self.tick, self.restore_lost_config]
+        for source, heartbeat in self.heartbeats.items():
+            steps += [source.reserve, source.settle, heartbeat.beat, heartbeat.listen]
+        steps += [self.dispatch.keep_children, self.dispatch.return_unbegun]
+        tasks = [asyncio.create_task(self.keep(step)) for step in steps]
+        try:
+            await self.take_turns()
+            return await self.settle_rest()
+        finally:
+            if self.shutdown.reexec:
+                # The old handlers would end the process before it restarts.
+                signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            await end_tasks(tasks)
+            for transport in self.transports:
+                await transport.close()
+
+    def new_transport(self) -> Transport:
+        """Return a new connection to the server, which opens itself when needed."""
+        known = self.worker.environment.aclient(self.options.alias)
+        return transport_of(known.redis, known.prefix, retry_timeout=PATIENCE)
+
+    def open_sources(self) -> None:
+        """Make the source of each alias; connections are opened when needed."""
+        options = self.options
+        four = [self.new_transport() for _ in range(4)]
+        self.transports += four
+        source = Source(
+            options.alias,
+            self.worker.environment.client(options.alias),
+            options.name,
+            self.worker.reserver(),
+            options.exclude,
+            (four[0], four[1]),
+            lambda source: self.dispatch.room(source),
+            self.jobs_arrived,
+        )
+        source.burst = options.burst
+        heartbeat = Heartbeat(
+            options.name,
+            (four[2], four[3]),
+            self.info.to_json,
+            lambda: [each for each in source.held.values() if each.may_be_renewed],
+            self.locks_lost,
+            self.run_command,
+        )
+        heartbeat.schedules_changed = self.ticker_soon
+        self.sources.append(source)
+        self.heartbeats[source] = heartbeat
+
+    async def keep(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Run a task of the loop for ever: one that fails is logged and started again."""
+        while True:
+            try:
+                await step()
+                return
+            except Exception:  # noqa: BLE001
+                logger.exception("%s failed; the worker goes on", step.__name__)
+                await asyncio.sleep(AGAIN)
+
+    # The turns of the loop.
+
+    async def take_turns(self) -> None:
+        """Take a turn now and then until the worker has nothing left to do."""
+        while True:
+            try:
+                self.take_turn()
+            except Exception:  # noqa: BLE001
+                logger.exception("a turn of the worker failed; it goes on")
+            if self.has_ended:
+                return
+            due = time.monotonic() + TURN
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TURN):
+                    await self.changed.wait()
+            self.changed.clear()
+            late = time.monotonic() - due
+            if late > LATE:
+                log_event(logging.WARNING, "the worker was late", seconds=late)
+                self.info.late = max(self.info.late, late)
+
+    def take_turn(self) -> None:
+        """Do what is not done at once when something happens."""
+        self.end_burst()
+        self.end_when_idle()
+        self.shut_down()
+        self.find_blocked_loops()
+        self.send_reports()
+        self.worker.sandboxes.reap()
+        self.report_status()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if nothing is left to do or to wait for, or its time is over."""
+        if self.shutdown.stage is Stage.RUNNING:
+            return False
+        if any(child.kind == "job" for child in self.children) and not self.is_broken:
+            return False
+        now = time.monotonic()
+        self._deadline = self._deadline or now + LAST
+        is_done = not any(source.held or source.outcomes for source in self.sources)
+        return is_done or now > self._deadline
+
+    async def settle_rest(self) -> bool:
+        """End the helper; return whether everything is settled."""
+        self.send_reports()
+        for child in self.children:
+            child.end_when_idle()
+        deadline = time.monotonic() + LAST
+        while len(self.children) and time.monotonic() < deadline and not self.is_broken:
+            await asyncio.sleep(0.01)
+        for child in self.children:
+            child.kill({})
+        while len(self.children) and not self.is_broken:
+            await asyncio.sleep(0.01)
+        return not any(source.held or source.outcomes for source in self.sources)
+
+    def end_burst(self) -> None:
+        """Begin to drain a burst when all queues are empty and nothing runs."""
+        if (
+            self.options.burst
+            and self.shutdown.stage is Stage.RUNNING
+            and not any(source.reports for source in self.sources)
+            and all(
+                source.is_empty and not source.held and not source.outcomes
+                for source in self.sources
+            )
+        ):
+            self.shutdown.drain()
+            self.changed.set()
+
+    def end_when_idle(self) -> None:
+        """Begin to drain when no job has run for the idle limit."""
+        limit = self.options.max_idle
+        if limit is None or self.shutdown.stage is not Stage.RUNNING:
+            return
+        now = time.monotonic()
+        if self.shutdown.quiet or any(source.held for source in self.sources):
+            self._busy_until = now
+        if now - self._busy_until >= limit:
+            log_event(logging.INFO, "idle for too long")
+            self.shutdown.drain()
+            self.changed.set()
+
+    def shut_down(self) -> None:
+        """Make the children stop, according to the stage of the shutdown."""
+        if self.options.is_orphaned:
+            self.shutdown.drain()
+        self.shutdown.advance()
+        stage = self.shutdown.stage
+        if stage is Stage.RUNNING and not self.shutdown.quiet:
+            return
+        for source in self.sources:
+            source.interrupt()
+            source.hand_back_ready()
+        if stage is Stage.RUNNING:
+            return
+        for child in self.children:
+            if child.kind != "job":
+                continue
+            if not child.jobs:
+                child.end_when_idle()
+            elif stage is Stage.STOPPING:
+                child.kill({})
+            elif stage is Stage.INTERRUPTING:
+                for token, held in child.jobs.items():
+                    if token not in self._interrupted:
+                        self._interrupted.add(token)
+                        child.interrupt(held, "shutdown")
+
+    def report_status(self) -> None:
+        """Report the worker's state to its surroundings."""
+        answers = [source.last_answer for source in self.sources]
+        answers += [each.last_answer for each in self.heartbeats.values()]
+        state = self.shutdown.state
+        self.worker.status.update(
+            time.monotonic(),
+            good=max(answers),
+            state="draining" if self.shutdown.reexec else state,
+            running=sum(child.runs for child in self.children),
+        )
+
+    # Signals and commands.
+
+    def on_signal(self, number: signal.Signals) -> None:
+        """Follow a signal; CONT last, as the signal that it came after may be noticed later."""
+        command = SIGNALS[number]
+        if number is signal.SIGCONT:
+            asyncio.get_running_loop().call_soon(self.follow_signal, number, command)
+        else:
+            self.follow_signal(number, command)
+
+    def follow_signal(self, number: signal.Signals, command: ControlCommand) -> None:
+        """Log a signal and execute its command."""
+        log_event(logging.INFO, "signal", name=number.name, order=command.value)
+        self.follow(command)
+
+    def follow(self, command: ControlCommand) -> None:
+        """Execute a control command."""
+        if command is ControlCommand.STOP:
+            self.shutdown.request_stop()
+        elif command is ControlCommand.RELOAD:
+            self.shutdown.reload()
+        elif command is ControlCommand.DUMP:
+            self.start(self.dump_stacks())
+        elif command is ControlCommand.ABORT:
+            self.start(self.abort())
+        else:
+            self.shutdown.quiet = command is ControlCommand.QUIET
+            for source in self.sources:
+                source.changed.set()
+        if self.info.has_changed:
+            for heartbeat in self.heartbeats.values():
+                heartbeat.beat_soon()
+        self.changed.set()
+
+    def run_command(self, text: str) -> None:
+        """Execute a control command that came through the server."""
+        if text in FROM_SERVER:
+            log_event(logging.INFO, "order", order=text)
+            self.follow(ControlCommand(text))
+        else:
+            log_event(logging.WARNING, "unknown order, ignored", order=text)
+
+    async def dump_stacks(self) -> None:
+        """Log the stacks of parent and children."""
+        children = [child for child in self.children if child.kind == "job"]
+        for child in children:
+            child.dump()
+        await asyncio.sleep(ANSWER_TIME)
+        log_stacks(children)
+
+    async def abort(self) -> None:
+        """Log all stacks, then stop at once."""
+        await self.dump_stacks()
+        self.shutdown.stop()
+        self.changed.set()
+
+    def start(self, coroutine: Awaitable[None]) -> None:
+        """Run something in the background; what it raises is logged."""
+
+        async def run() -> None:
+            try:
+                await coroutine
+            except Exception:  # noqa: BLE001
+                logger.exception("the worker goes on")
+
+        task = asyncio.ensure_future(run())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # Jobs.
+
+    def jobs_arrived(self) -> None:
+        """Give new jobs to children, and beat often enough for their locks."""
+        for source, heartbeat in self.heartbeats.items():
+            if source.ready:
+                heartbeat.shorten(source.ready[-1].length)
+        self.dispatch.give()
+
+    def received(self, child: ChildProcess, message: Message) -> None:
+        """Follow a message of a child. Raises what garbage brings about."""
+        word, *rest = message
+        if word == "done":
+            self.dispatch.jobs_done(child, *rest)
+        elif word == "ready":
+            child.is_ready = True
+            self.dispatch.child_changed(child)
+        elif word == "limit":
+            token, seconds, delay = rest
+            held = child.jobs[token]
+            loop = asyncio.get_running_loop()
+            held.timer = loop.call_later(
+                seconds, self.overrun, child, token, seconds, delay
+            )
+        elif word == "leaving":
+            child.is_leaving = True
+            self.dispatch.child_changed(child)
+        else:
+            raise ValueError(f"unknown message {word!r}")
+
+    def overrun(
+        self, child: ChildProcess, token: str, seconds: float, delay: float
+    ) -> None:
+        """Kill a child that runs a job beyond its hard limit, after a look at its stacks."""
+
+        async def kill() -> None:
+            text = await child.dumped(LONG)
+            if (held := child.jobs.get(token)) and child.killed is None:
+                outcome = deaths.overran(held, child.pid, seconds, delay, text)
+                child.kill({token: outcome})
+
+        self.start(kill())
+
+    def find_blocked_loops(self) -> None:
+        """Kill children whose event loop has been blocked for too long."""
+        now, limit = time.monotonic(), self.options.block_limit
+        for child in self.children:
+            turned = child.word.turned
+            if (
+                not turned
+                or child.suspended
+                or child.killed is not None
+                or now - turned < limit
+            ):
+                child.blocked_since = 0.0
+            elif not child.blocked_since:
+                # A second look, as this process may have been late itself.
+                child.blocked_since = now
+            elif now - child.blocked_since >= TURN / 2 and not child.is_examined:
+                child.is_examined = True
+                self.start(self.kill_blocked(child, turned))
+
+    async def kill_blocked(self, child: ChildProcess, turned: float) -> None:
+        """Kill a child whose loop is blocked; the job that blocks it has crashed."""
+        text = await child.dumped(LONG)
+        if child.word.turned != turned:
+            child.is_examined = False
+            return
+        seconds = time.monotonic() - turned
+        log_event(
+            logging.ERROR, "event loop blocked, killing", pid=child.pid, seconds=seconds
+        )
+        logger.error("stacks pid=%d\n%s", child.pid, text)
+        serial = serial_in(text)
+        found = [held for held in child.jobs.values() if held.serial == serial]
+        child.kill(
+            {
+                held.job.token: deaths.blocked(
+                    held, child.pid, seconds, text, sure=bool(found)
+                )
+                for held in found or child.jobs.values()
+            }
+        )
+
+    def locks_lost(self, lost: list[Held]) -> None:
+        """Stop the work on jobs whose locks are lost."""
+        in_children: dict[ChildProcess, list[Held]] = {}
+        for held in lost:
+            if held.source.held.get(held.job.token) is not held or held.is_lost:
+                continue
+            if held.child is None:
+                del held.source.held[held.job.token]
+                with contextlib.suppress(ValueError):
+                    held.source.ready.remove(held)
+            else:
+                held.is_lost = True
+                in_children.setdefault(held.child, []).append(held)
+        for child, jobs in in_children.items():
+            running = [held for held in jobs if held.has_begun]
+            if not self.pool.one_job_each:
+                for held in running:
+                    child.interrupt(held, "lost")
+            elif running:
+                jid = running[0].job.jid
+                log_event(logging.WARNING, "lock lost, killing", jid=jid, pid=child.pid)
+                child.kill({held.job.token: None for held in jobs})
+
+    def lost(self, held: Held) -> None:
+        """Note that a run has ended whose lock was lost: its signal is sent by another."""
+        held.source.reports.append(lost_to_another(held.job))
+
+    def child_ended(self, child: ChildProcess, status: int) -> None:
+        """Settle the jobs of a child that has ended."""
+        text = child.stacks()
+        crashed = []
+        for held in child.jobs.values():
+            source, token = held.source, held.job.token
+            del source.held[token]
+            outcome = self.outcome_of_dead(child, held, status, text)
+            if outcome is None:
+                self.lost(held)
+                continue
+            if outcome.verb == "crash":
+                crashed.append(held.job.jid)
+            source.end(outcome, held.job, has_died=True)
+        self.worker.sandboxes.sweep(child.pid)
+        self.dispatch.child_ended(child, crashed)
+        self.changed.set()
+
+    def outcome_of_dead(
+        self, child: ChildProcess, held: Held, status: int, text: str
+    ) -> Settlement | None:
+        """Return how to settle a job whose process has ended; None: its lock is lost."""
+        if child.killed is not None:
+            if held.job.token in child.killed:
+                return child.killed[held.job.token]
+        elif held.is_lost:
+            return None
+        elif not child.in_order or held.serial == child.word.running:
+            return deaths.died(held, child.pid, status, text)
+        elif held.has_begun:
+            log_event(
+                logging.WARNING,
+                "ran, but its outcome was lost with its process; it will run again",
+                jid=held.job.jid,
+                pid=child.pid,
+            )
+        return deaths.released(held)
+
+    def zygote_ended(self) -> None:
+        """Stop at once: without the zygote there are no more children."""
+        log_event(logging.ERROR, "the zygote ended, stopping", pid=self.zygote.pid)
+        self.is_broken = True
+        self.shutdown.stop()
+        for child in self.children:
+            child.kill({})
+            self.child_ended(child, -signal.SIGKILL)
+        self.changed.set()
+
+    # What happens beside the jobs.
+
+    def ticker_soon(self) -> None:
+        """Look at the schedules again: one has changed."""
+        self.ticker.tick_now()
+        self._tick.set()
+
+    async def tick(self) -> None:
+        """Serve schedules, for ever. A quiet worker does it, too."""
+        while True:
+            self._tick.clear()
+            if any(each.is_failing for each in self.heartbeats.values()):
+                self.ticker.postpone()
+            else:
+                await asyncio.to_thread(self.ticker.turn)
+            rest = self.ticker.due - time.monotonic()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(rest, 0.0)):
+                    await self._tick.wait()
+
+    async def restore_lost_config(self) -> None:
+        """Restore lost options and schedules on the server now and then, for ever."""
+        while True:
+            await asyncio.sleep(random.uniform(*DECLARED))
+            if not any(each.is_failing for each in self.heartbeats.values()):
+                await asyncio.to_thread(self.worker.environment.restore_lost_config)
+
+    def send_reports(self) -> None:
+        """Have the helper send the signals of runs that cannot, and sweep up outboxes."""
+        environment = self.worker.environment
+        sweeps = (
+            environment.has_outbox()
+            and self.ticker.leads
+            and self.shutdown.stage is Stage.RUNNING
+        )
+        helpers = [child for child in self.children if child.kind == "helper"]
+        for source in self.sources:
+            if source.reports and not has_receivers(environment, source.reports):
+                source.reports.clear()
+            if helpers and helpers[0].is_ready:
+                if source.reports:
+                    rows = [row_of(report) for report in source.reports]
+                    helpers[0].send(("reports", source.alias, rows))
+                    source.reports.clear()
+                if sweeps:
+                    helpers[0].send(("sweep", source.alias))
+        if helpers and self._sweeps and not sweeps:
+            helpers[0].kill({})
+        self._sweeps = sweeps
+        self.dispatch.helper_wanted = sweeps or any(s.reports for s in self.sources)
+        if self.dispatch.helper_wanted and not helpers:
+            self.dispatch.changed.set()
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: a library may catch a cancellation."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=TURN)
+
+
+def has_receivers(environment: Environment, reports: Sequence[CrashReport]) -> bool:
+    """Return whether anybody listens to what a helper could say of these runs."""
+    return any(
+        report.exhausted and report.exhausted.batch for report in reports
+    ) or any(map(environment.has_listeners, ("failed", "retried", "lost")))
+
+
+def serial_in(text: str) -> int:
+    """Return the number of the job that the stacks of a blocked loop name; 0: none."""
+    found = re.search(rf"in {JOB_NAME}(\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else 0

@@ -1,0 +1,147 @@
+"""The child of the pool `threads`: many jobs at once, each in a thread of one process.
+
+The main thread reads messages and starts jobs; what they end with is sent by the thread
+that ends last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from django_qless.worker.child import Child, Done, Task
+
+if TYPE_CHECKING:
+    from django_qless.job_types.current import CurrentJob
+
+#: Seconds between two looks at age and memory.
+LOOK = 0.5
+
+
+class Batch:
+    """The jobs of one message, whose beginning and end are announced."""
+
+    def __init__(self, child: Child, tasks: list[Task]) -> None:
+        self._child = child
+        self.alias = tasks[0].alias
+        shown = child.executions[self.alias].shown
+        self.jobs: list[CurrentJob] = [
+            shown(job) for task in tasks for job in task.jobs
+        ]
+        self._left = len(self.jobs)
+        self._ran = 0
+        self._has_begun = False
+        self._lock = threading.Lock()
+
+    def begin_once(self) -> None:
+        """Announce it, before the first of its jobs begins; others wait for that."""
+        with self._lock:
+            if not self._has_begun:
+                self._has_begun = True
+                self._child.announce_batch("started", self.alias, self.jobs)
+
+    def count(self, jobs: int, *, ran: bool) -> None:
+        """Note that so many jobs have ended; announce the end of the last."""
+        with self._lock:
+            self._left -= jobs
+            self._ran += jobs * ran
+            is_last = not self._left
+        if is_last:
+            self._child.announce_batch("finished", self.alias, self.jobs, ran=self._ran)
+
+
+class Threads(Child):
+    """Runs each job in a thread of its own."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._outcomes: deque[Done] = deque()
+        self._sending = threading.Lock()
+        self._threads = 0
+        self._executor = ThreadPoolExecutor(
+            self.options.concurrency, "job thread", self._count_thread
+        )
+
+    def run(self) -> None:
+        """Run jobs until the parent closes the socket and the last job has ended."""
+        signal.signal(signal.SIGTERM, self._on_term)
+        self.prepare()
+        while True:
+            if not self.end.poll(min(LOOK, self.recycling.seconds_left or LOOK)):
+                self.leave_if_due()
+                continue
+            message = self.end.receive()
+            if message is None:
+                break
+            if message[0] == "interrupt":
+                self.interrupt(*message[1:])
+            else:
+                self._start(self.tasks_of(message))
+        self._leave_threads()
+
+    def _start(self, tasks: list[Task]) -> None:
+        batch = Batch(self, tasks) if self.has_batch_listeners else None
+        for task in tasks:
+            self._executor.submit(self._run, task, batch)
+
+    def _run(self, task: Task, batch: Batch | None) -> None:
+        """Run a job, in its thread."""
+        try:
+            if batch is not None:
+                batch.begin_once()
+            may_begin = self.begin(task)
+            if may_begin:
+                has_limit = self.send_limit(task)
+                began = time.monotonic()
+                outcomes = self.perform(task)
+                done = self.done(
+                    task, outcomes, began, alone=has_limit or self.is_alone(task)
+                )
+            else:
+                done = self.not_run(task)
+            if batch is not None:
+                batch.count(len(task.jobs), ran=may_begin)
+            self._send(done)
+        except BaseException as error:  # noqa: BLE001  its job would have no end
+            self.give_up(error)
+
+    def _send(self, done: list[Done]) -> None:
+        """Send outcomes, together with those that other threads have at this moment."""
+        self._outcomes.extend(done)
+        # Who does not get the lock leaves its outcomes to the thread that has it.
+        while self._outcomes and self._sending.acquire(blocking=False):
+            try:
+                count = len(self._outcomes)
+                self.end.send(
+                    ("done", [self._outcomes.popleft() for _ in range(count)])
+                )
+            finally:
+                self._sending.release()
+        self.leave_if_due()
+
+    def _count_thread(self) -> None:
+        self._threads += 1
+
+    def _leave_threads(self) -> None:
+        """Close the connections of each thread, when the last jobs have ended."""
+        barrier = threading.Barrier(max(1, self._threads))
+
+        def leave() -> None:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                barrier.wait(1)
+            for environment in self.environments.values():
+                environment.leave_thread()
+
+        for _ in range(self._threads):
+            self._executor.submit(leave)
+        self._executor.shutdown(wait=True)
+
+    def _on_term(self, number: int, frame: object) -> None:
+        """Leave after the running jobs: somebody wants this process to be replaced."""
+        if not self.is_copy:
+            self.recycling.end = 0.0
