@@ -343,7 +343,13 @@ class Hub:
         for child in children:
             child.dump()
         await asyncio.sleep(ANSWER_TIME)
-        log_stacks(children)
+        log_stacks(
+            {
+                child.pid: child.stacks()
+                or ("it is suspended" if child.suspended else "it did not answer")
+                for child in children
+            }
+        )
 
     async def abort(self) -> None:
         """Log all stacks, then stop at once."""
