@@ -40,13 +40,13 @@ class WorkerOptions:
     """End when the queues are empty and nothing runs."""
 
     max_jobs: int | None = None
-    """A child is replaced after about so many jobs, …"""
+    """Replace a child after about this many jobs."""
     max_memory: int | None = None
-    """… when it has grown beyond so many bytes, …"""
+    """Replace a child whose RSS exceeds this many bytes."""
     max_age: float | None = None
-    """… when it is about so old."""
+    """Replace a child that is about this many seconds old."""
     max_idle: float | None = None
-    """The worker ends when it has run nothing for so long."""
+    """End when nothing has run for this many seconds."""
 
     shutdown_timeout: float = SHUTDOWN_TIMEOUT
     """How long running jobs may go on after a TERM."""

@@ -88,7 +88,6 @@ def due_ticks(due: DueSchedule, now: float) -> Iterator[Tick]:
         yield Tick(due.id, due.score, None, None, None, first)
         return
     following = cron.next(first)
-    last = cron.last(first, now) or first
     last = first if following > now else cron.last(first, now) or first
     next_tick = following if last == first else cron.next(last)
     yield Tick(due.id, due.score, first, following, last, next_tick)
