@@ -94,7 +94,6 @@ workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
 ]]
 
--- (stacks without its second argument only reads: see Serve.)
 local OUR_WRITES = [[
 
 put.many PutMany.many
@@ -105,7 +104,6 @@ beat Worker.beat
 release Outcome.release
 progress Job.progress
 order WorkerControl.order
-stacks WorkerControl.stacks
 revive Revive.revive
 schedule.set Schedules.set
 schedule.update Schedules.update

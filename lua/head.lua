@@ -146,7 +146,6 @@ local function more_patterns()
     worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
     orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
     --                                           expires by itself
-    stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
     -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
     detached = 'detached:<>', --          string
     awaiting = 'awaiting:<>', --          zset   waiter -> until when; of job:<jid> or workflow:<id>

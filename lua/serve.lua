@@ -44,9 +44,6 @@ local READS_SOMETIMES = {
   track = function(args)
     return args[4] == nil
   end,
-  stacks = function(args)
-    return args[5] == nil
-  end,
 }
 
 -- The first key never exists: so each node of a cluster refuses the call while the slot is moved. An s at its end

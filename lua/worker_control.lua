@@ -1,8 +1,7 @@
--- What operators ask of a worker, and the stack dump that it leaves for them.
+-- What operators ask of a worker.
 
-local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
+local KNOWN = { quiet = true, resume = true, stop = true }
 local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
-local STACKS_KEPT = 86400 -- seconds
 
 local function must_be_known(worker)
   if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
@@ -10,11 +9,11 @@ local function must_be_known(worker)
   end
 end
 
--- order worker quiet|resume|stop|dump: for the worker's next beat
+-- order worker quiet|resume|stop: for the worker's next beat
 function WorkerControl.order(args, i)
   local worker, order = Arguments.name('order', 'worker', args[i]), args[i + 1]
   if not KNOWN[Arguments.given('order', 'order', order)] then
-    Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. Errors.value(order))
+    Errors.argument('order', 'order must be quiet, resume or stop, not ' .. Errors.value(order))
   end
   must_be_known(worker)
   local name = key.orders(worker)
@@ -36,16 +35,4 @@ end
 
 function WorkerControl.forget(worker)
   call('DEL', key.orders(worker))
-end
-
--- stacks worker [text]: the last stack dump of a worker, or keeps a new one
-function WorkerControl.stacks(args, i)
-  local worker, text = Arguments.name('stacks', 'worker', args[i]), args[i + 1]
-  if not text then
-    return call('GET', key.stacks(worker))
-  end
-  if #text > Arguments.text_bytes then
-    Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. Arguments.text_bytes)
-  end
-  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
 end

@@ -149,7 +149,6 @@ local function more_patterns()
     worker = 'worker:<>', --              string what a worker says of itself, JSON; expires by itself
     orders = 'orders:<>', --              list   what is asked of a worker and not yet told to it, the oldest first;
     --                                           expires by itself
-    stacks = 'stacks:<>', --              string the last stack dump of a worker; expires by itself
     -- A detached job's latest run, JSON: host, pid, when it began and ended, the end of its output; expires by itself
     detached = 'detached:<>', --          string
     awaiting = 'awaiting:<>', --          zset   waiter -> until when; of job:<jid> or workflow:<id>
@@ -8279,7 +8278,6 @@ workflow.jobs WorkflowVerbs.jobs
 detached.get Detached.get
 ]]
 
--- (stacks without its second argument only reads: see Serve.)
 local OUR_WRITES = [[
 
 put.many PutMany.many
@@ -8290,7 +8288,6 @@ beat Worker.beat
 release Outcome.release
 progress Job.progress
 order WorkerControl.order
-stacks WorkerControl.stacks
 revive Revive.revive
 schedule.set Schedules.set
 schedule.update Schedules.update
@@ -13336,9 +13333,6 @@ local READS_SOMETIMES = {
   track = function(args)
     return args[4] == nil
   end,
-  stacks = function(args)
-    return args[5] == nil
-  end,
 }
 
 -- The first key never exists: so each node of a cluster refuses the call while the slot is moved. An s at its end
@@ -13696,15 +13690,14 @@ end
 elseif module_name == 'WorkerControl' then
 return function()
 local WorkerControl = {
-order = 0, take = 0, forget = 0, stacks = 0
+order = 0, take = 0, forget = 0
 }
 modules.WorkerControl = WorkerControl
 -- worker_control.lua
--- What operators ask of a worker, and the stack dump that it leaves for them.
+-- What operators ask of a worker.
 
-local KNOWN = { quiet = true, resume = true, stop = true, dump = true }
+local KNOWN = { quiet = true, resume = true, stop = true }
 local MOST = 20 -- orders kept for a worker that does not fetch them; the latest are
-local STACKS_KEPT = 86400 -- seconds
 
 local function must_be_known(worker)
   if not call('ZSCORE', key.workers(), worker) and call('EXISTS', key.worker(worker)) == 0 then
@@ -13712,11 +13705,11 @@ local function must_be_known(worker)
   end
 end
 
--- order worker quiet|resume|stop|dump: for the worker's next beat
+-- order worker quiet|resume|stop: for the worker's next beat
 function WorkerControl.order(args, i)
   local worker, order = modules.Arguments.name('order', 'worker', args[i]), args[i + 1]
   if not KNOWN[modules.Arguments.given('order', 'order', order)] then
-    modules.Errors.argument('order', 'order must be quiet, resume, stop or dump, not ' .. modules.Errors.value(order))
+    modules.Errors.argument('order', 'order must be quiet, resume or stop, not ' .. modules.Errors.value(order))
   end
   must_be_known(worker)
   local name = key.orders(worker)
@@ -13738,18 +13731,6 @@ end
 
 function WorkerControl.forget(worker)
   call('DEL', key.orders(worker))
-end
-
--- stacks worker [text]: the last stack dump of a worker, or keeps a new one
-function WorkerControl.stacks(args, i)
-  local worker, text = modules.Arguments.name('stacks', 'worker', args[i]), args[i + 1]
-  if not text then
-    return call('GET', key.stacks(worker))
-  end
-  if #text > modules.Arguments.text_bytes then
-    modules.Errors.raise('TOOBIG', 'stacks(): text has ' .. #text .. ' bytes, at most ' .. modules.Arguments.text_bytes)
-  end
-  call('SET', key.stacks(worker), text, 'EX', STACKS_KEPT)
 end
 end
 elseif module_name == 'WorkflowPut' then

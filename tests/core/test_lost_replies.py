@@ -77,7 +77,6 @@ MUTATING: dict[str, Calling] = {
         "w", '{"pid":1}', [("held", TOKEN), ("no", "2")]
     ),
     "order": lambda client: client.order("w", "quiet"),
-    "stacks": lambda client: client.keep_stacks("w", "text"),
     "heartbeat": lambda client: client.heartbeat("held", TOKEN, '"new"'),
     "complete": lambda client: client.complete("held", TOKEN, "q", "{}", result="1"),
     "complete next": lambda client: client.complete(
@@ -152,7 +151,6 @@ READING: dict[str, Calling] = {
     "schedule.declared": lambda client: client.schedule_declared(),
     "schedule.marks": lambda client: client.schedule_marks(),
     "due": lambda client: client.due(["q"]),
-    "stacks": lambda client: client.stacks("w"),
     "brief": lambda client: client.brief(["held", "waiting"]),
     "briefs": lambda client: client.briefs([("waiting", "q", 0, 5)]),
     "search": lambda client: client.search([("waiting", "q", 0, 5)], klass="k"),

@@ -167,7 +167,6 @@ REFUSED: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("pause", "q", "", "b" * n), 255),
     (lambda n: build("schedule_mark", "m", "t" * n), 524_288),
     (lambda n: build("schedule_mark", "m", "", expected="t" * n), 524_288),
-    (lambda n: build("keep_stacks", "w", "t" * n), 65_536),
     (lambda n: build("log", "j", "m" * n), 65_536),
 ]
 

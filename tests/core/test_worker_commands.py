@@ -10,7 +10,6 @@ from django_qless.core import (
     JobNotFound,
     LockLost,
     Settlement,
-    TooBig,
     WorkerNotFound,
 )
 from tests.core.conftest import NOW
@@ -181,14 +180,6 @@ def test_an_order_is_heard_at_once(client: Client) -> None:
     assert event is not None
     assert (event.event, event.channel) == ("order", "w:worker")
     assert event.details["order"] == "quiet"
-
-
-def test_stack_dumps(client: Client) -> None:
-    assert client.stacks("worker") is None
-    client.keep_stacks("worker", "Thread 1 …")
-    assert client.stacks("worker") == "Thread 1 …"
-    with pytest.raises(TooBig):
-        client.keep_stacks("worker", "ä" * 40_000)
 
 
 def test_settle_serves_queues_in_turn(client: Client) -> None:

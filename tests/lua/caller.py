@@ -39,8 +39,6 @@ def call_class(command: str, args: tuple[Any, ...]) -> str:
     """Return the class (read, write or drain) that a command with KEYS belongs to."""
     if command in READS or (command == "track" and not args):
         return "read"
-    if command == "stacks" and len(args) == 1:
-        return "read"
     if command == "tag" and args[:1] in (("get",), ("top",)):
         return "read"
     return "drain" if command in DRAINS else "write"

@@ -254,7 +254,7 @@ class Inquirer(Generator):
             ("queue.pause", choose(["", "why", "w" * 501]), choose(["", "me"]), *self.some(QUEUES)),
             ("unpause", *self.some(QUEUES)), ("pause", *self.some(QUEUES)), ("queue.forget.empty", *self.some(QUEUES)),
             ("queue.forget", *self.some(QUEUES)), ("worker.deregister", *self.some([*OLD_WORKERS, *OUR_WORKERS])),
-            ("order", worker, choose(["quiet", "resume", "stop", "dump"])), ("stacks", worker, choose(["a", "b"])),
+            ("order", worker, choose(["quiet", "resume", "stop"])),
             ("beat", worker, choose(["", '{"pid":2}']), 0), ("schedule.due", worker, choose([1, 2, 9])),
             ("unpause", *QUEUES), ("tag.each", choose(TAGS), *self.some(JIDS, 9)), ("track.each", *self.some(JIDS, 9)),
             ("cancel.each", *self.some(JIDS, 9)), ("unfail", self.queue(), choose(GROUPS), choose([0, 1, 2, 25])),

@@ -507,8 +507,8 @@ class Generator(DeliveryOperations):
     def ask(self) -> Operation:
         worker = self.random.choice(OUR_WORKERS)
         return self.ours(*self.random.choice([
-            ("order", worker, self.random.choice(["quiet", "resume", "stop", "dump"])),
-            ("stacks", worker), ("stacks", worker, "text"), ("detached.get", self.random.choice(JIDS)),
+            ("order", worker, self.random.choice(["quiet", "resume", "stop"])),
+            ("detached.get", self.random.choice(JIDS)),
             ("forget", self.random.choice(JIDS)),
             ("revive", *self.some(JIDS)), ("jobs", "waiting", self.queue(), 0, 25),
             ("survey",), ("survey", *self.some(QUEUES)), ("lag", *self.some(QUEUES)), ("due", *self.some(QUEUES)),

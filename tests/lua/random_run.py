@@ -30,7 +30,7 @@ DAY = 86400
 CHECKED = 10  # operations between two checks of the invariants
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
-    r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|stacks|detached|idle|wake|timer|awaiting|ended|staged|workflow):.*"
+    r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|detached|idle|wake|timer|awaiting|ended|staged|workflow):.*"
     r"|idle|wake|journal|ticker|entity_types)"
 )
 

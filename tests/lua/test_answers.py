@@ -35,10 +35,9 @@ ANSWERS: dict[str, Any] = {
     "settle w2 0 3 2 queue side turns": [
         [], [READY, BESIDE, [*NEXT[:4], "6", *NEXT[5:]]], [], "10"],
     "order": None,
-    "stacks": None,
     "detached.keep": "60",
     "forget": 1,
-    "beat": [["waiting"], ["dump"]],
+    "beat": [["waiting"], ["stop"]],
     "complete run {run} queue {} next": "scheduled",
     "complete": "complete",
     "fail": "run",

@@ -61,7 +61,7 @@ KEYED: list[Call] = [
     ("settle", "w", 0, 2, 2, "empty", "e*", "exclude", "x*", "wait", 5),
     ("settle", "w", 0, 2, 2, "queue", "side", "turns", 1),
     ("beat", "w", "{}", 1, "run", "1", 0), ("order", "w", "quiet"),
-    ("stacks", "w", "text"), ("stacks", "w"), ("survey", "queue", "side"),
+    ("survey", "queue", "side"),
     ("detached.keep", "w", "run", "1", "{}"), ("detached.get", "run"), ("forget", "failed"),
     ("pop", "queue", "w", 1),
     ("complete", "run", "1", "queue", "{}", "result", "[1]", "result_ttl", 9),
@@ -124,7 +124,7 @@ KEYED: list[Call] = [
 ]  # fmt: skip
 OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.stage", "workflow.get", "workflow.jobs",
         "workflow.carry", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "result", "lag",
-        "order", "stacks", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "queues.part", "due", "minutes", "meta", "brief", "briefs", "search",
+        "order", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "queues.part", "due", "minutes", "meta", "brief", "briefs", "search",
         "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
         "stats.counters", "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",
         "queue.forget.empty", *(call[0] for call in KEYED if call[0].endswith(".each"))}  # fmt: skip

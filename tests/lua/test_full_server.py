@@ -53,7 +53,6 @@ REFUSED = [
     ("pause", "queue"),
     ("queue.pause", "reason", "by", "queue"),
     ("move.each", "other", 0, "waiting"),
-    ("stacks", "worker", "text"),
 ]
 
 

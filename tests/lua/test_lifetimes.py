@@ -64,7 +64,6 @@ KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
     "orders": (
         lambda k: (k.call("beat", "w", '{"pid":1}', 0, now=0),
                    k.call("order", "w", "quiet", now=0)), "orders:w", DAY),
-    "a stack dump": (lambda k: k.call("stacks", "w", "text", now=0), "stacks:w", DAY),
     "a detached run": (
         lambda k: (k.put("jid"), k.call("detached.keep", "w", "jid", k.token("jid"), "{}", now=0)),
         "detached:jid", DAY),

@@ -133,8 +133,6 @@ WITH_KEYS: list[Call] = [
     ("release", "", "1"),
     ("progress", "", "1", "[0.5]"),
     ("order", "", "quiet"),
-    ("stacks", "", "text"),
-    ("stacks", ""),
     ("needs", ""),
     ("offspring", ""),
     ("result", ""),

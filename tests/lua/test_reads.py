@@ -30,7 +30,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("stats.counters", 0, "queue", "nosuch"),
     ("needs", "depends"), ("needs", "nosuch", 0, 5), ("offspring", "running", 0, 5), ("lag", "queue", "nosuch"),
     ("queues.part", 0, 9),
-    ("survey",), ("survey", "queue", "nosuch"), ("due", "queue", "nosuch"), ("stacks", "worker"),
+    ("survey",), ("survey", "queue", "nosuch"), ("due", "queue", "nosuch"),
     ("minutes", "queue", 0, 10), ("meta",),
     ("schedule.get", "cron"), ("schedule.get", "nosuch"), ("schedule.list", 0, 10),
     ("schedule.declared",), ("schedule.marks",),
@@ -89,7 +89,7 @@ def test_a_read_changes_nothing_in_any_class(
 
 
 def test_every_read_is_in_the_list() -> None:
-    assert {call[0] for call in CALLS} == READS | {"tag", "track", "stacks"}
+    assert {call[0] for call in CALLS} == READS | {"tag", "track"}
 
 
 def test_the_scene(core: Core) -> None:

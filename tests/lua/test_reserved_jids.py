@@ -130,7 +130,7 @@ KEYED: list[tuple[Call, Any]] = [
 # The commands that take no jid.
 OTHERS = set(
     "pop peek failed unfail jobs queues stats workers worker.deregister pause unpause "
-    "queue.forget length config.get config.set config.unset order stacks jobs.count "
+    "queue.forget length config.get config.set config.unset order jobs.count "
     "stats.counters "
     "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
     "queues.part lag due limits survey minutes throughput failed.of queue.pause "

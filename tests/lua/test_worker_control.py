@@ -18,7 +18,7 @@ def beat(
     return answer
 
 
-@pytest.mark.parametrize("order", ["quiet", "resume", "stop", "dump"])
+@pytest.mark.parametrize("order", ["quiet", "resume", "stop"])
 def test_an_order_comes_with_the_next_beat_and_once(keyed: Keyed, order: str) -> None:
     assert beat(keyed) == []
     assert keyed.call("order", "w", order, now=1) is None
@@ -30,10 +30,10 @@ def test_an_order_comes_with_the_next_beat_and_once(keyed: Keyed, order: str) ->
 def test_orders_come_in_the_order_given_and_only_to_their_worker(keyed: Keyed) -> None:
     for worker in ("w", "other"):
         beat(keyed, worker)
-    for order in ("quiet", "dump", "dump", "resume"):
+    for order in ("quiet", "stop", "stop", "resume"):
         keyed.call("order", "w", order, now=1)
     assert beat(keyed, "other", now=2) == []
-    assert beat(keyed, now=2) == ["quiet", "dump", "dump", "resume"]
+    assert beat(keyed, now=2) == ["quiet", "stop", "stop", "resume"]
 
 
 def test_a_repeated_beat_is_told_the_same(keyed: Keyed) -> None:
@@ -86,49 +86,29 @@ def test_an_order_is_published_to_its_worker(keyed: Keyed) -> None:
 def test_orders_are_bounded_and_expire(keyed: Keyed) -> None:
     beat(keyed, now=0)
     for number in range(30):
-        keyed.call("order", "w", "dump" if number < 29 else "stop", now=1)
+        keyed.call("order", "w", "quiet" if number < 29 else "stop", now=1)
     assert 86000 < keyed.server.ttl("ql:orders:w") <= 86400
-    assert beat(keyed, now=2) == ["dump"] * 19 + ["stop"]
+    assert beat(keyed, now=2) == ["quiet"] * 19 + ["stop"]
     keyed.call("config.set", "max-worker-age", 5, now=3)
-    keyed.call("order", "w", "dump", now=3)
+    keyed.call("order", "w", "stop", now=3)
     assert 0 < keyed.server.ttl("ql:orders:w") <= 5
 
 
 def test_whoever_signs_off_leaves_no_orders(keyed: Keyed) -> None:
     beat(keyed)
-    keyed.call("order", "w", "dump", now=1)
+    keyed.call("order", "w", "stop", now=1)
     keyed.call("worker.deregister", "w", now=2)
     assert not keyed.server.exists("ql:orders:w")
-    assert keyed.refusal("order", "w", "dump", now=3).startswith("NOWORKER ")
+    assert keyed.refusal("order", "w", "stop", now=3).startswith("NOWORKER ")
 
 
 def test_a_refused_beat_does_not_swallow_orders(keyed: Keyed) -> None:
     beat(keyed)
-    keyed.call("order", "w", "dump", now=1)
+    keyed.call("order", "w", "stop", now=1)
     assert keyed.refusal("beat", "w", "{}", 2, "a", "1", now=2).startswith("BADARG ")
-    assert beat(keyed, now=3) == ["dump"]
+    assert beat(keyed, now=3) == ["stop"]
 
 
 def test_there_are_no_orders_without_keys(keyed: Keyed) -> None:
-    for command in ("order", "stacks", "survey"):
+    for command in ("order", "survey"):
         assert "Unknown command" in keyed.core.error(command, 0, "w", "stop")
-
-
-def test_the_last_stack_dump_is_kept_for_a_day(keyed: Keyed) -> None:
-    assert keyed.call("stacks", "w", now=0) is None
-    keyed.call("stacks", "w", "first", now=0)
-    keyed.call("stacks", "w", "zweiter – ä", now=1)
-    assert keyed.call("stacks", "w", now=2) == "zweiter – ä"
-    assert keyed.call("stacks", "other", now=2) is None
-    assert 86000 < keyed.server.ttl("ql:stacks:w") <= 86400
-    keyed.call("worker.deregister", "w", now=3)
-    assert keyed.call("stacks", "w", now=4) == "zweiter – ä"
-
-
-def test_a_stack_dump_has_at_most_64_kib(keyed: Keyed) -> None:
-    keyed.call("stacks", "w", "x" * 65536, now=0)
-    before = snapshot(keyed.server)
-    text = keyed.refusal("stacks", "w", "x" * 65537, now=1)
-    assert text.startswith("TOOBIG ")
-    assert keyed.refusal("stacks", now=1).startswith("BADARG ")
-    assert snapshot(keyed.server) == before

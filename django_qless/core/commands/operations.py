@@ -69,17 +69,6 @@ class OperationCommands:
         return Command("order", args, "drain", no_result)
 
     @command
-    def keep_stacks(self, worker: str, text: str) -> Command[None]:
-        """Keep a worker's latest stack dump (at most 64 KiB) for a day."""
-        args = (arguments.existing("worker", worker), arguments.text("text", text))
-        return Command("stacks", args, "write", no_result)
-
-    @command
-    def stacks(self, worker: str) -> Command[str | None]:
-        """Return the last stack dump of a worker, or None if none is kept."""
-        return Command("stacks", (arguments.existing("worker", worker),), "read")
-
-    @command
     def config_all(self) -> Command[dict[str, Any]]:
         """Return all options with a value, set or default; set ones are text."""
         return Command("config.get", (), "read", json.loads)
