@@ -13,7 +13,6 @@ from django_qless.core import Client
 from django_qless.core.put import new_jid
 from tests.permissions import url_of
 from tests.real_servers import poll
-from tests.worker.executors import LoneChild
 from tests.worker.ledger import Gate, Ledger
 from tests.worker.processes import WorkerProcess, is_alive, no_new_connections
 from tests.worker.stage import Stage
@@ -52,21 +51,6 @@ def start_worker(
             )
             stack.callback(worker.close)
             return worker
-
-        yield start
-
-
-@pytest.fixture
-def start(
-    server: Server, tmp_path: Path, pool: str
-) -> Iterator[Callable[..., LoneChild]]:
-    """Starts children of the pool, whose name is another fixture."""
-    with ExitStack() as stack:
-
-        def start(**options: object) -> LoneChild:
-            child = LoneChild(server, tmp_path, pool, **options)
-            stack.callback(child.close)
-            return child
 
         yield start
 

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from contextvars import ContextVar
 from enum import IntEnum
 from typing import Any
 
@@ -536,3 +537,33 @@ def fork_and_return_twice(path: str, name: str) -> str:
         return "the copy"
     os.waitpid(copy, 0)
     return "the original"
+
+
+@job()
+def look_at_thread() -> list[Any]:
+    """Return whether this is the main thread, and which signals are blocked here."""
+    return [in_main_thread(), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ()))]
+
+
+mark: ContextVar[str] = ContextVar("mark", default="")
+
+
+@job()
+async def leave_mark() -> str:
+    """Return what others have left; leave something oneself."""
+    seen = mark.get()
+    mark.set(current().jid)
+    await asyncio.sleep(0)
+    return seen + (mark.get() if mark.get() != current().jid else "")
+
+
+@job(backoff=0)
+async def cancel_oneself() -> None:
+    asyncio.current_task().cancel()  # type: ignore[union-attr]
+    await asyncio.sleep(10)
+
+
+@job()
+async def wait_for_process() -> int | None:
+    process = await asyncio.create_subprocess_exec("sleep", "0")
+    return await process.wait()

@@ -1,4 +1,4 @@
-"""A worker of several aliases: a process for each, and one above that passes on."""
+"""A worker of several aliases."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ import pytest
 
 from django_qless.core import Client
 from django_qless.core.put import new_jid
-from django_qless.worker.aliases import GroupMember, current_member
-from django_qless.worker.options import WorkerOptions
-from django_qless.worker.shutdown import Shutdown
 from tests.real_servers import Server, poll
 from tests.worker.processes import (
     ForkedProcess,
@@ -27,14 +24,15 @@ from tests.worker.processes import (
     is_alive,
     whole_lines,
 )
-from tests.worker.test_status_report import Manager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.worker.ledger import Gate, Ledger
 
+
 ROOT = Path(__file__).parents[2]
+
 
 SETTINGS = """
 from tests.worker.settings import *
@@ -44,6 +42,7 @@ QLESS = {{
     "away": {{"LOCATION": {away!r}}},
 }}
 """
+
 
 TWO = ("--alias", "default", "--alias", "mail")
 
@@ -86,9 +85,16 @@ class Group:
     def started(self, *arguments: str, **environment: str) -> ForkedProcess:
         """Start it; return when the two aliases with a server are served."""
         process = self.start(*arguments, "--name", "w", **environment)
-        for alias in ("default", "mail"):
-            self.wait_for_log(f"started worker=w-{alias} ")
+        self.serves("default")
+        self.serves("mail")
         return process
+
+    def serves(self, alias: str) -> None:
+        """Return when a job of this alias has run."""
+        jid = self.put(alias, "greet", "x")
+        poll(
+            lambda: self.state(alias, jid) == "complete", what=f"{alias}: {self.output}"
+        )
 
     def run(self, *arguments: str) -> int:
         """Run it to its end; return the exit code."""
@@ -112,9 +118,6 @@ class Group:
         job = self.clients[alias].get(jid)
         assert job is not None
         return job.state
-
-    def workers(self, alias: str) -> list[str]:
-        return [known.name for known in self.clients[alias].workers()]
 
     def close(self) -> None:
         self._stack.close()
@@ -149,18 +152,6 @@ def test_each_alias_is_served(group: Group, ledger: Ledger) -> None:
     assert sorted(ledger.all()) == ["greet default", "greet mail"]
 
 
-def test_each_alias_has_the_concurrency_for_itself(
-    group: Group, ledger: Ledger, gate: Gate
-) -> None:
-    process = group.started(*TWO, "--concurrency", "1")
-    for alias in ("default", "mail"):
-        group.put(alias, "stay", alias)
-    ledger.wait_until(2)
-    gate.open()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0, group.output
-
-
 def test_queues_are_those_of_each_alias(group: Group) -> None:
     wanted = group.put("mail", "greet", "x", queue="letters-1")
     other = group.put("mail", "greet", "x", queue="parcels")
@@ -182,11 +173,9 @@ def test_routed_queue_is_served_in_its_alias(group: Group) -> None:
     assert group.run("letters", "--burst", "--name", "w") == 0, group.output
     assert group.state("mail", wanted) == "complete"
     assert group.state("default", left) == "waiting"
-    # It is one worker, without a group.
-    assert "started worker=w queues=letters" in group.output
 
 
-def test_queues_of_two_aliases_have_a_worker_for_each(group: Group) -> None:
+def test_queues_of_two_aliases_are_served_in_theirs(group: Group) -> None:
     route(group)
     jids = {
         alias: group.put(alias, "greet", "x", queue=queue)
@@ -230,66 +219,28 @@ def test_bad_options_are_named(
     assert "Traceback" not in group.output
 
 
-def test_names_files_and_a_good_end(
-    group: Group, ledger: Ledger, gate: Gate, tmp_path: Path
-) -> None:
-    health = tmp_path / "health"
-    process = group.started(*TWO, "--health-file", str(health))
-    # In the admin each alias has its worker, which says whose it is.
-    for alias in ("default", "mail"):
-        poll(lambda at=alias: group.workers(at) == [f"w-{at}"], what="it is there")
-
-    def told(path: Path) -> dict[str, Any]:
-        known: dict[str, Any] = json.loads(path.read_text())
-        return known
-
-    poll(lambda: told(health)["state"] == "running", what="all work")
-    assert (told(health)["name"], told(health)["pid"]) == ("w", process.pid)
-    jids = {
-        alias: group.put(alias, "stay", alias, queue="slow")
-        for alias in ("default", "mail")
-    }
-    ledger.wait_until(2)
-    poll(lambda: told(health)["running"] == 2, what="two jobs run")
-    assert told(tmp_path / "health.mail")["running"] == 1
-
-    process.send_signal(signal.SIGTERM)
-    poll(lambda: told(health)["state"] == "draining", what="all drain")
-    gate.open()
-    assert process.wait(30) == 0, group.output
-    assert [group.state(alias, jid) for alias, jid in jids.items()] == ["complete"] * 2
-    assert group.workers("default") == group.workers("mail") == []
-    assert not health.exists()
-    assert not list(tmp_path.glob("health.*"))
-
-
 def test_a_server_that_is_away_stops_no_other(group: Group, tmp_path: Path) -> None:
     health = tmp_path / "health"
     process = group.started("--all-aliases", "--health-file", str(health))
-    group.wait_for_log("waiting for the server worker=w-away")
-    jid = group.put("mail", "greet", "x")
-    poll(lambda: group.state("mail", jid) == "complete", what="the others work")
+    group.wait_for_log("waiting for the server")
+    group.serves("mail")
     probe = [sys.executable, "-m", "django_qless.health", str(health)]
     assert subprocess.run(probe, check=False).returncode == 0
     assert subprocess.run([*probe, "--ready"], check=False).returncode == 1
     group.away.start()
-    group.wait_for_log("started worker=w-away ")
-    jid = group.put("away", "greet", "x")
-    poll(lambda: group.state("away", jid) == "complete", what="now that one as well")
+    group.serves("away")
     # Nor does one that goes away later.
     group.away.kill()
-    jid = group.put("default", "greet", "x")
-    poll(lambda: group.state("default", jid) == "complete", what="the others go on")
+    group.serves("default")
     group.away.start()
-    jid = group.put("away", "greet", "x")
-    poll(lambda: group.state("away", jid) == "complete", what="it is back")
+    group.serves("away")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0, group.output
 
 
 def test_it_ends_while_it_waits_for_a_server(group: Group) -> None:
     process = group.start("--alias", "away", "--alias", "mail", "--name", "w")
-    group.wait_for_log("waiting for the server worker=w-away")
+    group.wait_for_log("waiting for the server")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0, group.output
 
@@ -298,65 +249,19 @@ def test_a_burst_does_not_wait_for_a_server(group: Group) -> None:
     jid = group.put("default", "greet", "x")
     assert group.run("--all-aliases", "--burst") == os.EX_UNAVAILABLE, group.output
     assert group.state("default", jid) == "complete"
-    assert "away: " in group.output
     assert "Traceback" not in group.output
-
-
-def test_when_one_fails_the_others_end_in_good_order(
-    group: Group, ledger: Ledger, gate: Gate
-) -> None:
-    process = group.started(*TWO)
-    jid = group.put("mail", "stay", "x", queue="slow")
-    ledger.wait_until(1)
-    (killed,) = [
-        worker
-        for worker in children_of(process.pid)
-        if worker not in holders(group, "mail")
-    ]
-    os.kill(killed, signal.SIGKILL)
-    group.wait_for_log("worker ended worker=w name=w-default status=-9")
-    gate.open()
-    assert process.wait(30) == os.EX_SOFTWARE, group.output
-    assert group.state("mail", jid) == "complete"
-
-
-def test_workers_end_when_the_parent_is_killed(
-    group: Group, ledger: Ledger, gate: Gate
-) -> None:
-    process = group.started(*TWO)
-    jid = group.put("mail", "stay", "x", queue="slow")
-    ledger.wait_until(1)
-    family = descendants(process.pid)
-    process.kill()
-    gate.open()
-    poll(lambda: not any(map(is_alive, family)), what="all have ended", seconds=30)
-    assert group.state("mail", jid) == "complete"
-
-
-def test_hup_executes_each_worker_anew(group: Group) -> None:
-    process = group.started(*TWO)
-    before = children_of(process.pid)
-    process.send_signal(signal.SIGHUP)
-    for alias in ("default", "mail"):
-        group.wait_for_log(f"started worker=w-{alias} ", times=2)
-    assert children_of(process.pid) == before
-    jid = group.put("mail", "greet", "x")
-    poll(lambda: group.state("mail", jid) == "complete", what="they work")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0, group.output
 
 
 def test_a_signal_to_all_processes_counts_once(
     group: Group, ledger: Ledger, gate: Gate
 ) -> None:
-    """As systemd sends it, and the parent passes it on; the second one is another."""
+    """As systemd sends it."""
     process = group.started(*TWO)
     jid = group.put("mail", "stay", "x", queue="slow")
-    ledger.wait_until(1)
+    poll(lambda: ledger.starting_with("running"), what="it runs")
     for pid in [*children_of(process.pid), process.pid]:
         os.kill(pid, signal.SIGTERM)
-    for name in ("w", "w-default", "w-mail"):
-        group.wait_for_log(f"worker={name} name=SIGTERM order=stop")
+    group.wait_for_log("SIGTERM")
     gate.open()
     assert process.wait(30) == 0, group.output
     assert group.state("mail", jid) == "complete"
@@ -366,59 +271,8 @@ def test_a_signal_to_all_processes_counts_once(
 def test_quiet_and_resume_are_passed_on(group: Group) -> None:
     process = group.started(*TWO)
     process.send_signal(signal.SIGTSTP)
-    group.wait_for_log("order=quiet", times=3)
-    jid = group.put("mail", "greet", "x")
+    group.wait_for_log("order=quiet")
     process.send_signal(signal.SIGCONT)
-    poll(lambda: group.state("mail", jid) == "complete", what="they work again")
+    group.serves("mail")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0, group.output
-
-
-def test_systemd_hears_the_parent(group: Group, tmp_path: Path) -> None:
-    address = f"@{tmp_path.name}-{os.getpid()}"
-    manager = Manager(address)
-    heard: list[str] = []
-
-    def hears(line: str) -> bool:
-        heard.extend(line for message in manager.received() for line in message)
-        return line in heard
-
-    process = group.started(*TWO, NOTIFY_SOCKET=address)
-    poll(lambda: hears("READY=1"), what="it is ready")
-    assert heard.count("READY=1") == 1
-    assert "STATUS=aliases: default,mail" in heard
-    process.send_signal(signal.SIGTERM)
-    poll(lambda: hears("STOPPING=1"), what="it ends")
-    assert process.wait(30) == 0
-    manager.close()
-
-
-def test_a_second_stop_within_the_echo_is_the_first_one() -> None:
-    shutdown = Shutdown(30.0, echo=3600.0)
-    shutdown.request_stop()
-    shutdown.request_stop()
-    assert shutdown.state == "draining"
-    shutdown = Shutdown(30.0)
-    shutdown.request_stop()
-    shutdown.request_stop()
-    assert shutdown.state == "stopping"
-
-
-def test_a_member_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DJANGO_QLESS_WORKER", "")
-    assert current_member() is None
-    member = GroupMember("a b/c", 7)
-    member.record()
-    assert current_member() == member
-    monkeypatch.setenv("DJANGO_QLESS_WORKER", "1 7 a")
-    assert current_member() is None
-    options = WorkerOptions(name="w", health_file="h")
-    there = member.options(options, {"a b/c": ("mail",)})
-    assert there.queues == ("mail",)
-    assert (there.name, there.health_file) == ("w-a b/c", "h.a%20b%2Fc")
-
-
-def holders(group: Group, alias: str) -> list[int]:
-    """Return the processes of the workers of an alias, as they say it themselves."""
-    known = group.clients[alias].workers()
-    return [int((worker.info or {})["pid"]) for worker in known]

@@ -195,8 +195,6 @@ def test_a_server_that_lost_its_data_gets_what_is_declared_again(
     settings.write_text(
         settings.read_text()
         + 'QLESS["default"]["QUEUES"] = {"mail": {"max_concurrency": 3}}\n'
-        "from django_qless.worker.pools import supervisor\n"
-        "supervisor.DECLARED_LOOKS = (0.1, 0.2)\n"
     )
     names = {"news.Feed.refresh", "news.jobs.minutely"}
 

@@ -6,22 +6,14 @@ import fcntl
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 import termios
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from django_qless.worker.options import WorkerOptions
-from django_qless.worker.restart import working_directory
-from django_qless.worker.server_checks import CannotStart
-from django_qless.worker.worker import Worker
 from tests.real_servers import poll
 from tests.worker.conftest import is_alive
-from tests.worker.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,79 +26,6 @@ if TYPE_CHECKING:
     Put = Callable[..., str]
     StartWorker = Callable[..., WorkerProcess]
     JobWhen = Callable[[str, str], Job]
-
-
-class TestWorkingDirectory:
-    def test_a_link_to_a_release_is_kept(self, tmp_path, monkeypatch):
-        (tmp_path / "release-1").mkdir()
-        (tmp_path / "current").symlink_to("release-1")
-        monkeypatch.chdir(tmp_path / "current")
-        monkeypatch.setenv("PWD", str(tmp_path / "current"))
-        assert working_directory() == str(tmp_path / "current")
-
-    @pytest.mark.parametrize("told", ["", "relative", "/", "/nowhere"])
-    def test_a_name_that_leads_elsewhere_is_not(self, tmp_path, monkeypatch, told):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("PWD", told)
-        assert working_directory() == str(tmp_path.resolve())
-
-
-EXECUTED = """
-import json, logging.handlers, os, signal, sys
-if "GENERATION" not in os.environ:
-    os.environ["GENERATION"] = "2"
-    os.environ["BEFORE"] = str(os.getpid())
-    inheritable = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(inheritable, True)
-    os.environ["LEFT_OPEN"] = str(inheritable)
-    from django_qless.worker.restart import Program
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    handler = logging.handlers.MemoryHandler(100, target=logging.StreamHandler())
-    logging.getLogger("held").addHandler(handler)
-    logging.getLogger("held").warning("logged")
-    print("flushed")
-    program = Program()
-    os.chdir("/")
-    program.execute()
-try:
-    os.fstat(int(os.environ["LEFT_OPEN"]))
-    left = True
-except OSError:
-    left = False
-mask = sorted(known.name for known in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
-print(json.dumps([os.getpid() == int(os.environ["BEFORE"]), sys.argv[1:], os.getcwd(),
-                  left, mask]))
-"""
-
-
-def test_a_new_execution_keeps_the_process_and_nothing_else(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(EXECUTED)
-    done = subprocess.run(
-        [sys.executable, str(program), "a b", "--c"],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "PYTHONUNBUFFERED": "",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    held_back = [
-        "SIGHUP",
-        "SIGINT",
-        "SIGTERM",
-        "SIGTSTP",
-        "SIGTTIN",
-        "SIGUSR1",
-        "SIGUSR2",
-    ]
-    flushed, told = done.stdout.splitlines()
-    assert (flushed, done.stderr) == ("flushed", "logged\n")
-    folder = str(tmp_path.resolve())
-    assert json.loads(told) == [True, ["a b", "--c"], folder, False, held_back]
 
 
 ROOT = Path(__file__).parents[2]
@@ -212,28 +131,17 @@ def test_with_resume_it_is_no_duplicate_of_itself(
     job_when(put("give", 1), "complete")
 
 
-def test_a_program_that_is_gone_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An upgrade may have removed the Python that runs the worker."""
-    worker = Worker(PlainEnvironment("unix:///nowhere"), WorkerOptions())
-    worker.program.command = [str(tmp_path / "python")]
-    monkeypatch.setattr("django_qless.worker.restart.keep_only_standard_streams", list)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    with pytest.raises(CannotStart) as caught:
-        worker.restart()
-    assert str(caught.value) == f"{tmp_path}/python: No such file or directory"
-    assert caught.value.code == os.EX_OSERR
-    # Its signals are those of any other program again.
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
-
-
 def test_the_end_of_its_terminal_is_its_end(server: Server, tmp_path: Path) -> None:
     ours, its = pty.openpty()
     log = tmp_path / "log"
     with log.open("wb") as output:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "tests.worker.plain", f'{{"url": "{server.url}"}}'],
+            [
+                sys.executable,
+                "-m",
+                "tests.worker.program",
+                f'{{"url": "{server.url}"}}',
+            ],
             cwd=ROOT,
             stdin=its,
             stdout=output,

@@ -13,7 +13,7 @@ from django_qless.core import Beat
 from django_qless.worker.pools import locks, shared_state
 from django_qless.worker.pools.locks import LockRenewal, LockTerm, ServerClock
 from django_qless.worker.pools.shared_state import RUNNING, HeldJob, SharedState
-from tests.worker.test_locks import settled
+from tests.worker.inside.test_locks import settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

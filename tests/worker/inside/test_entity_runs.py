@@ -17,7 +17,7 @@ from django_qless.worker.entity_runs import EntityRun, content_of
 from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution
 from django_qless.worker.sandbox import Sandboxes
 from tests.worker.declare import current
-from tests.worker.plain import PlainEnvironment
+from tests.worker.inside.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

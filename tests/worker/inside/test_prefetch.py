@@ -26,7 +26,7 @@ from django_qless.worker.worker import Worker
 from tests.core.cutter import Cutter
 from tests.real_servers import poll
 from tests.worker.declare import job
-from tests.worker.plain import PlainEnvironment
+from tests.worker.inside.plain import PlainEnvironment
 from tests.worker.processes import children_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from django_qless.worker.detached import parent
 from django_qless.worker.detached.parent import GRACE, MESSAGE_BYTES, Parent
 from django_qless.worker.detached.records import Runs
 from django_qless.worker.process_info import boottime
-from tests.worker.test_detached_parts import Pauses, order
+from tests.worker.inside.test_detached_parts import Pauses, order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.permissions import set_user, url_of
 from tests.real_servers import poll
-from tests.worker.plain import PlainEnvironment
+from tests.worker.inside.plain import PlainEnvironment
 from tests.worker.processes import no_new_connections
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.real_servers import Server
-    from tests.worker.executors import LoneChild
+    from tests.worker.inside.executors import LoneChild
 
     Start = Callable[..., LoneChild]
 

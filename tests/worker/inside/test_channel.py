@@ -27,7 +27,7 @@ from django_qless.worker.pools.channel import (
 )
 from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
-from tests.worker.plain import PlainEnvironment
+from tests.worker.inside.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

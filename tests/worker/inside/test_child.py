@@ -13,7 +13,7 @@ from tests.real_servers import poll
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.worker.executors import LoneChild
+    from tests.worker.inside.executors import LoneChild
 
 # pytest-xdist has threads, which the children here do not touch.
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")

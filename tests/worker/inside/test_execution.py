@@ -20,7 +20,7 @@ from django_qless.worker.execution import UNKNOWN_PATIENCE, Execution, announced
 from django_qless.worker.failure_report import overrun_message
 from django_qless.worker.log import describe_outcome, log_outcome
 from tests.real_servers import poll
-from tests.worker.plain import PlainEnvironment
+from tests.worker.inside.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ from django_qless.worker.pools.shared_state import SharedState
 from django_qless.worker.worker import Worker
 from tests.real_servers import poll
 from tests.worker.declare import job
-from tests.worker.plain import PlainEnvironment
+from tests.worker.inside.plain import PlainEnvironment
 from tests.worker.processes import whole_lines
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from django_qless.worker.detached.watcher import (
     DetachedRuns,
 )
 from django_qless.worker.process_info import boottime
-from tests.worker.test_detached_parts import sleeping
+from tests.worker.inside.test_detached_parts import sleeping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
