@@ -26,17 +26,20 @@ UNDISTURBED = ["put", "popped", "done"]
 
 
 def wait_for_all(stage: Stage, jids: Sequence[str]) -> list[Job]:
-    """Return the jobs when all of them have come to an end."""
+    """Return the jobs when all of them have come to an end: 500 within LONG.
 
-    def look() -> list[Job] | None:
-        jobs: list[Job] = []
-        for at in range(0, len(jids), 500):
-            jobs += stage.client.multiget(jids[at : at + 500])
-            if any(job.state not in ("complete", "failed") for job in jobs[at:]):
-                return None
-        return jobs
+    However slow the machine is, a row gives up only when nothing goes on.
+    """
+    jobs: list[Job] = []
+    for at in range(0, len(jids), 500):
+        part = jids[at : at + 500]
 
-    jobs: list[Job] = stage.wait(look, "all jobs have come to an end", LONG)
+        def look(part: Sequence[str] = part) -> list[Job] | None:
+            found: list[Job] = stage.client.multiget(part)
+            ended = all(job.state in ("complete", "failed") for job in found)
+            return found if ended else None
+
+        jobs += stage.wait(look, "the next jobs have come to an end", LONG)
     return jobs
 
 
