@@ -9,6 +9,6 @@ import pytest
 IS_NEW = os.environ.get("QLESS_WORKER") == "new"
 
 
-def old_fails(why: str, *pools: str) -> pytest.MarkDecorator:
-    """Mark a test that the old worker need not pass, in these pools or in all."""
+def old_fails(why: str) -> pytest.MarkDecorator:
+    """Mark a test that the old worker need not pass."""
     return pytest.mark.xfail(not IS_NEW, reason=why, strict=False)

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 
+@pytest.fixture
+def pool() -> str:
+    return "coroutines"
+
+
 mark: ContextVar[str] = ContextVar("mark", default="")
 
 

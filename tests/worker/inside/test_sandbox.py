@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 # A worker's process that has a sandbox, tells where, and waits.
 WORKER = """
 import sys
-from tests.worker.test_sandbox import job
+from tests.worker.inside.test_sandbox import job
 from django_qless.worker.sandbox import Sandboxes
 print(Sandboxes(sys.argv[1]).path_for(job("1")), flush=True)
 sys.stdin.read()

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 
 
+@pytest.fixture
+def pool() -> str:
+    return "threads"
+
+
 @job()
 def name_thread() -> str:
     return threading.current_thread().name
