@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -109,11 +110,21 @@ class Dispatch:
         if self.hub.shutdown.stage is not Stage.RUNNING or self.hub.shutdown.quiet:
             return 0
         free, ahead = self.free, self.ahead
-        ready = asked = 0
-        for each in self.hub.sources:
-            ready += len(each.ready)
-            asked += each.asked if each is not source else 0
+        others = [each for each in self.hub.sources if each is not source]
+        ready = len(source.ready) + sum(len(each.ready) for each in others)
+        asked = sum(each.claimed for each in others)
         wanted = free + ahead - ready - asked
+        if wanted > 0 and (rivals := [each for each in others if each.may_reserve]):
+            if wanted <= len(rivals) and any(
+                each.reserved_at < source.reserved_at for each in rivals
+            ):
+                wanted = 0
+            share = math.ceil((free + ahead) / (1 + len(rivals)))
+            wanted = min(wanted, share - len(source.ready))
+            if wanted <= 0:
+                for each in rivals:
+                    each.changed.set()
+                return 0
         if free <= ready + asked and wanted < ahead / 2:
             # Not one by one, while there are enough.
             return 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import re
 import signal
 import time
@@ -26,13 +25,11 @@ from django_qless.worker.coroutines import JOB_NAME
 from django_qless.worker.crash_reports import CrashReport, lost_to_another
 from django_qless.worker.dispatch import Dispatch
 from django_qless.worker.helper import Helper, row_of
-from django_qless.worker.locks import Heartbeat, WorkerInfo
+from django_qless.worker.locks import WorkerInfo
 from django_qless.worker.log import log_event, logger
+from django_qless.worker.served import ServedAlias
 from django_qless.worker.shutdown import SIGNALS, ControlCommand, Stage
-from django_qless.worker.source import Source
 from django_qless.worker.stacks import ANSWER_TIME, log_stacks
-from django_qless.worker.ticker import Ticker
-from django_qless.worker.transport import Transport, transport_of
 from django_qless.worker.zygote import Start, Zygote
 
 if TYPE_CHECKING:
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
     from django_qless.worker.environment import Environment
     from django_qless.worker.pipe import Message
     from django_qless.worker.pool import Pool
+    from django_qless.worker.source import Source
     from django_qless.worker.worker import Worker
 
 #: Seconds between two turns at most; later by LATE, the parent was kept from its work.
@@ -48,14 +46,8 @@ TURN, LATE = 0.1, 0.25
 #: Seconds after which a task of the loop that has failed is started again.
 AGAIN = 1.0
 
-#: Seconds for which a call is repeated before the source looks around again.
-PATIENCE = 5.0
-
 #: Seconds at the end for settling what is left.
 LAST = 5.0
-
-#: Seconds between two checks that the server still has what is declared.
-DECLARED = (20.0, 40.0)
 
 #: The control commands that a worker accepts through the server.
 FROM_SERVER = ("quiet", "resume", "stop", "dump")
@@ -72,30 +64,22 @@ class Hub:
         self.shutdown = worker.shutdown
         self.zygote = Zygote(self.run_child)
         self.info = WorkerInfo(self.options, self.shutdown)
+        self.aliases: list[ServedAlias] = []
         self.sources: list[Source] = []
-        self.heartbeats: dict[Source, Heartbeat] = {}
-        self.transports: list[Transport] = []
-        self.ticker = Ticker(worker.client(0.1, 2.0), worker.name)
         #: Set when the next turn is due at once.
         self.changed = asyncio.Event()
         #: True if there can be no more children.
         self.is_broken = False
         self._background = set[asyncio.Future[None]]()
-        self._tick = asyncio.Event()
-        self._sweeps = False
         self._interrupted: set[str] = set()
         self._busy_until = time.monotonic()
         self._deadline: float | None = None
 
     def run_child(self, start: Start) -> None:
         """Run jobs, or help the parent, in a child."""
-        environments = {self.options.alias: self.worker.environment}
-        if start.kind == "helper":
-            Helper(start, environments, self.options, self.worker.sandboxes).run()
-        else:
-            self.pool.child(
-                start, environments, self.options, self.worker.sandboxes
-            ).run()
+        worker = self.worker
+        kind = Helper if start.kind == "helper" else self.pool.child
+        kind(start, worker.environments, self.options, worker.sandboxes).run()
 
     def run(self) -> bool:
         """Work until the worker has ended; return whether all jobs are settled."""
@@ -112,13 +96,19 @@ class Hub:
         for number in SIGNALS:
             loop.add_signal_handler(number, self.on_signal, number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        self.open_sources()
         self.dispatch = Dispatch(self)
-        steps = [self.info.measure, self.tick, self.restore_lost_config]
-        for source, heartbeat in self.heartbeats.items():
-            steps += [source.reserve, source.settle, heartbeat.beat, heartbeat.listen]
+        for alias, environment in self.worker.environments.items():
+            queues = self.worker.queues[alias]
+            self.aliases.append(ServedAlias(self, alias, environment, queues))
+        self.sources = [each.source for each in self.aliases]
+        self.sources[0].reports += self.worker.crash_reports
+        for source in self.sources:
+            source.burst = self.options.burst
+            source.shares = len(self.sources) > 1
+        steps = [self.info.measure]
         steps += [self.dispatch.keep_children, self.dispatch.return_unbegun]
         tasks = [asyncio.create_task(self.keep(step)) for step in steps]
+        tasks += [asyncio.create_task(self.serve(each)) for each in self.aliases]
         try:
             await self.take_turns()
             return await self.settle_rest()
@@ -127,41 +117,16 @@ class Hub:
                 # The old handlers would end the process before it restarts.
                 signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             await end_tasks(tasks)
-            for transport in self.transports:
-                await transport.close()
+            for each in self.aliases:
+                await each.close()
 
-    def new_transport(self) -> Transport:
-        """Return a new connection to the server, which opens itself when needed."""
-        known = self.worker.environment.aclient(self.options.alias)
-        return transport_of(known.redis, known.prefix, retry_timeout=PATIENCE)
-
-    def open_sources(self) -> None:
-        """Make the source of each alias; connections are opened when needed."""
-        options = self.options
-        four = [self.new_transport() for _ in range(4)]
-        self.transports += four
-        source = Source(
-            options.alias,
-            self.worker.environment.client(options.alias),
-            options.name,
-            self.worker.reserver(),
-            options.exclude,
-            (four[0], four[1]),
-            lambda source: self.dispatch.room(source),
-            self.jobs_arrived,
-        )
-        source.burst = options.burst
-        heartbeat = Heartbeat(
-            options.name,
-            (four[2], four[3]),
-            self.info.to_json,
-            lambda: [each for each in source.held.values() if each.may_be_renewed],
-            self.locks_lost,
-            self.run_command,
-        )
-        heartbeat.schedules_changed = self.ticker_soon
-        self.sources.append(source)
-        self.heartbeats[source] = heartbeat
+    async def serve(self, served: ServedAlias) -> None:
+        """Do all that is to be done for an alias."""
+        if served.alias in self.worker.late:
+            await served.begin()
+        async with asyncio.TaskGroup() as group:
+            for step in served.tasks:
+                group.create_task(self.keep(step))
 
     async def keep(self, step: Callable[[], Awaitable[None]]) -> None:
         """Run a task of the loop for ever: one that fails is logged and started again."""
@@ -213,7 +178,7 @@ class Hub:
             return False
         now = time.monotonic()
         self._deadline = self._deadline or now + LAST
-        is_done = not any(source.held or source.outcomes for source in self.sources)
+        is_done = all(source.is_settled for source in self.sources)
         return is_done or now > self._deadline
 
     async def settle_rest(self) -> bool:
@@ -228,7 +193,7 @@ class Hub:
             child.kill({})
         while len(self.children) and not self.is_broken:
             await asyncio.sleep(0.01)
-        return not any(source.held or source.outcomes for source in self.sources)
+        return all(source.is_settled for source in self.sources)
 
     def end_burst(self) -> None:
         """Begin to drain a burst when all queues are empty and nothing runs."""
@@ -236,10 +201,7 @@ class Hub:
             self.options.burst
             and self.shutdown.stage is Stage.RUNNING
             and not any(source.reports for source in self.sources)
-            and all(
-                source.is_empty and not source.held and not source.outcomes
-                for source in self.sources
-            )
+            and all(source.is_empty and source.is_settled for source in self.sources)
         ):
             self.shutdown.drain()
             self.changed.set()
@@ -285,12 +247,10 @@ class Hub:
 
     def report_status(self) -> None:
         """Report the worker's state to its surroundings."""
-        answers = [source.last_answer for source in self.sources]
-        answers += [each.last_answer for each in self.heartbeats.values()]
         state = self.shutdown.state
         self.worker.status.update(
             time.monotonic(),
-            good=max(answers),
+            good=max(each.last_answer for each in self.aliases),
             state="draining" if self.shutdown.reexec else state,
             running=sum(child.runs for child in self.children),
         )
@@ -325,8 +285,8 @@ class Hub:
             for source in self.sources:
                 source.changed.set()
         if self.info.has_changed:
-            for heartbeat in self.heartbeats.values():
-                heartbeat.beat_soon()
+            for each in self.aliases:
+                each.heartbeat.beat_soon()
         self.changed.set()
 
     def run_command(self, text: str) -> None:
@@ -374,9 +334,9 @@ class Hub:
 
     def jobs_arrived(self) -> None:
         """Give new jobs to children, and beat often enough for their locks."""
-        for source, heartbeat in self.heartbeats.items():
-            if source.ready:
-                heartbeat.shorten(source.ready[-1].length)
+        for each in self.aliases:
+            if each.source.ready:
+                each.heartbeat.shorten(each.source.ready[-1].length)
         self.dispatch.give()
 
     def received(self, child: ChildProcess, message: Message) -> None:
@@ -520,66 +480,40 @@ class Hub:
         return deaths.released(held)
 
     def zygote_ended(self) -> None:
-        """Stop at once: without the zygote there are no more children."""
-        log_event(logging.ERROR, "the zygote ended, stopping", pid=self.zygote.pid)
+        """Stop at once and begin anew: without the zygote there are no more children."""
+        log_event(logging.ERROR, "the zygote ended", pid=self.zygote.pid)
         self.is_broken = True
         self.shutdown.stop()
+        self.shutdown.reexec = True
         for child in self.children:
             child.kill({})
             self.child_ended(child, -signal.SIGKILL)
         self.changed.set()
 
-    # What happens beside the jobs.
-
-    def ticker_soon(self) -> None:
-        """Look at the schedules again: one has changed."""
-        self.ticker.tick_now()
-        self._tick.set()
-
-    async def tick(self) -> None:
-        """Serve schedules, for ever. A quiet worker does it, too."""
-        while True:
-            self._tick.clear()
-            if any(each.is_failing for each in self.heartbeats.values()):
-                self.ticker.postpone()
-            else:
-                await asyncio.to_thread(self.ticker.turn)
-            rest = self.ticker.due - time.monotonic()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(rest, 0.0)):
-                    await self._tick.wait()
-
-    async def restore_lost_config(self) -> None:
-        """Restore lost options and schedules on the server now and then, for ever."""
-        while True:
-            await asyncio.sleep(random.uniform(*DECLARED))
-            if not any(each.is_failing for each in self.heartbeats.values()):
-                await asyncio.to_thread(self.worker.environment.restore_lost_config)
-
     def send_reports(self) -> None:
         """Have the helper send the signals of runs that cannot, and sweep up outboxes."""
-        environment = self.worker.environment
-        sweeps = (
-            environment.has_outbox()
-            and self.ticker.leads
-            and self.shutdown.stage is Stage.RUNNING
-        )
         helpers = [child for child in self.children if child.kind == "helper"]
-        for source in self.sources:
-            if source.reports and not has_receivers(environment, source.reports):
-                source.reports.clear()
-            if helpers and helpers[0].is_ready:
-                if source.reports:
-                    rows = [row_of(report) for report in source.reports]
-                    helpers[0].send(("reports", source.alias, rows))
-                    source.reports.clear()
-                if sweeps:
-                    helpers[0].send(("sweep", source.alias))
-        if helpers and self._sweeps and not sweeps:
-            helpers[0].kill({})
-        self._sweeps = sweeps
-        self.dispatch.helper_wanted = sweeps or any(s.reports for s in self.sources)
-        if self.dispatch.helper_wanted and not helpers:
+        is_wanted = False
+        for each in self.aliases:
+            reports, environment = each.source.reports, each.environment
+            if reports and not has_receivers(environment, reports):
+                reports.clear()
+            sweeps = self.shutdown.stage is Stage.RUNNING and each.leads
+            sweeps = sweeps and environment.has_outbox()
+            is_wanted = is_wanted or sweeps or bool(reports)
+            for helper in helpers:
+                if each.sweeps and not sweeps:
+                    helper.kill({})
+                elif helper.is_ready:
+                    if reports:
+                        rows = [row_of(report) for report in reports]
+                        helper.send(("reports", each.alias, rows))
+                        reports.clear()
+                    if sweeps:
+                        helper.send(("sweep", each.alias))
+            each.sweeps = sweeps and bool(helpers)
+        self.dispatch.helper_wanted = is_wanted
+        if is_wanted and not helpers:
             self.dispatch.changed.set()
 
 

@@ -84,6 +84,7 @@ class Heartbeat:
         self,
         worker: str,
         transports: tuple[Transport, Transport],
+        lock: asyncio.Lock,
         info: Callable[[], str],
         held: Callable[[], Iterable[Held]],
         lost: Callable[[list[Held]], None],
@@ -92,10 +93,11 @@ class Heartbeat:
         """`held` returns the jobs whose locks to renew; `lost` is called with those that
         were lost, `ordered` with each command that came through the server.
 
-        The transports are for heartbeats and for events.
+        The transports are for heartbeats, shared under this lock, and for events.
         """
         self.worker = worker
         self.beating, self.listening = transports
+        self._lock = lock
         self._info, self._held = info, held
         self._lost, self._ordered = lost, ordered
         #: When the server last answered (monotonic); 0.0: it never did.
@@ -166,10 +168,10 @@ class Heartbeat:
             for each in held
         ]
         request: Any = Client.beat.build(None, self.worker, self._info(), rows)
-        sent = boottime()
-        answer: Beat = request.combine(
-            [await self.beating.call(command) for command in request.parts]
-        )
+        async with self._lock:
+            sent = boottime()
+            parts = [await self.beating.call(command) for command in request.parts]
+        answer: Beat = request.combine(parts)
         for each in held:
             each.until = max(each.until, sent + each.length)
         return answer
@@ -203,7 +205,6 @@ class WorkerInfo:
             "pool": options.pool,
             "concurrency": options.concurrency,
             "reserver": options.reserver,
-            "queues": options.queues,
             "exclude": options.exclude,
             **(more or {}),
         }
@@ -217,10 +218,10 @@ class WorkerInfo:
         """True if the state differs from the one that was sent last."""
         return self._shutdown.state != self._sent_state
 
-    def to_json(self) -> str:
-        """Return the JSON to send now."""
+    def to_json(self, queues: tuple[str, ...]) -> str:
+        """Return the JSON to send now to the alias of which it serves these queues."""
         self._sent_state = self._shutdown.state
-        info = {**self._constant, "state": self._sent_state}
+        info = {**self._constant, "queues": queues, "state": self._sent_state}
         if self._memory:
             info["memory"], info["processes"] = self._memory
         if self.late:

@@ -47,6 +47,9 @@ WAIT = 5.0
 #: Seconds for which outcomes wait for others, while no child is idle for them.
 COMPANY = 0.010
 
+#: Seconds for which a call that has no answer yet claims room for what it may bring.
+CLAIM = 0.25
+
 #: The most outcomes, and the most jobs, of one call.
 MOST_OUTCOMES, MOST_JOBS = 150, 100
 
@@ -102,10 +105,14 @@ class Source:
         self.held: dict[str, Held] = {}
         #: Outcomes that the server does not know yet.
         self.outcomes: deque[Outcome] = deque()
+        # Number of outcomes that are on their way.
+        self._sent = 0
         #: Runs whose signals another process is to send.
         self.reports: list[CrashReport] = []
         #: The number of jobs that the present call asks for.
         self.asked = 0
+        #: When this call was made, and when one last brought jobs (monotonic).
+        self.asked_at = self.reserved_at = 0.0
         #: True if the queues were empty when they were last asked, and nothing was put since.
         self.is_empty = False
         #: True while it waits for jobs.
@@ -135,6 +142,27 @@ class Source:
         if not self._mean_bytes:
             return FEW
         return max(1, min(MOST_JOBS, int(BYTES / self._mean_bytes)))
+
+    @property
+    def is_settled(self) -> bool:
+        """True if no jobs are held and the server knows all outcomes."""
+        return not (self.held or self.outcomes or self._sent)
+
+    @property
+    def claimed(self) -> int:
+        """Number of jobs that the present call may bring, if it has not taken long.
+
+        A server that hangs must not keep room from the others.
+        """
+        return self.asked if time.monotonic() - self.asked_at < CLAIM else 0
+
+    @property
+    def may_reserve(self) -> bool:
+        """True if it could reserve jobs now, as far as is known."""
+        return (
+            not (self.is_waiting or self.asked or self._failures)
+            and self.last_answer > 0
+        )
 
     # Jobs and their ends.
 
@@ -221,7 +249,7 @@ class Source:
         return bool(self.outcomes) and time.monotonic() >= self._oldest + COMPANY
 
     async def _reserve(self, count: int) -> None:
-        self.asked = count
+        self.asked, self.asked_at = count, time.monotonic()
         order = await self._order() if count else ()
         settled = await self._call(self.reserving, order, count)
         if not count or settled is None or settled.jobs:
@@ -255,6 +283,7 @@ class Source:
         outcomes = self._take_outcomes()
         if outcomes:
             self.is_empty = False
+        self._sent += len(outcomes)
         settlements = [outcome.settlement for outcome in outcomes]
         try:
             command = self._command(order, settlements, count)
@@ -267,6 +296,8 @@ class Source:
                 return None
             self.outcomes.extendleft(reversed(outcomes))
             raise
+        finally:
+            self._sent -= len(outcomes)
         if is_enabled(CALLS):
             counts = {"settled": len(outcomes), "reserved": len(settled.jobs)}
             log_event(CALLS, "call", **counts, seconds=time.monotonic() - began)
@@ -336,8 +367,8 @@ class Source:
     ) -> None:
         """Settle one by one, as one of them spoils the call for all."""
         for at, outcome in enumerate(outcomes):
-            command = self._command((), [outcome.settlement], 0)
             try:
+                command = self._command((), [outcome.settlement], 0)
                 used_up = await self._used_up(transport, [outcome])
                 settled = await transport.call(command)
             except BaseException as error:
@@ -378,6 +409,7 @@ class Source:
         if not jobs:
             return
         self.is_empty = False
+        self.reserved_at = time.monotonic()
         until, length = self._clock.term(settled, sent, waited=waited)
         now = time.monotonic()
         for job in self.reserver.arrange(jobs):

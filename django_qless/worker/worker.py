@@ -32,7 +32,7 @@ from django_qless.worker.shutdown import Shutdown
 from django_qless.worker.status_report import StatusReport, title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from django_qless.worker.crash_reports import CrashReport
     from django_qless.worker.environment import Environment
@@ -65,9 +65,19 @@ class Worker:
         environment: Environment,
         options: WorkerOptions,
         watch: Callable[[], Watcher] | None = None,
+        others: Mapping[str, tuple[Environment, tuple[str, ...]]] | None = None,
     ) -> None:
-        """`watch` starts a process that watches the code."""
+        """`watch` starts a process that watches the code.
+
+        `others` are environments and queues of further aliases.
+        """
         self.environment = environment
+        self.environments = {options.alias: environment}
+        self.queues = {options.alias: options.queues}
+        for alias, (other, queues) in (others or {}).items():
+            self.environments[alias], self.queues[alias] = other, queues
+        #: Aliases whose servers did not answer at the start.
+        self.late: list[str] = []
         self.options = options
         self.name = options.name
         self.program = Program()
@@ -89,9 +99,9 @@ class Worker:
         """
         block_signals(CONTROL_SIGNALS)
         try:
-            client = self.begin()
+            self.begin()
             is_done = self.work()
-            self.end(client)
+            self.end()
             if self.shutdown.reexec and not self.program.has_lost_terminal:
                 self.restart()
             log_event(logging.INFO, "stopped")
@@ -99,25 +109,43 @@ class Worker:
             self.status.close()
         return 0 if is_done else os.EX_TEMPFAIL
 
-    def begin(self) -> Client:
-        """Prepare everything before the first job; return a client for the end."""
+    def begin(self) -> None:
+        """Prepare everything before the first job."""
         self.status.begin()
-        client = self.client(START_PATIENCE)
-        for warning in check_server(client):
-            log_event(logging.WARNING, "warning", text=warning)
-        refuse_duplicate(client, self.name, resume=self.options.resume)
-        self.environment.on_start()
-        if self.options.resume:
-            # Those of detached runs go on.
-            apart = self.detached_runs.tokens()
-            resume_jobs(client, self.name, apart, self.crash_reports.append)
+        for alias in self.environments:
+            try:
+                self.begin_alias(alias)
+            except CannotStart as error:
+                if len(self.environments) == 1:
+                    raise
+                if error.code != os.EX_UNAVAILABLE:
+                    raise CannotStart(f"{alias}: {error}", error.code) from error
+                log_event(logging.WARNING, "waiting", alias=alias, error=error)
+                self.late.append(alias)
         self.prepare_sandboxes()
         self.warn_of_detached_end()
-        self.environment.announce_worker("started", self.name)
+        for environment in self.environments.values():
+            environment.announce_worker("started", self.name)
         # A program that reads "started" may send any signal.
         block_signals(STOP_SIGNALS)
-        log_event(logging.INFO, "started", queues=",".join(self.options.queues))
-        return client
+        queues = dict.fromkeys(name for names in self.queues.values() for name in names)
+        log_event(logging.INFO, "started", queues=",".join(queues))
+
+    def begin_alias(self, alias: str) -> None:
+        """Prepare what concerns one alias. Raises CannotStart."""
+        environment = self.environments[alias]
+        client = self.client(START_PATIENCE, alias=alias)
+        try:
+            for warning in check_server(client):
+                log_event(logging.WARNING, "warning", text=warning)
+            refuse_duplicate(client, self.name, resume=self.options.resume)
+            environment.on_start()
+            if self.options.resume:
+                # Those of detached runs go on.
+                apart = self.detached_runs.tokens()
+                resume_jobs(client, self.name, apart, self.crash_reports.append)
+        finally:
+            client.close()
 
     def work(self) -> bool:
         """Run jobs until the end; return whether all held jobs are finished."""
@@ -143,13 +171,15 @@ class Worker:
             if self._watcher:
                 self._watcher.stop()
 
-    def end(self, client: Client) -> None:
+    def end(self) -> None:
         """Clean up after the last job."""
-        with contextlib.suppress(QlessError):
-            client.deregister(self.name)
-        client.close()
+        for alias, environment in self.environments.items():
+            client = self.client(START_PATIENCE, alias=alias)
+            with contextlib.suppress(QlessError):
+                client.deregister(self.name)
+            client.close()
+            environment.announce_worker("stopped", self.name)
         self.sandboxes.close()
-        self.environment.announce_worker("stopped", self.name)
 
     def restart(self) -> NoReturn:
         """Restart in place; raise CannotStart if that fails."""
@@ -225,12 +255,15 @@ class Worker:
         echo = 0.0 if self.options.parent is None else ECHO
         return Shutdown(timeout, None if self.options.reload else timeout, echo)
 
-    def client(self, patience: float, timeout: float | None = None) -> Client:
+    def client(
+        self, patience: float, timeout: float | None = None, alias: str | None = None
+    ) -> Client:
         """Return a new client of the worker's namespace, with its own connections.
 
         The server tells idle clients apart, so code that waits for jobs shares none.
         """
-        known = self.environment.client(self.options.alias)
+        alias = alias or self.options.alias
+        known = self.environments[alias].client(alias)
         return Client(
             known.redis,
             known.prefix,
