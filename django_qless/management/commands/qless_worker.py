@@ -131,7 +131,9 @@ class Command(BaseCommand):
         if options["trial"]:
             return
         log_unserved(queues)
-        if member := current_member():
+        if os.environ.get("QLESS_WORKER") == "new":
+            code = self.run_new_worker(worker_options, queues)
+        elif member := current_member():
             code = self.run_worker(member.options(worker_options, queues))
         elif len(queues) == 1:
             [(alias, own)] = queues.items()
@@ -140,6 +142,24 @@ class Command(BaseCommand):
             code = self.run_group(worker_options, queues)
         if code:
             sys.exit(code)
+
+    def run_new_worker(
+        self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
+    ) -> int:
+        """Run the worker of these aliases and queues; return the exit code."""
+        (alias, own), *others = queues.items()
+        directory = conf.alias(alias).detached_directory
+        options = replace(
+            options, alias=alias, queues=own, detached_directory=directory
+        )
+        with startup_errors():
+            worker = Worker(
+                DjangoEnvironment(alias),
+                options,
+                CodeWatcher if options.reload else None,
+                {other: (DjangoEnvironment(other), names) for other, names in others},
+            )
+            return worker.run()
 
     def run_worker(self, options: WorkerOptions) -> int:
         """Run the worker of one alias; return the exit code, or raise CommandError."""
