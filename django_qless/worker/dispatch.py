@@ -110,7 +110,7 @@ class Dispatch:
         if self.hub.shutdown.stage is not Stage.RUNNING or self.hub.shutdown.quiet:
             return 0
         free, ahead = self.free, self.ahead
-        others = [each for each in self.hub.sources if each is not source]
+        others = source.others
         ready = len(source.ready) + sum(len(each.ready) for each in others)
         asked = sum(each.claimed for each in others)
         wanted = free + ahead - ready - asked

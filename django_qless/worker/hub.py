@@ -104,7 +104,7 @@ class Hub:
         self.sources[0].reports += self.worker.crash_reports
         for source in self.sources:
             source.burst = self.options.burst
-            source.shares = len(self.sources) > 1
+            source.others = [each for each in self.sources if each is not source]
         steps = [self.info.measure]
         steps += [self.dispatch.keep_children, self.dispatch.return_unbegun]
         tasks = [asyncio.create_task(self.keep(step)) for step in steps]

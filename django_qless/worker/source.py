@@ -115,6 +115,8 @@ class Source:
         self.asked_at = self.reserved_at = 0.0
         #: True if the queues were empty when they were last asked, and nothing was put since.
         self.is_empty = False
+        #: True once it may reserve jobs.
+        self.has_begun = False
         #: True while it waits for jobs.
         self.is_waiting = False
         #: When the server last answered (monotonic); 0.0: it never did.
@@ -130,9 +132,9 @@ class Source:
         self._mean_bytes = 0.0
         self._returned: list[Reserved] = []
         self._failures = 0
-        #: True if other sources share the children, so that it may only wait for jobs, and
-        #: must ask for room before it reserves them.
-        self.shares = False
+        #: Other sources that share the children: so it may only wait for jobs, and must
+        #: ask for room before it reserves them.
+        self.others: Sequence[Source] = ()
         #: True if the worker ends when the queues are empty.
         self.burst = False
 
@@ -159,10 +161,7 @@ class Source:
     @property
     def may_reserve(self) -> bool:
         """True if it could reserve jobs now, as far as is known."""
-        return (
-            not (self.is_waiting or self.asked or self._failures)
-            and self.last_answer > 0
-        )
+        return self.has_begun and not (self.is_waiting or self.asked or self._failures)
 
     # Jobs and their ends.
 
@@ -202,6 +201,7 @@ class Source:
 
     async def reserve(self) -> None:
         """Reserve and settle, for ever."""
+        self.has_begun = True
         while True:
             self.changed.clear()
             count = self.room(self)
@@ -255,6 +255,9 @@ class Source:
         if not count or settled is None or settled.jobs:
             return
         self.is_empty = True
+        self.asked = 0
+        for other in self.others:
+            other.changed.set()
         if settled.wait_seconds:
             await self._wait(order, count, settled)
 
@@ -312,8 +315,9 @@ class Source:
         self.is_waiting = True
         if self.outcomes:
             self._must_settle.set()
-        if self.shares:
-            count = self.asked = 0
+        if self.others:
+            count = 0
+        self.asked = count
         sent = boottime()
         try:
             settled = await self.reserving.wait_then(
