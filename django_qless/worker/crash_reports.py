@@ -40,7 +40,9 @@ class CrashReport(NamedTuple):
     exhausted: Reserved | None = None
     """The run, if it was the last one of its job or entity, with the payloads of that."""
     run: Reserved | None = None
-    """The run, if another worker has its job."""
+    """The run, where it is known."""
+    event: str = ""
+    """What has become of the job, where it is known: failed or retried."""
 
 
 def exhausted_run(client: Client, settlement: Settlement) -> Reserved | None:
@@ -152,6 +154,8 @@ def announce_crash(execution: Execution, report: CrashReport) -> None:
     if not any(map(has_listeners, events)):
         return
     event, reserved = events[0], report.exhausted
+    if report.event:
+        event, reserved = report.event, report.run
     if reserved is None:
         try:
             job = execution.client.get(report.jid)

@@ -31,7 +31,13 @@ from django_qless.worker.crash_reports import (
 )
 from django_qless.worker.known_queues import KnownQueues
 from django_qless.worker.locks import ServerClock
-from django_qless.worker.log import CALLS, is_enabled, log_event, log_job_event
+from django_qless.worker.log import (
+    CALLS,
+    is_enabled,
+    is_final_failure,
+    log_event,
+    log_job_event,
+)
 from django_qless.worker.process_info import boottime
 
 if TYPE_CHECKING:
@@ -290,7 +296,7 @@ class Source:
         settlements = [outcome.settlement for outcome in outcomes]
         try:
             command = self._command(order, settlements, count)
-            used_up = await self._used_up(transport, outcomes)
+            final = await self._final(transport, outcomes)
             sent, began = boottime(), time.monotonic()
             settled = await transport.call(command)
         except BaseException as error:
@@ -304,7 +310,7 @@ class Source:
         if is_enabled(CALLS):
             counts = {"settled": len(outcomes), "reserved": len(settled.jobs)}
             log_event(CALLS, "call", **counts, seconds=time.monotonic() - began)
-        self._note_settled(outcomes, settled, used_up)
+        self._note_settled(outcomes, settled, final)
         if count:
             self._accept(order, settled, sent, waited=False)
         return settled
@@ -373,7 +379,7 @@ class Source:
         for at, outcome in enumerate(outcomes):
             try:
                 command = self._command((), [outcome.settlement], 0)
-                used_up = await self._used_up(transport, [outcome])
+                final = await self._final(transport, [outcome])
                 settled = await transport.call(command)
             except BaseException as error:
                 if not is_about_the_call(error):
@@ -381,21 +387,24 @@ class Source:
                     raise
                 self._refused(outcome, type(error).__name__, str(error))
             else:
-                self._note_settled([outcome], settled, used_up)
+                self._note_settled([outcome], settled, final)
 
-    async def _used_up(self, transport: Transport, outcomes: list[Outcome]) -> set[str]:
-        """Return the ids of entities whose retries these outcomes will use up.
+    async def _final(self, transport: Transport, outcomes: list[Outcome]) -> set[str]:
+        """Return the tokens of those runs whose process died that are the last of their jobs.
 
-        To be asked before they are settled, and only of those whose process died: the others
-        have said it themselves.
+        The others have said it themselves. To be asked before they are settled.
         """
         found = set[str]()
-        for outcome in outcomes:
-            if outcome.has_died and outcome.job.batch:
-                get = Client.get.build(self._client, outcome.job.jid)
-                job = await transport.call(cast("Command[Job | None]", get))
-                if job and uses_up(outcome.settlement, job):
-                    found.add(outcome.job.jid)
+        for settlement, job, has_died in outcomes:
+            if not has_died or settlement.verb == "release":
+                continue
+            is_final = is_final_failure(job, settlement)
+            if settlement.verb == "crash":
+                get = Client.get.build(self._client, job.jid)
+                known = await transport.call(cast("Command[Job | None]", get))
+                is_final = known is not None and uses_up(settlement, known)
+            if is_final:
+                found.add(job.token)
         return found
 
     # Answers.
@@ -426,7 +435,7 @@ class Source:
         self.arrived()
 
     def _note_settled(
-        self, outcomes: list[Outcome], settled: Settled, used_up: set[str]
+        self, outcomes: list[Outcome], settled: Settled, final: set[str]
     ) -> None:
         """Note what the server made of these outcomes."""
         self.last_answer = time.monotonic()
@@ -439,9 +448,18 @@ class Source:
                 delay = float(settlement.args[0]) if settlement.verb == "retry" else 0.0
                 # All of these verbs end with group and message.
                 group, message = map(str, settlement.args[-2:])
-                run = job if job.jid in used_up else None
+                is_final = job.token in final
                 self.reports.append(
-                    CrashReport(job.jid, job.token, group, message, delay, run)
+                    CrashReport(
+                        job.jid,
+                        job.token,
+                        group,
+                        message,
+                        delay,
+                        exhausted=job if is_final and job.batch else None,
+                        run=job,
+                        event="failed" if is_final else "retried",
+                    )
                 )
 
     def _has_died(self, outcomes: list[Outcome]) -> bool:

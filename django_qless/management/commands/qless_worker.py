@@ -148,11 +148,13 @@ class Command(BaseCommand):
     ) -> int:
         """Run the worker of these aliases and queues; return the exit code."""
         (alias, own), *others = queues.items()
-        directory = conf.alias(alias).detached_directory
-        options = replace(
-            options, alias=alias, queues=own, detached_directory=directory
-        )
         with startup_errors():
+            for each in queues:
+                conf.alias(each)
+            directory = conf.alias(alias).detached_directory
+            options = replace(
+                options, alias=alias, queues=own, detached_directory=directory
+            )
             worker = Worker(
                 DjangoEnvironment(alias),
                 options,
