@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 REASONS = {"shutdown": ShuttingDown, "lost": JobLost}
 
 #: Seconds after which outcomes of short jobs are sent although more of them wait.
-FLUSH = 0.001
+FLUSH = 0.005
 
 #: The limits of a child lie between this part of the options' limits and the whole.
 LEAST_PART = 0.8

@@ -107,8 +107,8 @@ class Hub:
             source.others = [each for each in self.sources if each is not source]
         steps = [self.info.measure]
         steps += [self.dispatch.keep_children, self.dispatch.return_unbegun]
-        tasks = [asyncio.create_task(self.keep(step)) for step in steps]
-        tasks += [asyncio.create_task(self.serve(each)) for each in self.aliases]
+        self.tasks = [asyncio.create_task(self.keep(step)) for step in steps]
+        self.tasks += [asyncio.create_task(self.serve(each)) for each in self.aliases]
         try:
             await self.take_turns()
             return await self.settle_rest()
@@ -116,17 +116,15 @@ class Hub:
             if self.shutdown.reexec:
                 # The old handlers would end the process before it restarts.
                 signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-            await end_tasks(tasks)
+            await end_tasks(self.tasks)
             for each in self.aliases:
                 await each.close()
 
     async def serve(self, served: ServedAlias) -> None:
-        """Do all that is to be done for an alias."""
+        """Begin with all that is to be done for an alias."""
         if served.alias in self.worker.late:
             await served.begin()
-        async with asyncio.TaskGroup() as group:
-            for step in served.tasks:
-                group.create_task(self.keep(step))
+        self.tasks += [asyncio.create_task(self.keep(step)) for step in served.tasks]
 
     async def keep(self, step: Callable[[], Awaitable[None]]) -> None:
         """Run a task of the loop for ever: one that fails is logged and started again."""
@@ -518,7 +516,11 @@ class Hub:
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended: a library may catch a cancellation."""
+    """Cancel tasks until they have ended.
+
+    Once is not enough: `asyncio.wait_for`, which redis-py uses, returns a result that comes
+    at the same moment, before Python 3.12.
+    """
     left = set(tasks)
     while left:
         for task in left:

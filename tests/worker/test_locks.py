@@ -60,8 +60,8 @@ def test_what_it_held_too_long_is_not_started(
         taken |= {job.jid for job in settled.jobs}
     put("be_suspended", ledger.path, "after", str(flag))
     os.kill(pid, signal.SIGCONT)
-    ledger.wait_for("ran after")
     worker.signal("CONT")
+    ledger.wait_for("ran after")
     assert sorted(held & ran(ledger)) == []
 
 
