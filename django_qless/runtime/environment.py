@@ -33,6 +33,7 @@ from django_qless.outbox import tables as outbox_tables
 from django_qless.runtime import connection_cleanup
 from django_qless.runtime.announcements import SIGNALS, Announcements
 from django_qless.runtime.job_threads import JobThreads
+from django_qless.runtime.leftover import with_its_tasks
 from django_qless.runtime.middleware import chained, factories_for
 from django_qless.runtime.outboxes import check_outboxes, keep_sweeping
 from django_qless.runtime.returned import (
@@ -176,8 +177,8 @@ class DjangoEnvironment(Announcements):
                 chain = context_propagation.arestoring(self.alias, chain)
             scope = TaskScope(reserved.token, self.limits(job_type, reserved).soft)
             try:
-                running_chain = context.run(chain, current)
-                result = await scope.run(await_in_context(context, running_chain))
+                work = with_its_tasks(context.run(chain, current), reserved.jid)
+                result = await scope.run(await_in_context(context, work))
                 refuse_awaitable(current.name, result)
                 return result
             finally:
@@ -231,27 +232,26 @@ class DjangoEnvironment(Announcements):
             call = _prepared(current)
         except RowGone as gone:
             return _finish_without_row(current, gone)
-        token = current.reserved.token
         if call.is_async:
             # In its own event loop; what it calls through sync_to_async runs in this
             # thread, with this thread's database connections.
             start = partial(call.function, *call.args, **call.kwargs)
             soft = self.limits(current.job_type, current.reserved).soft
-            result = async_to_sync(self._in_own_loop)(token, start, soft)
+            result = async_to_sync(self._in_own_loop)(current, start, soft)
         else:
             result = call.function(*call.args, **call.kwargs)
             if is_awaitable(result):
-                with handed_over(token):
-                    result = async_to_sync(self._in_own_loop)(token, lambda: result)
+                with handed_over(current.reserved.token):
+                    result = async_to_sync(self._in_own_loop)(current, lambda: result)
         refuse_generator(current.name, result)
         return result if call.finish is None else call.finish(result)
 
     async def _in_own_loop(
-        self, token: str, start: Callable[[], Any], soft: float | None = None
+        self, current: CurrentJob, start: Callable[[], Any], soft: float | None = None
     ) -> Any:
-        scope = TaskScope(token, soft)
+        scope = TaskScope(current.reserved.token, soft)
         try:
-            return await scope.run(awaited(start()))
+            return await scope.run(with_its_tasks(awaited(start()), current.jid))
         finally:
             await connections.aclose()
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -62,6 +64,7 @@ class Hub:
         self.pool = pool
         self.options = worker.options
         self.shutdown = worker.shutdown
+        warn_of_threads()
         self.zygote = Zygote(self.run_child)
         self.info = WorkerInfo(self.options, self.shutdown)
         self.aliases: list[ServedAlias] = []
@@ -96,6 +99,8 @@ class Hub:
         for number in SIGNALS:
             loop.add_signal_handler(number, self.on_signal, number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        if os.getpid() == 1:
+            loop.add_signal_handler(signal.SIGCHLD, self.reap_orphans)
         self.dispatch = Dispatch(self)
         for alias, environment in self.worker.environments.items():
             queues = self.worker.queues[alias]
@@ -488,6 +493,14 @@ class Hub:
             self.child_ended(child, -signal.SIGKILL)
         self.changed.set()
 
+    def reap_orphans(self) -> None:
+        """Reap processes whose parents have died, as the first process has to."""
+        with contextlib.suppress(ChildProcessError):
+            while end := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if end.si_pid == self.zygote.pid:
+                    return
+                os.waitpid(end.si_pid, 0)
+
     def send_reports(self) -> None:
         """Have the helper send the signals of runs that cannot, and sweep up outboxes."""
         helpers = [child for child in self.children if child.kind == "helper"]
@@ -513,6 +526,18 @@ class Hub:
         self.dispatch.helper_wanted = is_wanted
         if is_wanted and not helpers:
             self.dispatch.changed.set()
+
+
+def warn_of_threads() -> None:
+    """Name the threads that the project has started: children will not have them."""
+    main = threading.main_thread()
+    names = [each.name for each in threading.enumerate() if each is not main]
+    if names:
+        text = (
+            "These threads of the project do not run in the processes that run jobs: "
+            f"{', '.join(names)}. Start them when worker_process_started is sent."
+        )
+        log_event(logging.WARNING, "warning", text=text)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:

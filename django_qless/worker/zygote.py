@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import io
 import logging
 import os
 import select
@@ -262,6 +263,7 @@ def _run_child(
         for number in FOR_PARENT:
             signal.signal(number, _do_nothing)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        write_at_once()
         stacks.enable_dumps(stacks.DumpFile(dump))
         word = Word(shared)
         os.close(shared)
@@ -275,6 +277,20 @@ def _run_child(
             logging.shutdown()
         flush_output()
         os._exit(code)
+
+
+def write_at_once() -> None:
+    """Let what jobs print reach the log as it is printed, before any kind of exit."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        old = getattr(sys, name)
+        raw = io.FileIO(number, "wb", closefd=False)
+        new = io.TextIOWrapper(
+            raw,
+            encoding=getattr(old, "encoding", None) or "utf-8",
+            errors="backslashreplace",
+            write_through=True,
+        )
+        setattr(sys, name, new)
 
 
 def flush_output() -> None:
