@@ -8,6 +8,7 @@ itself; the next job reuses the thread and its open database connections.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
@@ -37,7 +38,16 @@ class JobThread(ThreadPoolExecutor):
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function that cleans up the thread's connections itself."""
-        return await asyncio.wrap_future(super().submit(function, *args))
+        pid = os.getpid()
+
+        def run() -> T:
+            try:
+                return function(*args)
+            finally:
+                if os.getpid() != pid:
+                    os._exit(0)  # a copy of this process that the job has forked
+
+        return await asyncio.wrap_future(super().submit(run))
 
     def submit(
         self, function: Callable[..., T], /, *args: Any, **kwargs: Any

@@ -136,7 +136,9 @@ class Child:
         ]
 
     def begin(self, task: Task) -> bool:
-        """Return whether a run may begin: its locks still hold."""
+        """Return whether a run may begin: its locks still hold, and so does the process."""
+        if self.is_leaving:
+            return False
         if boottime() < task.until:
             return True
         for job in task.jobs:
@@ -270,7 +272,7 @@ class Prefork(Child):
     def _receive(self) -> Message | None:
         self.is_idle = True
         try:
-            while not self.end.poll(self.recycling.seconds_left):
+            while not self.end.poll(self.recycling.pause):
                 self.leave_if_due()
             return self.end.receive()
         finally:
@@ -307,6 +309,7 @@ class Prefork(Child):
             done += self.done(
                 task, outcomes, began, alone=has_limit or self.is_alone(task)
             )
+            self.leave_if_due()
             if time.monotonic() - flushed > FLUSH:
                 self.end.send(("done", done))
                 done, flushed = [], time.monotonic()
@@ -314,7 +317,6 @@ class Prefork(Child):
             self.end.send(("done", done))
         if jobs:
             self.announce_batch("finished", alias, jobs, ran=ran)
-        self.leave_if_due()
 
     def _on_message(self, number: int, frame: object) -> None:
         """Look for an interruption of the running job. Sends nothing."""
@@ -361,8 +363,10 @@ class Recycling:
         self._looked = 0.0
 
     @property
-    def seconds_left(self) -> float | None:
-        """Seconds until the child is too old; None: it never is."""
+    def pause(self) -> float | None:
+        """Seconds until an idle child has to look at its limits; None: it has none."""
+        if self.memory is not None:
+            return MEMORY_PAUSE
         return None if self.end == math.inf else max(0.0, self.end - time.monotonic())
 
     def due(self, ran: int, now: float) -> str:

@@ -42,7 +42,7 @@ class CrashReport(NamedTuple):
     run: Reserved | None = None
     """The run, where it is known."""
     event: str = ""
-    """What has become of the job, where it is known: failed or retried."""
+    """What has become of the job, where it is known: failed, retried, or lost."""
 
 
 def exhausted_run(client: Client, settlement: Settlement) -> Reserved | None:

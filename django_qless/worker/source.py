@@ -473,7 +473,7 @@ class Source:
         log_job_event(level, "refused", job, verb=verb, why=code, text=text)
         if code in GONE:
             if verb != "release":
-                self.reports.append(lost_to_another(job))
+                self.reports.append(lost_to_another(job)._replace(event="lost"))
         elif settlement.args[:1] != (failure_report.REFUSED,):
             args = failure_report.refusal(verb, text)
             self.end(

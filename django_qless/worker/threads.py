@@ -72,7 +72,7 @@ class Threads(Child):
         signal.signal(signal.SIGTERM, self._on_term)
         self.prepare()
         while True:
-            if not self.end.poll(min(LOOK, self.recycling.seconds_left or LOOK)):
+            if not self.end.poll(LOOK):
                 self.leave_if_due()
                 continue
             message = self.end.receive()

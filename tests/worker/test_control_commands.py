@@ -93,9 +93,10 @@ class TestQuiet:
         worker = start_worker(queues=["q"])
         job_when(put("give", 1), "complete")
         worker.signal("STOP")
-        job_when(put("give", 2), "complete")
+        meanwhile = put("give", 2)
         worker.signal("CONT")
         worker.wait_for_log("order=resume")
+        job_when(meanwhile, "complete")
         job_when(put("give", 3), "complete")
         worker.signal("TERM")
         assert worker.wait() == 0
