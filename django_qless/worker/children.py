@@ -132,6 +132,11 @@ class ChildProcess:
         return len(self.jobs) - self.companions
 
     @property
+    def busy(self) -> int:
+        """Number of jobs that run at once, as far as is known."""
+        return min(self.runs, self.capacity)
+
+    @property
     def is_working(self) -> bool:
         """True if it may run jobs now, so that their locks are renewed."""
         return not self.suspended and self.killed is None

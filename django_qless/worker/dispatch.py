@@ -66,7 +66,6 @@ class Dispatch:
         self.changed = asyncio.Event()
         #: Set when a helper is to be started.
         self.helper_wanted = False
-        self._starting = 0
         # The mean seconds of short jobs by type; None: they are to be sent alone.
         self._means: dict[tuple[str, str], float | None] = {}
         # Jobs ended per second.
@@ -90,13 +89,8 @@ class Dispatch:
         """Number of jobs that could begin now."""
         children = self.job_children
         room = sum(child.room for child in children if not child.is_apart)
-        return min(
-            room,
-            self.options.concurrency
-            - sum(
-                child.runs > 0 and min(child.runs, child.capacity) for child in children
-            ),
-        )
+        busy = sum(child.busy for child in children)
+        return min(room, self.options.concurrency - busy)
 
     @property
     def ahead(self) -> int:
@@ -110,25 +104,32 @@ class Dispatch:
         if self.hub.shutdown.stage is not Stage.RUNNING or self.hub.shutdown.quiet:
             return 0
         free, ahead = self.free, self.ahead
-        others = source.others
-        ready = len(source.ready) + sum(len(each.ready) for each in others)
-        asked = sum(each.claimed for each in others)
+        sources = self.hub.sources
+        ready = sum(len(each.ready) for each in sources)
+        asked = sum(each.claimed for each in sources if each is not source)
         wanted = free + ahead - ready - asked
-        if wanted > 0 and (rivals := [each for each in others if each.may_reserve]):
-            if wanted <= len(rivals) and any(
-                each.reserved_at < source.reserved_at for each in rivals
-            ):
-                wanted = 0
-            share = math.ceil((free + ahead) / (1 + len(rivals)))
-            wanted = min(wanted, share - len(source.ready))
-            if wanted <= 0:
-                for each in rivals:
-                    each.changed.set()
-                return 0
         if free <= ready + asked and wanted < ahead / 2:
             # Not one by one, while there are enough.
             return 0
+        if rivals := [each for each in source.others if each.may_reserve]:
+            wanted = self._share(source, rivals, free + ahead, wanted)
         return max(0, min(wanted, source.most))
+
+    def _share(
+        self, source: Source, rivals: list[Source], places: int, wanted: int
+    ) -> int:
+        """Return how many of the wanted jobs a source may reserve beside others.
+
+        They share the places, and take turns where there are too few.
+        """
+        share = math.ceil(places / (1 + len(rivals))) - len(source.ready)
+        is_behind = any(each.reserved_at < source.reserved_at for each in rivals)
+        if share > 0 and not (is_behind and wanted <= len(rivals)):
+            return min(share, wanted)
+        if wanted > 0:
+            for each in rivals:
+                each.changed.set()
+        return 0
 
     # Giving jobs to children.
 

@@ -60,6 +60,8 @@ class Transport:
         self._prefix = prefix
         #: Seconds for which a request is repeated while the server does not answer.
         self.retry_timeout = retry_timeout
+        #: What the connection needs in order to find the server.
+        self.pool: Any = None
         #: The server's refusal of the last wait, for example for want of a permission.
         self.wait_refusal: QlessError | None = None
         self._client_id = secrets.token_urlsafe(8)
@@ -286,8 +288,13 @@ def transport_of(
 ) -> Transport:
     """Return a transport to the server of a redis-py client, which is not used itself."""
     script = Script(prefix, Library.default(), sharded=slot_map_of(client) is not None)
-    raw = copy_pool(client).make_connection()
-    return Transport(raw, script, prefix, retry_timeout=retry_timeout)
+    pool = copy_pool(client)
+    made = Transport(
+        pool.make_connection(), script, prefix, retry_timeout=retry_timeout
+    )
+    # Of Sentinels a connection has only a weak reference to its pool.
+    made.pool = pool
+    return made
 
 
 async def _cancelled(task: asyncio.Future[Any]) -> None:
