@@ -55,6 +55,8 @@ class Held:
     timer: asyncio.TimerHandle | None = None
     #: True if its lock was lost: its outcome will not be reported.
     is_lost: bool = False
+    #: True while a runner takes it over, so that it may become the holder any moment.
+    is_handed_over: bool = False
 
     @property
     def has_begun(self) -> bool:

@@ -26,6 +26,7 @@ from django_qless.worker.children import LONG, ChildProcess, Children, Held
 from django_qless.worker.coroutines import JOB_NAME
 from django_qless.worker.crash_reports import CrashReport, lost_to_another
 from django_qless.worker.dispatch import Dispatch
+from django_qless.worker.handover import Handover
 from django_qless.worker.helper import Helper, row_of
 from django_qless.worker.locks import WorkerInfo
 from django_qless.worker.log import log_event, logger
@@ -66,7 +67,8 @@ class Hub:
         self.shutdown = worker.shutdown
         warn_of_threads()
         self.zygote = Zygote(self.run_child)
-        self.info = WorkerInfo(self.options, self.shutdown)
+        self.info = WorkerInfo(self.options, self.shutdown, worker.detached_info)
+        self.handover = Handover(self)
         self.aliases: list[ServedAlias] = []
         self.sources: list[Source] = []
         #: Set when the next turn is due at once.
@@ -121,6 +123,7 @@ class Hub:
             if self.shutdown.reexec:
                 # The old handlers would end the process before it restarts.
                 signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+                self.handover.pass_on()
             await end_tasks(self.tasks)
             for each in self.aliases:
                 await each.close()
@@ -164,6 +167,7 @@ class Hub:
 
     def take_turn(self) -> None:
         """Do what is not done at once when something happens."""
+        self.handover.turn()
         self.end_burst()
         self.end_when_idle()
         self.shut_down()
@@ -178,6 +182,8 @@ class Hub:
         if self.shutdown.stage is Stage.RUNNING:
             return False
         if any(child.kind == "job" for child in self.children) and not self.is_broken:
+            return False
+        if self.handover.must_wait:
             return False
         now = time.monotonic()
         self._deadline = self._deadline or now + LAST
@@ -203,6 +209,7 @@ class Hub:
         if (
             self.options.burst
             and self.shutdown.stage is Stage.RUNNING
+            and not self.handover.runners
             and not any(source.reports for source in self.sources)
             and all(source.is_empty and source.is_settled for source in self.sources)
         ):
@@ -215,7 +222,8 @@ class Hub:
         if limit is None or self.shutdown.stage is not Stage.RUNNING:
             return
         now = time.monotonic()
-        if self.shutdown.quiet or any(source.held for source in self.sources):
+        is_busy = self.handover.runners or any(source.held for source in self.sources)
+        if self.shutdown.quiet or is_busy:
             self._busy_until = now
         if now - self._busy_until >= limit:
             log_event(logging.INFO, "idle for too long")
@@ -255,7 +263,8 @@ class Hub:
             time.monotonic(),
             good=max(each.last_answer for each in self.aliases),
             state="draining" if self.shutdown.reexec else state,
-            running=sum(child.runs for child in self.children),
+            running=sum(child.runs for child in self.children)
+            + len(self.handover.runners),
         )
 
     # Signals and commands.
@@ -340,6 +349,7 @@ class Hub:
         for each in self.aliases:
             if each.source.ready:
                 each.heartbeat.shorten(each.source.ready[-1].length)
+        self.handover.take()
         self.dispatch.give()
 
     def received(self, child: ChildProcess, message: Message) -> None:
@@ -422,6 +432,9 @@ class Hub:
         in_children: dict[ChildProcess, list[Held]] = {}
         for held in lost:
             if held.source.held.get(held.job.token) is not held or held.is_lost:
+                continue
+            if held.is_handed_over:
+                # It may be the runner's by now, which will say so.
                 continue
             if held.child is None:
                 del held.source.held[held.job.token]

@@ -217,7 +217,7 @@ class Worker:
             log_event(logging.WARNING, "warning", text=text)
 
     @property
-    def detached_info(self) -> dict[str, str]:
+    def detached_info(self) -> dict[str, object]:
         """What the worker info says of detached jobs, if there can be any."""
         if not self.environment.has_detached_jobs():
             return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +27,32 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def start(start_worker: Start, tmp_path: Path) -> Start:
-    """Starts workers of one host; `host` names another one."""
+def start(start_worker: Start, tmp_path: Path) -> Iterator[Start]:
+    """Starts workers of one host; `host` names another one. Ends all runs."""
 
     def start(host: str = "host", **options: Any) -> WorkerProcess:
         return start_worker(
             jobs="detached_jobs",
             queues=options.pop("queues", ["q"]),
-            detached_directory=str(tmp_path / host),
+            detached_directory=str(tmp_path / "runs" / host),
             keep_detached=options.pop("keep_detached", True),
             **options,
         )
 
-    return start
+    yield start
+    for pid in users_of(tmp_path / "runs"):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def users_of(folder: Path) -> list[int]:
+    """Return the processes, but this one, that have a file of the folder open."""
+    found = set()
+    for each in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if os.readlink(each).startswith(f"{folder}/"):
+                found.add(int(each.parts[2]))
+    return sorted(found - {os.getpid()})
 
 
 def running(ledger: Ledger, name: str, times: int = 1) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import socket
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,16 @@ def identity(client: Any) -> str:
     given = client.redis.connection_pool.connection_kwargs
     server = given.get("path") or f"{given.get('host')}:{given.get('port')}"
     return f"{server}/{given.get('db') or 0}/{client.prefix}"
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder private to this user, or check that it is. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(
+            f"{folder} cannot hold the records of detached jobs: it is not a directory "
+            "of this user. Remove it, or let the setting DETACHED_DIRECTORY name another"
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        folder.chmod(0o700)

@@ -26,11 +26,11 @@ import os
 import secrets
 import shutil
 import signal
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from django_qless.worker.detached.directory import make_private
 from django_qless.worker.process_info import boot_id, start_time
 
 OUTPUT_BYTES = 16 * 1024
@@ -316,19 +316,6 @@ class Runs:
             if job and run.is_alive and not run.outcome:
                 counts[job[1]] = counts.get(job[1], 0) + 1
         return counts
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder private to this user, or check that it is. Raises OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(
-            f"{folder} cannot hold the records of detached jobs: it is not a directory "
-            "of this user. Remove it, or let the setting DETACHED_DIRECTORY name another"
-        )
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        folder.chmod(0o700)
 
 
 def sync_folder(folder: Path) -> None:
