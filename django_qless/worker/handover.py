@@ -111,13 +111,7 @@ class Handover:
     def turn(self) -> None:
         """See which runners have ended; stop them with the worker, if they have to."""
         for runner in self.runners:
-            with contextlib.suppress(ChildProcessError):
-                pid, status = os.waitpid(runner.pid, os.WNOHANG)
-                if not pid:
-                    continue
-                runner.status = os.waitstatus_to_exitcode(status)
-            # Its number is unknown if somebody else has reaped it.
-            runner.status = runner.status or 0
+            self.reap(runner.pid)
         if any(runner.status is not None for runner in self.runners):
             self.runners = [each for each in self.runners if each.status is None]
             for source in self.hub.sources:
@@ -131,6 +125,20 @@ class Handover:
                     runner.asked += 1
                     os.kill(runner.pid, signal.SIGTERM)
         self._look_for_room()
+
+    def reap(self, pid: int) -> bool:
+        """Note the status of a runner if it has ended; return False if it is no runner."""
+        for runner in self.runners:
+            if runner.pid == pid and runner.status is None:
+                try:
+                    ended, status = os.waitpid(pid, os.WNOHANG)
+                except ChildProcessError:
+                    # Somebody else has reaped it.
+                    ended, status = pid, 0
+                if ended:
+                    runner.status = os.waitstatus_to_exitcode(status)
+                return True
+        return False
 
     def pass_on(self) -> None:
         """Tell the next program of this process which runners it has."""

@@ -512,7 +512,8 @@ class Hub:
             while end := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 if end.si_pid == self.zygote.pid:
                     return
-                os.waitpid(end.si_pid, 0)
+                if not self.handover.reap(end.si_pid):
+                    os.waitpid(end.si_pid, 0)
 
     def send_reports(self) -> None:
         """Have the helper send the signals of runs that cannot, and sweep up outboxes."""

@@ -247,10 +247,10 @@ class RunnerHub(Hub):
         [source] = self.sources
         while True:
             source.changed.clear()
-            pause = REPORT
+            has_ended, pause = bool(source.outcomes), REPORT
             try:
                 await self.tell(source)
-                if source.outcomes:
+                if has_ended:
                     # Whoever takes the next job of the queue finds room for it.
                     fcntl.flock(LOCK, fcntl.LOCK_UN)
                     await source.finish()

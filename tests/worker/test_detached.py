@@ -117,7 +117,7 @@ def test_it_runs_once_across_the_ends_of_its_workers(
     assert client.get(jid).token in ("", token)
 
 
-@pytest.mark.parametrize("which", ["job", "parent", "children"])
+@pytest.mark.parametrize("which", ["job", "parent", "runner", "children"])
 def test_a_killed_process_is_reported_and_the_job_runs_again(
     start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate,
     client: Client, which: str,
@@ -130,18 +130,20 @@ def test_a_killed_process_is_reported_and_the_job_runs_again(
     pid = running(ledger, "victim")
     if which == "children":
         for child in children_of(worker.pid):
-            os.kill(child, signal.SIGKILL)
+            if os.getsid(child) == os.getsid(worker.pid):
+                os.kill(child, signal.SIGKILL)
         gate.open()
         job = job_when(jid, "complete")
         words = ["put", "popped", "done"]
     else:
-        os.kill(pid if which == "job" else parent_of(pid), signal.SIGKILL)
+        victims = {"job": pid, "parent": parent_of(pid), "runner": os.getsid(pid)}
+        os.kill(victims[which], signal.SIGKILL)
         assert running(ledger, "victim", times=2) != pid
         assert not is_alive(pid)
         gate.open()
         job = job_when(jid, "complete")
         words = ["put", "popped", "crashed", "popped", "done"]
-        if which == "parent":
+        if which != "job":
             return
         assert "SIGKILL" in str(job.history)
     assert [each["what"] for each in job.history] == words

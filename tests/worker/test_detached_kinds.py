@@ -194,8 +194,8 @@ def test_each_kind_of_job_has_a_process_of_its_own(
     assert {name: each[2][2] for name, each in seen.items()} == RETURNED
     assert {each[0] for each in seen.values()} == {"complete"}
     pids = {name: int(each[2][0]) for name, each in seen.items()}
-    # It leads its session, and is the process that the worker has told of.
-    assert {name: int(each[2][1]) for name, each in seen.items()} == pids
+    # It has a session of its own, and is the process that the server was told of.
+    assert len({int(each[2][1]) for each in seen.values()}) == len(pids)
     assert {name: each[1] for name, each in seen.items()} == {
         name: [pid, "exit status 0"] for name, pid in pids.items()
     }
