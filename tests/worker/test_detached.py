@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.real_servers import poll
+from tests.worker.design import old_fails
 from tests.worker.processes import children_of, is_alive
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def start(start_worker: Start, tmp_path: Path) -> Iterator[Start]:
 
     def start(host: str = "host", **options: Any) -> WorkerProcess:
         return start_worker(
-            jobs="detached_jobs",
+            jobs=f"detached_jobs {options.pop('more_jobs', '')}",
             queues=options.pop("queues", ["q"]),
             detached_directory=str(tmp_path / "runs" / host),
             keep_detached=options.pop("keep_detached", True),
@@ -304,6 +305,64 @@ def test_a_restart_in_place_is_no_end_of_the_worker(
     gate.open()
     job = job_when(jid, "complete")
     assert [each["what"] for each in job.history] == ["put", "popped", "done"]
+
+
+def test_it_is_handed_back_also_by_a_worker_that_has_restarted(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
+) -> None:
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start(keep_detached=False, shutdown_timeout=1)
+    pid = running(ledger, "long")
+    worker.signal("HUP")
+    worker.wait_for_log("started", times=2)
+    worker.signal("TERM")
+    worker.wait()
+    assert job_when(jid, "waiting").remaining == 5
+    poll(lambda: not is_alive(pid), what="its process has ended")
+
+
+@old_fails("its output is shown on the server only")
+def test_its_output_reaches_the_log_of_the_worker(start: Start, put: Put) -> None:
+    put("print_much", 20)
+    start().wait_for_log("line 19 ")
+
+
+@old_fails("it is started by a process that ends with the worker")
+def test_it_runs_once_though_its_worker_dies_while_it_is_started(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate
+) -> None:
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start()
+    job_when(jid, "running")
+    worker.signal("KILL")
+    running(ledger, "long")
+    gate.open()
+    job = job_when(jid, "complete")
+    assert [each["what"] for each in job.history] == ["put", "popped", "done"]
+
+
+def test_the_reason_is_told_if_its_process_cannot_load_the_project(
+    start: Start, put: Put, job_when: JobWhen
+) -> None:
+    jid = put("fail_for_good")
+    start(more_jobs="unloadable_jobs")
+    assert "only as a whole" in job_when(jid, "failed").failure.message
+
+
+def test_a_worker_is_not_idle_while_it_runs(
+    start: Start, put: Put, job_when: JobWhen, ledger: Ledger, gate: Gate,
+    client: Client,
+) -> None:  # fmt: skip
+    client.config_set("heartbeat", 2)
+    jid = put("work", ledger.path, gate.path, "long")
+    worker = start(max_idle=0.5)
+    running(ledger, "long")
+    seen = client.get(jid).expires
+    poll(lambda: client.get(jid).expires > seen + 1, what="a second has passed")
+    assert worker.process.poll() is None
+    gate.open()
+    job_when(jid, "complete")
+    assert worker.wait() == 0
 
 
 def test_a_burst_waits_for_it_and_then_goes_on(
