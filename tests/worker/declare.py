@@ -10,8 +10,18 @@ from django_qless import job as declared
 
 
 def job(**options: Any) -> Callable[[Any], Any]:
-    """Declare a function as a job, with these options."""
-    return lambda function: declared(name=function.__name__, **options)(function)
+    """Declare a function as a job, with these options.
+
+    Entities have a queue of their own: two types in one queue are refused by a check.
+    """
+
+    def declare(function: Any) -> Any:
+        name = function.__name__
+        if options.get("entity"):
+            options.setdefault("queue", f"q-{name}")
+        return declared(name=name, **options)(function)
+
+    return declare
 
 
 def current() -> Any:
