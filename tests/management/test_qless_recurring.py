@@ -231,7 +231,7 @@ def test_updates(qless) -> None:
         ({"klass": "x"}, "no 'klass' to be changed: possible are every, cron"),
         ({"every": 0}, "at least a second"),
         ({"every": 5, "cron": "@daily"}, "two schedules"),
-        ({"cron": "0 0 30 2 *"}, "never"),
+        ({"cron": "0 0 30 2 *"}, "bad day-of-month"),
         ({"timezone": "Europe/Berlin"}, "timezone= goes with cron= only"),
         ({"queue": "a*"}, "name of one queue"),
         ({"priority": "high"}, "priority must be a whole number"),
