@@ -338,7 +338,7 @@ class Prefork(Child):
                     self.interrupt(self.running.jobs[0].token, *reason)
 
     def _on_term(self, number: int, frame: object) -> None:
-        """Leave after the running jobs: somebody wants this process to be replaced."""
+        """Leave after the running jobs, to be replaced: an operator sent TERM."""
         if self.is_copy:
             return
         if self.is_idle:

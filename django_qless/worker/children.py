@@ -232,7 +232,7 @@ class ChildProcess:
         self.signal(stacks.SIGNAL)
 
     async def dumped(self, longest: float) -> str:
-        """Return its stacks, for which it has so many seconds."""
+        """Return its stacks; wait for them for at most `longest` seconds."""
         self.dump()
         await asyncio.sleep(SHORT)
         if not self._resources.dump.has_text:
@@ -390,5 +390,5 @@ class RestartBackoff:
             self.wait(PAUSE)
 
     def wait(self, seconds: float) -> None:
-        """Start no child for so many seconds from now."""
+        """Start no child for this many seconds from now."""
         self.due = max(self.due, time.monotonic() + seconds)

@@ -32,7 +32,7 @@ async def _outermost(coroutine: Coroutine[Any, Any, T]) -> T:
 def _named(serial: int, coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
     """Return a coroutine that stack dumps show under the name of a job's number.
 
-    So the parent finds out which job blocks the loop, whatever the loop does.
+    So the parent finds out which job blocks the loop.
     """
     code = _outermost.__code__.replace(co_name=f"{JOB_NAME}{serial}")
     return FunctionType(code, globals())(coroutine)  # type: ignore[no-any-return]
@@ -137,6 +137,6 @@ class Coroutines(Child):
         self.leave_if_due()
 
     def _on_term(self) -> None:
-        """Leave after the running jobs: somebody wants this process to be replaced."""
+        """Leave after the running jobs, to be replaced: an operator sent TERM."""
         self.recycling.end = 0.0
         self.leave_if_due()

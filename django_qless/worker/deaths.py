@@ -34,7 +34,7 @@ def died(held: Held, pid: int, status: int, text: str = "") -> Settlement:
 def blocked(
     held: Held, pid: int, seconds: float, text: str, *, sure: bool
 ) -> Settlement:
-    """Settle a job that has, perhaps, blocked an event loop for so many seconds."""
+    """Settle a job that has, perhaps, blocked an event loop for `seconds`."""
     whose = f"the event loop of process {pid} for {seconds:.0f} s"
     message = f"The job blocked {whose}: the process was killed."
     if not sure:
@@ -43,7 +43,7 @@ def blocked(
 
 
 def overran(held: Held, pid: int, limit: float, delay: float, text: str) -> Settlement:
-    """Settle a job that ran beyond its hard limit, of so many seconds.
+    """Settle a job that ran beyond its hard limit, in seconds.
 
     It is tried again after `delay` seconds; below 0: not at all.
     """

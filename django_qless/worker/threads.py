@@ -46,7 +46,7 @@ class Batch:
                 self._child.announce_batch("started", self.alias, self.jobs)
 
     def count(self, jobs: int, *, ran: bool) -> None:
-        """Note that so many jobs have ended; announce the end of the last."""
+        """Count jobs that have ended; announce the end of the last."""
         with self._lock:
             self._left -= jobs
             self._ran += jobs * ran
@@ -142,6 +142,6 @@ class Threads(Child):
         self._executor.shutdown(wait=True)
 
     def _on_term(self, number: int, frame: object) -> None:
-        """Leave after the running jobs: somebody wants this process to be replaced."""
+        """Leave after the running jobs, to be replaced: an operator sent TERM."""
         if not self.is_copy:
             self.recycling.end = 0.0
