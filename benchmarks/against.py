@@ -182,5 +182,4 @@ WORKLOADS: dict[str, Callable[[Server, Path], Costs]] = {
     **{name: partial(_alone, name) for name in WORK},
     "queued jobs": _queued,
     "drain": partial(_drained, ()),
-    "drain, --batch 1": partial(_drained, ("--batch", "1")),
 }

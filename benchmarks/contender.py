@@ -17,12 +17,11 @@ ENQUEUE, BULK = 20000, 100000
 WORDS = {
     "prefork, 1 child": ("--concurrency", "1"),
     "prefork, 2 children": ("--concurrency", "2"),
-    "prefork, strictly one at a time": ("--concurrency", "1", "--batch", "1"),
     "fork, 1 job at a time": ("--pool", "fork"),
     "threads, 10": ("--pool", "threads", "--concurrency", "10"),
     "coroutines, 100": ("--pool", "coroutines", "--concurrency", "100"),
 }
-MODES = dict(zip(WORDS, (60000, 60000, 30000, 2500, 30000, 40000), strict=True))
+MODES = dict(zip(WORDS, (60000, 60000, 2500, 30000, 40000), strict=True))
 
 ENV = {"DJANGO_SETTINGS_MODULE": "contenders.django_qless_"}
 

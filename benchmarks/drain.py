@@ -35,9 +35,6 @@ def measure(server: Server, *, quick: bool) -> Iterator[Figure]:
         used = server.usage() - before
         django = _django_start(project)
     yield Figure(TABLE + ": jobs/s", "steady state", rate, floor, Goal(at_least=20000))
-    single, floor = _one_at_a_time(server, count // 2), _floor(server, count // 4, 1)
-    line = "strictly one job at a time (--batch 1)"
-    yield Figure(TABLE + ": jobs/s", line, single, floor, Goal(at_least=8000))
     costs = TABLE + ": what it costs"
     yield Figure(
         costs, "worker's CPU per job, with its start (µs)", worker_cpu / count * 1e6
@@ -117,14 +114,6 @@ class Drain:
                 f"{self._project.size()} of {self._count} jobs executed and "
                 f"{self._open()} open after {PATIENCE} s:\n{self._family.output()}"
             )
-
-
-def _one_at_a_time(server: Server, count: int) -> float:
-    """Jobs per second of a worker that finishes one job and reserves the next in one call."""
-    with site(server) as project:
-        project.produce("fill", count)
-        with project.worker("--batch", "1") as family:
-            return Drain(project, family, count).rate()
 
 
 def _floor(server: Server, count: int, batch: int = 50) -> float:

@@ -29,9 +29,6 @@ class Pool(NamedTuple):
 POOLS = {
     "prefork, 1 process": Pool((), "fill", 50000, Goal(at_least=20000)),
     "prefork, 2 processes": Pool(("--concurrency", "2"), "fill", 50000),
-    "prefork, strictly one at a time": Pool(
-        ("--batch", "1"), "fill", 20000, Goal(at_least=8000)
-    ),
     "fork, 1 process at a time": Pool(
         ("--pool", "fork"), "fill", 2000, Goal(at_least=0.7, of_floor=True)
     ),

@@ -33,6 +33,7 @@ RARE.release = {
     given.delay = Arguments.number('settle', 'delay', given.delay)
   end,
   act = function(job, given)
+    Limits.not_started(job)
     History.ended(job.jid, 'returned', job, nil, nil, given.delay)
     Lock.release(job)
     Outcome.back(job, job.queue, given.delay, nil, true)
@@ -65,6 +66,7 @@ RARE.unknown = {
     job.unknown = true
     local delay = math.max(1, math.min(60, scope.now - since))
     History.ended(job.jid, 'returned', job, UNKNOWN, NOT_KNOWN, delay)
+    Limits.not_started(job)
     Lock.release(job)
     Outcome.back(job, job.queue, delay)
   end,

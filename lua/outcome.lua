@@ -380,6 +380,7 @@ function Outcome.release(args, i)
     return 1
   end
   Lock.count_start(job, held)
+  Limits.not_started(job)
   History.ended(job.jid, 'returned', job, nil, nil, delay)
   Lock.release(job)
   Outcome.back(job, job.queue, delay, nil, true)

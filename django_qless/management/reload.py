@@ -1,15 +1,14 @@
 """Restarting the worker in place when its code has changed, for development.
 
 The files are polled once a second. Changed code is first tried in a fresh process: broken
-code changes nothing, and the worker goes on with the old code. Code that loads makes the
-worker restart in place (HUP), which ends its running jobs first.
+code changes nothing, and the worker goes on with the old code. If it loads, the worker lets
+its running jobs end and restarts in place, as after a HUP.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import mmap
 import os
 import signal
 import subprocess
@@ -17,18 +16,15 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 from django.apps import apps
 from django.conf import settings
 from django.utils.autoreload import BaseReloader
 
-from django_qless.worker.log import log_event, logger
-from django_qless.worker.parent_death import ParentDeathPipe
-from django_qless.worker.restart import STOP_SIGNALS, Program, flush_output
-from django_qless.worker.status_report import title
+from django_qless.worker.log import log_event
+from django_qless.worker.restart import STOP_SIGNALS, Program
 
 TRIAL = "--trial"
 """The option that makes the worker's command load and check the code, and end."""
@@ -75,15 +71,19 @@ class CodeChanges(BaseReloader):
 
 
 class CodeWatch:
-    """Calls `reload` whenever changed code works."""
+    """Watches the code, and tries it in a fresh process when it has changed."""
 
-    def __init__(self, reload: Callable[[], object]) -> None:
-        self._reload = reload
-        #: Whether the code has changed and is not known to work.
+    def __init__(self) -> None:
+        #: True if the code has changed and is not known to work.
         self.is_untested = False
+        #: True if the code has changed and works; the reader sets it back.
+        self.has_news = False
+        #: The process of the present trial, 0 if there is none.
+        self.trial_pid = 0
+        #: Watches for ever; yields the seconds to pause before the next step.
+        self.steps = self._steps()
 
-    def steps(self) -> Iterator[float]:
-        """Watch forever; yield the seconds to pause before the next step."""
+    def _steps(self) -> Iterator[float]:
         changes = CodeChanges()
         changed: set[Path] = set()
         while True:
@@ -93,7 +93,7 @@ class CodeWatch:
                 self.is_untested = True
                 yield BUSY_PAUSE
             if changed:
-                error = yield from trial_error()
+                error = yield from self.trial_error()
                 if found := changes.find():
                     changed |= found
                     continue
@@ -108,57 +108,43 @@ class CodeWatch:
                     print(error, file=sys.stderr, flush=True)
                 else:
                     log_event(logging.INFO, "reloading", files=files)
-                    self.is_untested = False
-                    # The flag is seen before the signal.
-                    yield 0.0
-                    self._reload()
+                    self.is_untested, self.has_news = False, True
                 changed = set()
             yield IDLE_PAUSE
 
+    def trial_error(self) -> Generator[float, None, str]:
+        """Try the worker's command in a fresh process; return why it fails, "" if not.
 
-class CodeWatcher:
-    """A process that watches the code, and sends HUP to its parent."""
-
-    def __init__(self) -> None:
-        self._untested = mmap.mmap(-1, 1)
-        self._parent_pipe = ParentDeathPipe()
-        worker = os.getpid()
-        flush_output()
-        self.pid = os.fork()
-        if self.pid == 0:
-            self._run(worker)
-        self._parent_pipe.close_child_end()
-
-    @property
-    def is_code_untested(self) -> bool:
-        """True if the code has changed and is not known to work."""
-        return bool(self._untested[0])
-
-    def stop(self) -> None:
-        """End the process."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
-        self._parent_pipe.close_parent_end()
-
-    def _run(self, worker: int) -> NoReturn:
-        try:
-            os.setpgid(0, 0)
-            # It ends with the worker, also if that is killed.
-            self._parent_pipe.die_with_parent()
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            title("watching the code")
-            watch = CodeWatch(lambda: os.kill(worker, signal.SIGHUP))
-            for pause in watch.steps():
-                self._untested[0] = watch.is_untested
-                time.sleep(pause)
-        except BaseException:  # noqa: BLE001  this process must not return
-            logger.exception("the watcher has ended: changes of the code are not seen")
-        finally:
-            os._exit(1)
+        Yields the seconds to pause before it goes on.
+        """
+        program = Program()
+        command = program.command
+        end = command.index("--") if "--" in command else len(command)
+        deadline = time.monotonic() + TRIAL_TIMEOUT
+        with tempfile.TemporaryFile() as output:
+            try:
+                trial = subprocess.Popen(
+                    [*command[:end], TRIAL, *command[end:]],
+                    cwd=program.directory,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=output,
+                )
+            except OSError as error:
+                return f"it cannot be tried: {error}"
+            self.trial_pid = trial.pid
+            while trial.poll() is None:
+                if time.monotonic() > deadline:
+                    trial.kill()
+                    trial.wait()
+                    return f"it did not load in {TRIAL_TIMEOUT:g} s"
+                yield BUSY_PAUSE
+            self.trial_pid = 0
+            if trial.returncode == 0:
+                return ""
+            output.seek(0)
+            text = output.read().decode(errors="replace").strip()
+        return text or f"exit code {trial.returncode}"
 
 
 def wait_for_working_code() -> None:
@@ -168,45 +154,9 @@ def wait_for_working_code() -> None:
     """
     # There is nothing to shut down gracefully.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    works: list[bool] = []
-    watch = CodeWatch(lambda: works.append(True))
-    for pause in watch.steps():
-        if works:
-            return
-        time.sleep(pause)
-
-
-def trial_error() -> Generator[float, None, str]:
-    """Try the worker's command in a fresh process; return why it fails, "" if not.
-
-    Yields the seconds to pause before it goes on.
-    """
-    program = Program()
-    command = program.command
-    end = command.index("--") if "--" in command else len(command)
-    deadline = time.monotonic() + TRIAL_TIMEOUT
-    with tempfile.TemporaryFile() as output:
-        try:
-            trial = subprocess.Popen(
-                [*command[:end], TRIAL, *command[end:]],
-                cwd=program.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=output,
-            )
-        except OSError as error:
-            return f"it cannot be tried: {error}"
-        while trial.poll() is None:
-            if time.monotonic() > deadline:
-                trial.kill()
-                trial.wait()
-                return f"it did not load in {TRIAL_TIMEOUT:g} s"
-            yield BUSY_PAUSE
-        if trial.returncode == 0:
-            return ""
-        output.seek(0)
-        text = output.read().decode(errors="replace").strip()
-    return text or f"exit code {trial.returncode}"
+    watch = CodeWatch()
+    while not watch.has_news:
+        time.sleep(next(watch.steps))
 
 
 def summary_line(error: str) -> str:

@@ -6,11 +6,10 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from django_qless.core.arguments import MOST_JOBS
 from django_qless.management.base import integer, megabytes, positive_seconds, seconds
 from django_qless.management.reload import TRIAL
-from django_qless.worker.options import BATCH, BLOCK_LIMIT, SHUTDOWN_TIMEOUT
-from django_qless.worker.pools import POOLS
+from django_qless.worker.options import BLOCK_LIMIT, SHUTDOWN_TIMEOUT
+from django_qless.worker.pool import POOLS
 from django_qless.worker.reservers import RESERVERS
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def _add_queue_options(group: Any) -> None:
         "--alias",
         action="append",
         help="which alias of the setting QLESS (default: that of the queues by "
-        "QLESS_ROUTES, else default); may be repeated: each alias has its own worker",
+        "QLESS_ROUTES, else default); may be repeated",
     )
     which.add_argument(
         "--all-aliases", action="store_true", help="serve all aliases of QLESS"
@@ -64,14 +63,6 @@ def _add_queue_options(group: Any) -> None:
         default="ordered",
         metavar="NAME",
         help="how the next queue is chosen: see below (default: %(default)s)",
-    )
-    add(
-        "--batch",
-        type=integer(most=MOST_JOBS),
-        default=BATCH,
-        metavar="N",
-        help="how many jobs a child may be given at once while they are quick; "
-        "1: strictly one at a time (default: %(default)s)",
     )
 
 
@@ -89,7 +80,7 @@ def _add_pool_options(group: Any) -> None:
         type=integer(),
         default=1,
         metavar="N",
-        help="how many jobs at once in each alias (default: %(default)s)",
+        help="how many jobs at once (default: %(default)s)",
     )
     add(
         "--block-limit",

@@ -24,7 +24,7 @@ from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.exception_groups import decisive
 from django_qless.worker.execution import Execution
 from django_qless.worker.log import is_final_failure
-from django_qless.worker.pools.channel import GONE
+from django_qless.worker.source import GONE
 from django_qless.workflows.spawn import SpawnedBatch
 
 if TYPE_CHECKING:

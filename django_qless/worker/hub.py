@@ -25,8 +25,8 @@ from django_qless.worker import deaths
 from django_qless.worker.children import LONG, ChildProcess, Children, Held
 from django_qless.worker.coroutines import JOB_NAME
 from django_qless.worker.crash_reports import CrashReport, lost_to_another
+from django_qless.worker.detached.handover import Handover
 from django_qless.worker.dispatch import Dispatch
-from django_qless.worker.handover import Handover
 from django_qless.worker.helper import Helper, row_of
 from django_qless.worker.locks import WorkerInfo
 from django_qless.worker.log import log_event, logger
@@ -101,19 +101,17 @@ class Hub:
         for number in SIGNALS:
             loop.add_signal_handler(number, self.on_signal, number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        if os.getpid() == 1:
-            loop.add_signal_handler(signal.SIGCHLD, self.reap_orphans)
         self.dispatch = Dispatch(self)
         for alias, environment in self.worker.environments.items():
             queues = self.worker.queues[alias]
             self.aliases.append(ServedAlias(self, alias, environment, queues))
         self.sources = [each.source for each in self.aliases]
-        self.sources[0].reports += self.worker.crash_reports
         for source in self.sources:
             source.burst = self.options.burst
             source.others = [each for each in self.sources if each is not source]
         steps = [self.info.measure]
         steps += [self.dispatch.keep_children, self.dispatch.return_unbegun]
+        steps += [self.watch_code]
         self.tasks = [asyncio.create_task(self.keep(step)) for step in steps]
         self.tasks += [asyncio.create_task(self.serve(each)) for each in self.aliases]
         try:
@@ -174,6 +172,8 @@ class Hub:
         self.find_blocked_loops()
         self.send_reports()
         self.worker.sandboxes.reap()
+        if os.getpid() == 1:
+            self.reap_orphans()
         self.report_status()
 
     @property
@@ -232,8 +232,6 @@ class Hub:
 
     def shut_down(self) -> None:
         """Make the children stop, according to the stage of the shutdown."""
-        if self.options.is_orphaned:
-            self.shutdown.drain()
         self.shutdown.advance()
         stage = self.shutdown.stage
         if stage is Stage.RUNNING and not self.shutdown.quiet:
@@ -261,7 +259,7 @@ class Hub:
         state = self.shutdown.state
         self.worker.status.update(
             time.monotonic(),
-            good=max(each.last_answer for each in self.aliases),
+            answers=[each.last_answer for each in self.aliases],
             state="draining" if self.shutdown.reexec else state,
             running=sum(child.runs for child in self.children)
             + len(self.handover.runners),
@@ -508,12 +506,24 @@ class Hub:
 
     def reap_orphans(self) -> None:
         """Reap processes whose parents have died, as the first process has to."""
+        watch = self.worker.watch
         with contextlib.suppress(ChildProcessError):
             while end := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                if end.si_pid == self.zygote.pid:
+                if end.si_pid in (self.zygote.pid, watch and watch.trial_pid):
+                    # Its owner does it, before the next turn.
                     return
                 if not self.handover.reap(end.si_pid):
                     os.waitpid(end.si_pid, 0)
+
+    async def watch_code(self) -> None:
+        """Restart in place when changed code works, for ever; in a thread: it reads files."""
+        if watch := self.worker.watch:
+            while True:
+                pause = await asyncio.to_thread(next, watch.steps)
+                if watch.has_news:
+                    watch.has_news = False
+                    self.follow(ControlCommand.RELOAD)
+                await asyncio.sleep(pause)
 
     def send_reports(self) -> None:
         """Have the helper send the signals of runs that cannot, and sweep up outboxes."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import signal
 import threading
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
@@ -25,7 +26,6 @@ from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
 from django_qless.exceptions import Interrupted, JobTimeout
-from django_qless.worker.timers import Alarm, Deadline, TimerThread
 
 # Interruptions that wait for their jobs to begin; most of these jobs have ended.
 MAX_PENDING = 1000
@@ -82,7 +82,7 @@ class ThreadScope:
         self._ident = threading.get_ident()
         self._lock = threading.Lock()
         self._is_open = True
-        self._timer: Alarm | Deadline | None = None
+        self._timer: Alarm | threading.Timer | None = None
         #: Also if the function has caught the exception.
         self.was_interrupted = False
 
@@ -131,10 +131,13 @@ class ThreadScope:
             self.interrupt(JobTimeout(seconds))
 
         if threading.current_thread() is threading.main_thread():
-            self._timer = alarm = Alarm(seconds, on_timeout)
-            alarm.set()
+            self._timer = Alarm(seconds, on_timeout)
         else:
-            self._timer = _timers.call_later(seconds, on_timeout)
+            self._timer = threading.Timer(
+                min(seconds, threading.TIMEOUT_MAX), on_timeout
+            )
+            self._timer.daemon = True
+        self._timer.start()
 
     def _close(self) -> None:
         """Raise nothing from now on, not even what has been scheduled already."""
@@ -235,6 +238,36 @@ class TaskScope:
             self._task.cancel()
 
 
+class Alarm:
+    """Calls a function in the main thread after some seconds, unless it is cancelled.
+
+    What that raises is raised there as soon as Python code runs: code in C is not
+    disturbed, but a system call that waits is interrupted. Other users of SIGALRM have
+    their handler and their timer again afterwards. Use it in the main thread only.
+    """
+
+    __slots__ = ("_before", "_callback", "_rest", "_seconds")
+
+    def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._callback = callback
+        # Here, as it may ring, or be cancelled, before `start` returns.
+        self._before = signal.getsignal(signal.SIGALRM) or signal.SIG_DFL
+        self._rest = signal.getitimer(signal.ITIMER_REAL)
+
+    def start(self) -> None:
+        """Start the timer."""
+        signal.signal(signal.SIGALRM, lambda *_: self._callback())
+        # 0 would stop it.
+        signal.setitimer(signal.ITIMER_REAL, max(self._seconds, 1e-6))
+
+    def cancel(self) -> None:
+        """Stop the timer. May be called again."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+        signal.setitimer(signal.ITIMER_REAL, *self._rest)
+
+
 @contextmanager
 def handed_over(token: str) -> Iterator[None]:
     """Let interruptions of this thread's job reach a TaskScope of it in the body.
@@ -325,7 +358,6 @@ _scopes: dict[str, ThreadScope | TaskScope] = {}
 
 # Exceptions for jobs that have not begun, by token.
 _pending: dict[str, Interrupted] = {}
-_timers = TimerThread()
 
 
 def _after_fork() -> None:
@@ -338,8 +370,6 @@ def _after_fork() -> None:
         _scopes.clear()
     if _pending:
         _pending.clear()
-    if _timers.is_used:
-        _timers.reset()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -8,7 +8,6 @@ import socket
 from dataclasses import dataclass, field
 
 SHUTDOWN_TIMEOUT = 30.0
-BATCH = 100
 BLOCK_LIMIT = 30.0
 
 
@@ -34,8 +33,6 @@ class WorkerOptions:
     """Jobs at once."""
     pool: str = "prefork"
     reserver: str = "ordered"
-    batch: int = BATCH
-    """The most jobs that a child is given in one round trip; 1: strictly one by one."""
     burst: bool = False
     """End when the queues are empty and nothing runs."""
 
@@ -59,7 +56,7 @@ class WorkerOptions:
     """How many detached jobs of a queue may run at once on this host; None: as the
     queue's options say."""
     detached_directory: str | None = None
-    """The folder for the records of detached runs; None: the user's for such state."""
+    """The folder for the locks of detached runs; None: the user's folder for state."""
     keep_detached: bool | None = None
     """Detached runs go on when the worker is stopped; None: unless they would end with
     it, in a container for example."""
@@ -70,10 +67,3 @@ class WorkerOptions:
     """Restart in place when the code changes."""
     health_file: str | None = None
     """Where to write, for other programs, that the worker is alive."""
-    parent: int | None = None
-    """The parent of a worker of a group; the worker ends when that is gone."""
-
-    @property
-    def is_orphaned(self) -> bool:
-        """True if the parent has ended unexpectedly."""
-        return self.parent is not None and os.getppid() != self.parent

@@ -18,26 +18,6 @@ import threading
 F_SETSIG = 10  # Linux's; the fcntl module has no name for it before Python 3.13
 
 
-class ParentDeathPipe:
-    """The pipe between a parent and one child."""
-
-    def __init__(self) -> None:
-        self.child_end, self._parent_end = os.pipe()
-
-    def die_with_parent(self) -> None:
-        """In a child that leads a process group: die with the parent from now on."""
-        self.close_parent_end()
-        die_with_writer(self.child_end)
-
-    def close_parent_end(self) -> None:
-        """Close it: in the parent when the child is gone, and in its siblings."""
-        os.close(self._parent_end)
-
-    def close_child_end(self) -> None:
-        """Close it in the parent, once the child has a copy."""
-        os.close(self.child_end)
-
-
 def die_with_writer(end: int) -> None:
     """Die, with this process's group, when the other end of a pipe is closed."""
     if not (sys.platform == "linux" and _ask_kernel(end)):

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 from django_qless.core import Settlement
 from django_qless.worker import failure_report
 from django_qless.worker.crash_reports import CrashReport, exhausted_run
-from django_qless.worker.heartbeat import MAX_INTERVAL
+from django_qless.worker.deaths import CRASH_LIMIT
+from django_qless.worker.locks import MOST
 from django_qless.worker.log import log_event
-from django_qless.worker.pools.outcomes import CRASH_LIMIT
 from django_qless.worker.process_info import is_running, start_time
 from django_qless.worker.server_checks import CannotStart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from django_qless.core import Client
 
-GONE_AFTER = 1.5 * MAX_INTERVAL
+GONE_AFTER = 1.5 * MOST
 """Seconds without a heartbeat after which a worker on another host counts as gone."""
 
 BATCH = 200
@@ -82,19 +82,17 @@ def runs_elsewhere(info: Mapping[str, object]) -> bool:
 def resume_jobs(
     client: Client,
     name: str,
-    apart: Collection[str] = (),
     report: Callable[[CrashReport], object] = lambda report: None,
 ) -> int:
     """End the attempts that a worker of this name still holds; return their number.
 
-    The jobs run again at once, those that have crashed too often fail. Those whose tokens
-    are in `apart` go on. Reports the entities whose retries this uses up.
+    The jobs run again at once, those that have crashed too often fail. Reports the
+    entities whose retries this uses up.
     """
     left = [jid for part in client.worker_jobs(name) for jid in part]
     ended = 0
     for at in range(0, len(left), BATCH):
-        some = crash_outcomes(client, name, left[at : at + BATCH])
-        crashes = [each for each in some if each.token not in apart]
+        crashes = list(crash_outcomes(client, name, left[at : at + BATCH]))
         exhausted = [exhausted_run(client, each) for each in crashes]
         # Refused ones have been finished meanwhile, or have passed to another worker.
         answer = client.settle(name, crashes, count=0, queues=())

@@ -69,6 +69,7 @@ class ServedAlias:
             lambda source: hub.dispatch.room(source),
             hub.jobs_arrived,
         )
+        source.reports = hub.worker.reports.setdefault(alias, source.reports)
         self._beat_lock = asyncio.Lock()
         self.heartbeat = Heartbeat(
             options.name,
@@ -106,6 +107,7 @@ class ServedAlias:
                 if error.code != os.EX_UNAVAILABLE:
                     fields = {"alias": self.alias, "error": error}
                     log_event(logging.ERROR, "alias not served, stopping", **fields)
+                    self.hub.worker.failure = error.code
                     self.hub.shutdown.drain()
                     return
             else:

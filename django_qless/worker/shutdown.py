@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import enum
-import os
 import signal
 import time
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+from typing import NamedTuple
 
 GRACE = 5.0
 """Seconds at most that jobs have to handle ShuttingDown after the timeout."""
@@ -87,17 +83,12 @@ class Shutdown:
     """The stage and the deadline of a worker's shutdown.
 
     The first STOP begins a drain that lasts at most `timeout` seconds, the second ends
-    it, unless it comes within `echo` seconds. A drain for a reload lasts at most
-    `reload_timeout`; None: as long as it takes.
+    it. A drain for a reload lasts at most `reload_timeout`; None: as long as it takes.
     """
 
-    def __init__(
-        self, timeout: float, reload_timeout: float | None = None, echo: float = 0.0
-    ) -> None:
+    def __init__(self, timeout: float, reload_timeout: float | None = None) -> None:
         self.timeout = timeout
         self.reload_timeout = reload_timeout
-        self.echo = echo
-        self._requested_at = float("-inf")
         self.stage = Stage.RUNNING
         self.quiet = False
         #: When the next stage begins (monotonic), if it does by itself.
@@ -131,10 +122,6 @@ class Shutdown:
 
         During the drain for a reload the first request ends the worker in the usual time.
         """
-        now = time.monotonic()
-        if now < self._requested_at + self.echo:
-            return
-        self._requested_at = now
         if self.reexec and self.stage is Stage.DRAINING:
             self.reexec = False
             self.deadline = time.monotonic() + self.timeout
@@ -162,63 +149,3 @@ class Shutdown:
     def _kill(self) -> None:
         self.stage = Stage.STOPPING
         self.deadline = None
-
-
-class Signals:
-    """Receives this process's signals as bytes of a pipe that can be polled.
-
-    A context manager: it restores handlers and wakeup pipe at the end.
-    """
-
-    WATCHED = (*SIGNALS, signal.SIGCHLD)
-
-    def __init__(self) -> None:
-        #: True if signals stay blocked at the end: for the next program in this process.
-        self.stay_blocked = False
-        self.reader, self._writer = os.pipe()
-        for end in (self.reader, self._writer):
-            os.set_blocking(end, False)
-
-    def __enter__(self) -> Signals:
-        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        self._handlers = {
-            known: signal.signal(known, _ignore) for known in self.WATCHED
-        }
-        # A worker that restarts in place has them blocked while it loads.
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, self.WATCHED)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.stay_blocked:
-            # The old handlers would end the process before it restarts.
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        for known, handler in self._handlers.items():
-            signal.signal(known, handler)
-        signal.set_wakeup_fd(self._wakeup)
-        self.close()
-
-    def close(self) -> None:
-        """Close the pipe."""
-        os.close(self.reader)
-        os.close(self._writer)
-
-    def received(self) -> list[signal.Signals]:
-        """Return the signals that came since the last call, in their order.
-
-        But CONT comes last: it may write its byte before the signal whose handler it
-        interrupts, and the worker would stay quiet.
-        """
-        try:
-            numbers = os.read(self.reader, 4096)
-        except BlockingIOError:
-            return []
-        return sorted(map(signal.Signals, numbers), key=signal.SIGCONT.__eq__)
-
-
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the pipe has the signal's byte."""

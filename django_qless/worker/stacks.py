@@ -10,12 +10,10 @@ import contextlib
 import faulthandler
 import gc
 import logging
-import math
 import os
 import signal
 import sys
 import tempfile
-import time
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -23,10 +21,8 @@ from django_qless.worker.interrupt import await_in_context
 from django_qless.worker.log import log_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
-
-    from django_qless.worker.pools.child_process import ChildProcess
 
 SIGNAL = signal.SIGUSR1
 """Makes a child write its stacks."""
@@ -139,37 +135,3 @@ def log_stacks(texts: Mapping[int, str]) -> None:
     own = "the parent:\n" + "".join(traceback.format_stack())
     for pid, text in {os.getpid(): own, **texts}.items():
         log_lines(logging.WARNING, "stacks", {"pid": pid}, below=text)
-
-
-class StackDumps:
-    """Requests dumps from children, and logs them a moment later."""
-
-    def __init__(self) -> None:
-        self._asked: set[ChildProcess] = set()
-        #: When to read the answers (monotonic); infinity if there is no request.
-        self.due = math.inf
-
-    def request(self, children: Iterable[ChildProcess]) -> None:
-        """Request dumps of these children."""
-        for child in children:
-            child.dump()
-            self._asked.add(child)
-        self.due = min(self.due, time.monotonic() + ANSWER_TIME)
-
-    def log(self, children: Iterable[ChildProcess]) -> None:
-        """Log the dumps of the asked ones that are still among these children."""
-        texts = {}
-        for child in children:
-            if child in self._asked:
-                excuse = "it is suspended" if child.suspended else "it did not answer"
-                texts[child.pid] = child.stacks() or excuse
-        log_stacks(texts)
-        self.due = math.inf
-        self._asked.clear()
-
-    def log_now(self, children: Iterable[ChildProcess]) -> None:
-        """Request dumps, wait, and log them: for the worker's last moment."""
-        present = list(children)
-        self.request(present)
-        time.sleep(ANSWER_TIME)
-        self.log(present)

@@ -34,7 +34,7 @@ from django_qless.worker.log import log_event
 from django_qless.worker.server_checks import CannotStart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.shutdown import Shutdown
@@ -230,15 +230,19 @@ class StatusReport:
         self._systemd.notify("WATCHDOG=1")
         self.due = time.monotonic() + self._interval
 
-    def update(self, now: float, *, good: float, state: str, running: int) -> None:
+    def update(
+        self, now: float, *, answers: Sequence[float], state: str, running: int
+    ) -> None:
         """Report a turn of the loop, at the monotonic time `now`, if it is time.
 
-        `good` is when the server last answered without error (0.0: never yet), `running`
-        the number of running jobs. A new state is reported at once. Raises nothing.
+        `answers` says when the server of each alias last answered without error (0.0:
+        never yet), `running` is the number of running jobs. A new state is reported at
+        once. Raises nothing.
         """
         if state in ENDING and self.shutdown.reexec:
             state = RELOADING
-        becomes_ready = good > 0 and not self._is_ready and state in WORKING
+        # One server that is away must not keep systemd waiting for the start.
+        becomes_ready = any(answers) and not self._is_ready and state in WORKING
         if state == self._state and not becomes_ready and now < self.due:
             return
         lines = ["WATCHDOG=1", status_line(f"{state}, {running} running")]
@@ -250,7 +254,7 @@ class StatusReport:
             lines.append("STOPPING=1")
         self._systemd.notify(*lines)
         if self._file:
-            self._file.write(now, good, state, running)
+            self._file.write(now, min(answers), state, running)
         prefix = "" if state == "running" else f"{state}, "
         title(f"[{self._queues}] {prefix}{running} running")
         self._is_ready = (self._is_ready or becomes_ready) and state != RELOADING
@@ -259,7 +263,7 @@ class StatusReport:
 
     def reloading(self) -> None:
         """Report that this process restarts in place."""
-        self.update(time.monotonic(), good=0.0, state=RELOADING, running=0)
+        self.update(time.monotonic(), answers=[0.0], state=RELOADING, running=0)
 
     def close(self) -> None:
         """Report that the worker ends."""

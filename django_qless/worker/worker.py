@@ -8,18 +8,13 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from django_qless.core import AsyncClient, Client
+from django_qless.core import Client
 from django_qless.core.exceptions import QlessError
-from django_qless.worker.detached.directory import identity, runs_directory
 from django_qless.worker.detached.lifetime import ends_with_worker
-from django_qless.worker.detached.records import Runs
 from django_qless.worker.hub import Hub
 from django_qless.worker.log import log_event, set_worker_name
-from django_qless.worker.pool import POOLS as NEW_POOLS
-from django_qless.worker.pools import POOLS
-from django_qless.worker.pools.supervisor import Supervisor
+from django_qless.worker.pool import POOLS
 from django_qless.worker.recovery import refuse_duplicate, resume_jobs
-from django_qless.worker.reservers import RESERVERS
 from django_qless.worker.restart import (
     CONTROL_SIGNALS,
     STOP_SIGNALS,
@@ -32,29 +27,27 @@ from django_qless.worker.shutdown import Shutdown
 from django_qless.worker.status_report import StatusReport, title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Mapping
 
     from django_qless.worker.crash_reports import CrashReport
     from django_qless.worker.environment import Environment
     from django_qless.worker.options import WorkerOptions
-    from django_qless.worker.reservers import Reserver
 
 # Seconds that a worker waits at its start, and at its end, for the server to answer.
 START_PATIENCE = 5.0
 
-# Seconds within which a second STOP for a worker of a group repeats the first one.
-ECHO = 2.0
 
+class CodeWatch(Protocol):
+    """Watches the code, and tries it when it has changed."""
 
-class Watcher(Protocol):
-    """Watches the code, and sends HUP when changed code works."""
-
-    @property
-    def is_code_untested(self) -> bool:
-        """True if the code has changed and is not known to work."""
-
-    def stop(self) -> None:
-        """Stop watching."""
+    #: Watches for ever; yields the seconds to pause before the next step.
+    steps: Iterator[float]
+    #: True if the code has changed and is not known to work.
+    is_untested: bool
+    #: True if the code has changed and works.
+    has_news: bool
+    #: The process in which changed code is tried.
+    trial_pid: int
 
 
 class Worker:
@@ -64,12 +57,12 @@ class Worker:
         self,
         environment: Environment,
         options: WorkerOptions,
-        watch: Callable[[], Watcher] | None = None,
+        watch: CodeWatch | None = None,
         others: Mapping[str, tuple[Environment, tuple[str, ...]]] | None = None,
     ) -> None:
-        """`watch` starts a process that watches the code.
+        """`others` are environments and queues of further aliases.
 
-        `others` are environments and queues of further aliases.
+        With `watch` the worker restarts in place when changed code works.
         """
         self.environment = environment
         self.environments = {options.alias: environment}
@@ -78,14 +71,16 @@ class Worker:
             self.environments[alias], self.queues[alias] = other, queues
         #: Aliases whose servers did not answer at the start.
         self.late: list[str] = []
+        #: The exit code if the worker ends though it should go on; 0: it need not.
+        self.failure = 0
         self.options = options
         self.name = options.name
         self.program = Program()
         self.sandboxes = Sandboxes(options.sandbox)
-        #: Runs that the worker has ended for an earlier one, still to be announced.
-        self.crash_reports: list[CrashReport] = []
-        self._watch = watch
-        self._watcher: Watcher | None = None
+        #: Runs whose signals another process is to send, by alias: at first those that
+        #: the worker has ended for an earlier one.
+        self.reports: dict[str, list[CrashReport]] = {}
+        self.watch = watch
         self.shutdown = self.new_shutdown()
         self.status = StatusReport(options, self.shutdown)
         set_worker_name(self.name)
@@ -107,12 +102,12 @@ class Worker:
             log_event(logging.INFO, "stopped")
         finally:
             self.status.close()
-        return 0 if is_done else os.EX_TEMPFAIL
+        return self.failure or (0 if is_done else os.EX_TEMPFAIL)
 
     def begin(self) -> None:
         """Prepare everything before the first job."""
         self.status.begin()
-        for alias in self.environments:
+        for alias in list(self.environments):
             try:
                 self.begin_alias(alias)
             except CannotStart as error:
@@ -120,8 +115,12 @@ class Worker:
                     raise
                 if error.code != os.EX_UNAVAILABLE:
                     raise CannotStart(f"{alias}: {error}", error.code) from error
-                log_event(logging.WARNING, "waiting", alias=alias, error=error)
-                self.late.append(alias)
+                if self.options.burst:
+                    self.leave_out(alias, error)
+                else:
+                    what = "waiting for the server"
+                    log_event(logging.WARNING, what, alias=alias, error=error)
+                    self.late.append(alias)
         self.prepare_sandboxes()
         self.warn_of_detached_end()
         for environment in self.environments.values():
@@ -141,35 +140,33 @@ class Worker:
             refuse_duplicate(client, self.name, resume=self.options.resume)
             environment.on_start()
             if self.options.resume:
-                # Those of detached runs go on.
-                apart = self.detached_runs.tokens()
-                resume_jobs(client, self.name, apart, self.crash_reports.append)
+                reports = self.reports.setdefault(alias, [])
+                resume_jobs(client, self.name, reports.append)
         finally:
             client.close()
 
+    def leave_out(self, alias: str, error: CannotStart) -> None:
+        """Serve the other aliases only; the exit code says that it did."""
+        log_event(logging.ERROR, "alias not served", alias=alias, error=error)
+        del self.environments[alias]
+        if not self.environments:
+            raise error
+        self.failure = error.code
+
     def work(self) -> bool:
         """Run jobs until the end; return whether all held jobs are finished."""
-        if self._watch:
+        while True:
+            self.environment.preload()
             self.environment.before_fork()
-            self._watcher = self._watch()
-        try:
-            while True:
-                if os.environ.get("QLESS_WORKER") == "new":
-                    self.environment.preload()
-                    self.environment.before_fork()
-                    is_done = Hub(self, NEW_POOLS[self.options.pool]).run()
-                else:
-                    is_done = Supervisor(self, POOLS[self.options.pool]).run()
-                if not (self.shutdown.reexec and self.is_code_untested):
-                    return is_done
-                log_event(
-                    logging.WARNING,
-                    "new code failed to load; keeping the running version",
-                )
-                self.shutdown = self.status.shutdown = self.new_shutdown()
-        finally:
-            if self._watcher:
-                self._watcher.stop()
+            is_done = Hub(self, POOLS[self.options.pool]).run()
+            is_untested = self.watch is not None and self.watch.is_untested
+            if not (self.shutdown.reexec and is_untested):
+                return is_done
+            log_event(
+                logging.WARNING,
+                "new code failed to load; keeping the running version",
+            )
+            self.shutdown = self.status.shutdown = self.new_shutdown()
 
     def end(self) -> None:
         """Clean up after the last job."""
@@ -190,15 +187,6 @@ class Worker:
         except OSError as error:
             command = self.program.command[0]
             raise CannotStart(f"{command}: {error.strerror}", os.EX_OSERR) from error
-
-    @cached_property
-    def detached_runs(self) -> Runs:
-        """The detached runs of this namespace on this host."""
-        options = self.options
-        known = self.environment.client(options.alias)
-        return Runs(
-            runs_directory(options.detached_directory, options.alias, identity(known))
-        )
 
     @cached_property
     def detached_end(self) -> str:
@@ -223,10 +211,6 @@ class Worker:
             return {}
         return {"detached": self.detached_end}
 
-    def detached_limit(self, queue: str) -> int:
-        """Return how many detached jobs of a queue may run at once on this host."""
-        return self.options.detached_limit or self.environment.detached_limit(queue)
-
     def prepare_sandboxes(self) -> None:
         """Claim a folder for the jobs' sandboxes, and remove those of dead workers.
 
@@ -243,25 +227,13 @@ class Worker:
                 logging.WARNING, "warning", text=f"no job can have a sandbox: {error}"
             )
 
-    @property
-    def is_code_untested(self) -> bool:
-        """True if the code has changed since it was last known to work."""
-        return self._watcher is not None and self._watcher.is_code_untested
-
     def new_shutdown(self) -> Shutdown:
         """Return a shutdown that has not begun; with --reload, reloads never end a job."""
         timeout = self.options.shutdown_timeout
-        # A service manager ends all processes at once, and the parent passes it on.
-        echo = 0.0 if self.options.parent is None else ECHO
-        return Shutdown(timeout, None if self.options.reload else timeout, echo)
+        return Shutdown(timeout, None if self.options.reload else timeout)
 
-    def client(
-        self, patience: float, timeout: float | None = None, alias: str | None = None
-    ) -> Client:
-        """Return a new client of the worker's namespace, with its own connections.
-
-        The server tells idle clients apart, so code that waits for jobs shares none.
-        """
+    def client(self, patience: float, alias: str | None = None) -> Client:
+        """Return a new client of an alias; a call is repeated for `patience` seconds."""
         alias = alias or self.options.alias
         known = self.environments[alias].client(alias)
         return Client(
@@ -269,22 +241,6 @@ class Worker:
             known.prefix,
             patience=patience,
             library=known.script.library,
-            timeout=timeout,
             # Checked at the start: no job is put by this one.
             replication=known.replication,
         )
-
-    def aclient(self, patience: float) -> AsyncClient:
-        """Return a new client for an event loop, with its own connections."""
-        known = self.environment.aclient(self.options.alias)
-        return AsyncClient(
-            known.redis,
-            known.prefix,
-            patience=patience,
-            library=known.script.library,
-        )
-
-    def reserver(self) -> Reserver:
-        """Return a new reserver: each process of a pool has its own."""
-        options = self.options
-        return RESERVERS[options.reserver](options.queues, options.exclude)

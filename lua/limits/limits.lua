@@ -261,6 +261,23 @@ function Limits.admit(jid, queue, klass, job, score, expires)
   return true
 end
 
+-- A job goes back that was handed out. If it was not started, the windows of its rates have room for another one.
+function Limits.not_started(job)
+  if job.held or not LimitSettings.exist() then
+    return
+  end
+  local klass, limit_key = Hash.values(job.key, 'klass', 'limit_key')
+  for _, limit in ipairs(limits_of(klass or '', limit_key or nil)) do
+    if limit.rate then
+      Rates.uncount(limit.name, job.time)
+      look_after(limit.name, LATE)
+    end
+  end
+  if LimitSettings.of_queue(job.queue) then
+    Rates.uncount('queue:' .. job.queue, job.time)
+  end
+end
+
 -- The job holds nothing any more: its worker has it no longer. `holds` is the text in its record.
 function Limits.release(jid, holds)
   for name in pairs(Holders.drop(jid, holds)) do

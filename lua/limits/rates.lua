@@ -32,6 +32,12 @@ local function words(rate)
   return format('%d/%s', rate.count, text(rate.per))
 end
 
+-- The rate that these words stand for.
+local function rate_of(of)
+  local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
+  return tonumber(per) and { count = tonumber(count), per = tonumber(per) }
+end
+
 -- Forgets starts that are out of the window, and sets back those that are yet to come, a bounded number at a time.
 local function tidy_starts(starts, rate)
   call('ZREMRANGEBYSCORE', starts, '-inf', '(' .. text(scope.now - rate.per))
@@ -40,18 +46,24 @@ local function tidy_starts(starts, rate)
 end
 
 local function count_starts(starts, rate, n)
-  local before, now, of, members = call('ZCARD', starts), NumberFormat.now(), words(rate), {}
-  for i = 1, n do
-    members[i] = format('%s:%05d:%s', now, before + i, of)
+  local now, of, number = NumberFormat.now(), words(rate), call('ZCARD', starts)
+  for _ = 1, n do
+    -- One that did not start may have gone from among those of the same time.
+    repeat
+      number = number + 1
+    until call('ZADD', starts, 'NX', now, format('%s:%05d:%s', now, number, of)) == 1
   end
-  SortedSet.add(starts, now, members)
   keep(starts, rate)
 end
 
--- A bucket is known by the time when it ends. This is the one of the present.
-local function present(rate)
+-- A bucket is known by the time when it ends.
+local function bucket_of(rate, time)
   local width = rate.per / BUCKETS
-  return (floor(scope.now / width) + 1) * width
+  return (floor(time / width) + 1) * width
+end
+
+local function present(rate)
+  return bucket_of(rate, scope.now)
 end
 
 -- -> starts in the buckets that a window ends in, when the oldest of these ends, the buckets to be forgotten (out of
@@ -132,10 +144,17 @@ function Rates.used(name, rate)
   return in_buckets + call('ZCOUNT', key.limit_starts(name), text(scope.now - rate.per), '+inf')
 end
 
--- The rate that these words stand for.
-local function rate_of(of)
-  local count, per = string.match(of or '', '^(%d+)/([%d.e+-]+)$')
-  return tonumber(per) and { count = tonumber(count), per = tonumber(per) }
+-- A job that was handed out at this time did not start.
+function Rates.uncount(name, time)
+  local starts, buckets = key.limit_starts(name), key.limit_buckets(name)
+  local start = call('ZRANGEBYSCORE', starts, text(time), text(time), 'LIMIT', 0, 1)[1]
+  local rate = not start and rate_of(call('HGET', buckets, RATE))
+  local bucket = rate and text(bucket_of(rate, time))
+  if start then
+    call('ZREM', starts, start)
+  elseif bucket and (tonumber(call('HGET', buckets, bucket)) or 0) > 0 then
+    call('HINCRBY', buckets, bucket, -1)
+  end
 end
 
 -- The rate that the last start found, and how many have started in the window that it ended. nil if nothing has, or

@@ -270,3 +270,28 @@ def test_a_rate_that_was_counted_in_both_ways_opens_when_the_first_start_is_out(
     limit(keyed, "queue-rate", "2/100s", START + 30)
     rest = keyed.settle([], 1, now=START + 30, wait=1000).rest
     assert float(rest[0]) == pytest.approx(100 - 30, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("option", "rate"),
+    [
+        ("klass-rate-of-type", "10/20s"),
+        ("klass-rate-per-key", "10/20s"),
+        ("queue-rate", "10/20s"),
+        ("queue-rate", "10001/20s"),
+    ],
+)
+def test_what_goes_back_before_it_started_leaves_its_room_to_others(
+    keyed: Keyed, option: str, rate: str
+) -> None:
+    limit(keyed, option, rate)
+    keyed.put_many([{"jid": f"j{n:02}", "limit_key": "k"} for n in range(30)], START)
+    if rate == "10001/20s":
+        keyed.server.hset("ql:limit:queue:queue:buckets", str(START + 0.2), 9991)
+    ran, *first = keyed.take(10, now=START)
+    assert len(first) == 9
+    back = [settlement(each["jid"], each["token"], "release", 0) for each in first[3:]]
+    back.append(settlement(ran["jid"], ran["token"], "release", 0, held=0.5))
+    keyed.settle(back, now=START + 1)
+    assert len(keyed.take(20, now=START + 1)) == 6
+    sound(keyed, START + 1)

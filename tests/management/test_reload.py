@@ -31,7 +31,7 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
 
 def trial() -> str:
     """Return why the code does not work, "" if it does."""
-    steps = reload.trial_error()
+    steps = reload.CodeWatch().trial_error()
     try:
         while True:
             time.sleep(next(steps))

@@ -241,6 +241,7 @@ def test_a_server_that_is_away_stops_no_other(group: Group, tmp_path: Path) -> N
 def test_it_ends_while_it_waits_for_a_server(group: Group) -> None:
     process = group.start("--alias", "away", "--alias", "mail", "--name", "w")
     group.wait_for_log("waiting for the server")
+    group.wait_for_log(" started ")
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0, group.output
 

@@ -176,8 +176,6 @@ class TestWorker:
         [
             (["--concurrency", "0"], "0 is less than 1: give a whole number from 1"),
             (["--concurrency", "many"], "--concurrency: 'many' is not a whole number"),
-            (["--batch", "0"], "--batch: 0 is less than 1"),
-            (["--batch", "251"], "--batch: 251 is more than 250: give a whole number"),
             (
                 ["--shutdown-timeout", "-1"],
                 "--shutdown-timeout: '-1' is not a duration: give",
@@ -255,7 +253,7 @@ class TestAsked:
         asked = self.asked(
             *("b", "mail-*", "-x", "mail-2", "--alias", "other", "--name", "w1"),
             *("--pool", "prefork", "--concurrency", "3", "--reserver", "round-robin"),
-            *("--batch", "1", "--max-jobs", "1000", "--max-memory", "0512"),
+            *("--max-jobs", "1000", "--max-memory", "0512"),
             *("--max-age", "3600", "--max-idle", "1.5", "--shutdown-timeout", "0"),
             *("--block-limit", "5", "--sandbox", str(tmp_path), "--resume", "--burst"),
             *("--reload", "--health-file", "h"),
@@ -268,7 +266,6 @@ class TestAsked:
             pool="prefork",
             concurrency=3,
             reserver="round-robin",
-            batch=1,
             max_jobs=1000,
             max_memory=512 * 1024 * 1024,
             max_age=3600.0,
@@ -317,8 +314,8 @@ class TestHealth:
         options = ("--health-file", path, "--shutdown-timeout", "600")
         with project.start("qless_worker", *options) as worker:
             ledger.wait_until(1)
-            code, output = look("--ready")
-            assert (code, output.startswith("ready: worker ")) == (0, True)
+            poll(lambda: look("--ready")[0] == 0, what="it is ready")
+            assert look("--ready")[1].startswith("ready: worker ")
             worker.send_signal(signal.SIGTERM)
             assert worker.stderr is not None
             while "SIGTERM" not in worker.stderr.readline():

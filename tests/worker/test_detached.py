@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.real_servers import poll
-from tests.worker.design import old_fails
 from tests.worker.processes import children_of, is_alive
 
 if TYPE_CHECKING:
@@ -321,7 +320,6 @@ def test_it_is_handed_back_also_by_a_worker_that_has_restarted(
     poll(lambda: not is_alive(pid), what="its process has ended")
 
 
-@old_fails("its output is shown on the server only")
 def test_its_output_reaches_the_log_of_the_worker(start: Start, put: Put) -> None:
     put("print_much", 20)
     start().wait_for_log("line 19 ")

@@ -133,15 +133,6 @@ class TestTakingUp:
             held
         ]
 
-    def test_those_that_go_on_by_themselves_are_left_alone(
-        self, put: Put, client: Client, job_when: JobWhen
-    ) -> None:
-        on, ended = put("give", 1, priority=1), put("give", 2)
-        hold(client, 2)
-        assert resume_jobs(client, "w1", {job_when(on, "running").token}) == 1
-        assert job_when(on, "running").worker == "w1"
-        assert job_when(ended, "waiting").crashes == 1
-
     def test_many(self, put: Put, client: Client) -> None:
         for n in range(450):
             put("give", n)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
-
+from django_qless.worker.child import Recycling, memory_used
+from django_qless.worker.options import WorkerOptions
 from tests.real_servers import poll
 from tests.worker.processes import is_alive
 
@@ -26,13 +26,12 @@ def runs(ledger: Ledger) -> list[list[str]]:
     return [line.split()[1:] for line in ledger.all() if line.startswith("ran ")]
 
 
-@pytest.mark.parametrize("batch", [1, 100])
 def test_a_child_runs_at_most_so_many_jobs(
-    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client, batch: int
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client
 ) -> None:
     for n in range(60):
         put("tell_process", ledger.path, n)
-    worker = start_worker(burst=True, max_jobs=7, batch=batch, concurrency=2)
+    worker = start_worker(burst=True, max_jobs=7, concurrency=2)
     assert worker.wait() == 0
     assert sorted(int(name) for name, *_ in runs(ledger)) == list(range(60))
     per_process = Counter(pid for _, pid, _ in runs(ledger))
@@ -72,3 +71,18 @@ def test_an_old_child_is_replaced_though_it_is_idle(
         return {pid for _, pid, _ in runs(ledger)}
 
     poll(lambda: len(pids()) > 2, what="others have taken over")
+
+
+def test_children_that_started_together_end_apart() -> None:
+    made = [Recycling(WorkerOptions(max_jobs=10_000)).jobs for _ in range(50)]
+    assert all(8_000 <= jobs <= 10_000 for jobs in made)
+    assert len(set(made)) > 10
+
+
+def test_memory_is_that_of_now() -> None:
+    before = memory_used()
+    much = b"x" * (50 << 20)
+    grown = memory_used()
+    assert grown > before + 40_000_000
+    del much
+    assert memory_used() < grown - 40_000_000

@@ -246,7 +246,7 @@ class TestReload:
             put_name("greet")
             ledger.wait_for(f"greet {version}")
         assert is_alive(pid)
-        poll(lambda: len(site.children()) == 2, what="one watcher, and one child")
+        poll(lambda: len(site.children()) == 2, what="the zygote and one child")
 
     def test_a_broken_save_changes_nothing(
         self, site: Site, put_name: Callable[[str], str], ledger: Ledger
@@ -289,7 +289,7 @@ class TestReload:
         jid = put_name("stay")
         ledger.wait_for("stay one")
         site.save("two")
-        site.wait_for_log("SIGHUP")
+        site.wait_for_log("reloading")
         # While it waits for the job, what it was to execute is broken.
         site.save("three", "def (")
         site.wait_for_log("new code failed to load")
@@ -317,20 +317,11 @@ class TestReload:
         (site.shop / "missing.py").write_text("")
         site.wait_for_log("started", times=2)
 
-    def test_the_watcher_ends_with_a_worker_that_is_killed(self, site: Site) -> None:
-        site.start()
-        children = poll(
-            lambda: site.children() if len(site.children()) == 2 else None,
-            what="a watcher and a child",
-        )
-        site.close()
-        poll(lambda: not any(map(is_alive, children)), what="both have ended")
-
     @pytest.mark.parametrize("arguments", [["--no-reload"], ["--burst"]])
-    def test_no_watcher_runs(self, site: Site, arguments: list[str]) -> None:
+    def test_the_code_is_not_watched(self, site: Site, arguments: list[str]) -> None:
         site.start(*arguments)
         site.save("two")
         assert site.worker is not None
         site.worker.terminate()
         assert site.worker.wait(30) == 0
-        assert "SIGHUP" not in site.log.read_text()
+        assert "reloading" not in site.log.read_text()

@@ -312,7 +312,6 @@ class TestInAWorker:
         ("name", "expected"),
         [("ordered", "CCCBBAAAAA"), ("round-robin", "CBACBACAAA")],
     )
-    @pytest.mark.parametrize("batch", [1, 100])
     @pytest.mark.parametrize("pool", ["coroutines", "fork", "prefork", "threads"])
     def test_jobs_run_in_this_order(
         self,
@@ -321,13 +320,12 @@ class TestInAWorker:
         ledger: Ledger,
         name: str,
         expected: str,
-        batch: int,
         pool: str,
     ) -> None:
         for queue, count in (("A", 5), ("B", 2), ("C", 3)):
             for _ in range(count):
                 put("say", ledger.path, queue, queue=queue)
-        options = {"queues": ["C", "B", "A"], "reserver": name, "batch": batch}
+        options = {"queues": ["C", "B", "A"], "reserver": name}
         assert start_worker(**options, pool=pool, burst=True).wait() == 0
         assert "".join(ledger.all()) == expected
 

@@ -159,3 +159,61 @@ def test_the_end_of_its_terminal_is_its_end(server: Server, tmp_path: Path) -> N
     finally:
         worker.kill()
         worker.wait()
+
+
+EXECUTED = """
+import json, logging.handlers, os, signal, sys
+if "GENERATION" not in os.environ:
+    os.environ["GENERATION"] = "2"
+    os.environ["BEFORE"] = str(os.getpid())
+    inheritable = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(inheritable, True)
+    os.environ["LEFT_OPEN"] = str(inheritable)
+    from django_qless.worker.restart import Program
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    handler = logging.handlers.MemoryHandler(100, target=logging.StreamHandler())
+    logging.getLogger("held").addHandler(handler)
+    logging.getLogger("held").warning("logged")
+    print("flushed")
+    program = Program()
+    os.chdir("/")
+    program.execute()
+try:
+    os.fstat(int(os.environ["LEFT_OPEN"]))
+    left = True
+except OSError:
+    left = False
+mask = sorted(known.name for known in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+print(json.dumps([os.getpid() == int(os.environ["BEFORE"]), sys.argv[1:], os.getcwd(),
+                  left, mask]))
+"""
+
+
+def test_a_new_execution_keeps_the_process_and_nothing_else(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(EXECUTED)
+    done = subprocess.run(
+        [sys.executable, str(program), "a b", "--c"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONUNBUFFERED": "",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    held_back = [
+        "SIGHUP",
+        "SIGINT",
+        "SIGTERM",
+        "SIGTSTP",
+        "SIGTTIN",
+        "SIGUSR1",
+        "SIGUSR2",
+    ]
+    flushed, told = done.stdout.splitlines()
+    assert (flushed, done.stderr) == ("flushed", "logged\n")
+    folder = str(tmp_path.resolve())
+    assert json.loads(told) == [True, ["a b", "--c"], folder, False, held_back]

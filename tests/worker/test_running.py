@@ -25,8 +25,7 @@ def test_queues_are_drained_in_the_order_given(
     for queue, count in (("A", 5), ("B", 2), ("C", 3)):
         for n in range(count):
             put("say", ledger.path, queue, n, queue=queue)
-    # One by one: what waits behind a job that takes long goes back into its queue.
-    assert start_worker(queues=["C", "B", "A"], burst=True, batch=1).wait() == 0
+    assert start_worker(queues=["C", "B", "A"], burst=True).wait() == 0
     assert ledger.all() == [
         *("C 0", "C 1", "C 2", "B 0", "B 1"),
         *("A 0", "A 1", "A 2", "A 3", "A 4"),
@@ -48,9 +47,7 @@ def test_higher_priority_first_then_first_in_first_out(
 ) -> None:
     for n, priority in enumerate((0, 10, -10, 10, 0)):
         put("say", ledger.path, priority, n, priority=priority)
-    # One at a time: of a batch that is slow the waiting jobs are handed back, and while that
-    # call is on its way the child may take those behind them.
-    start_worker(burst=True, batch=1).wait()
+    start_worker(burst=True).wait()
     assert ledger.all() == ["10 1", "10 3", "0 0", "0 4", "-10 2"]
 
 

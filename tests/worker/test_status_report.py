@@ -76,7 +76,7 @@ def report(manager):
 
 
 def turn(report, now, state="running", *, good=1.0, running=0):
-    report.update(now, good=good, state=state, running=running)
+    report.update(now, answers=[good], state=state, running=running)
 
 
 class TestSystemd:

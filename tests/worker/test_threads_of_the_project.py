@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.worker.design import old_fails
-
 if TYPE_CHECKING:
     from tests.worker.processes import WorkerProcess
 
 
-@old_fails("no such warning")
 def test_they_are_named_in_a_warning_at_the_start(
     start_worker: Callable[..., WorkerProcess],
 ) -> None:

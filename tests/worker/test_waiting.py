@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.real_servers import poll
-from tests.worker.design import old_fails
 from tests.worker.test_crashes import running
 
 if TYPE_CHECKING:
@@ -86,7 +85,6 @@ def test_what_was_asked_of_a_server_that_went_away_is_found_out(
     assert sorted(map(int, ledger.all())) == list(range(30))
 
 
-@old_fails("the parent may kill the process before that can say so")
 @both_pools
 def test_a_job_that_was_taken_away_is_announced_as_lost(
     start_worker: StartWorker,

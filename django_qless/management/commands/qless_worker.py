@@ -23,18 +23,13 @@ from django_qless import conf
 from django_qless.checks import TAG
 from django_qless.conf.routing import alias_of
 from django_qless.job_types.discovery import discover
-from django_qless.management.reload import CodeWatcher, wait_for_working_code
+from django_qless.management.reload import CodeWatch, wait_for_working_code
 from django_qless.management.worker_options import add_worker_options
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.servers.embedded import EmbeddedError
-from django_qless.worker.aliases import (
-    WorkerGroup,
-    current_member,
-    work_when_server_answers,
-)
 from django_qless.worker.log import configure_logging, log_event
 from django_qless.worker.options import WorkerOptions, new_name
-from django_qless.worker.pools import POOLS
+from django_qless.worker.pool import POOLS
 from django_qless.worker.reservers import RESERVERS
 from django_qless.worker.restart import Program
 from django_qless.worker.server_checks import CannotStart
@@ -63,11 +58,10 @@ log (-v): 0 warnings and errors, 1 important events, 2 every job, 3 every call t
 server; LOGGING in the project's settings overrides it: the logger is django_qless.worker
 
 exit codes: 0 stopped on request, 1 errors found by the checks, 2 bad options,
-69 (EX_UNAVAILABLE) the server does not answer, 70 (EX_SOFTWARE) the worker of one of
-several aliases was killed, or the core refused the first call, 71 (EX_OSERR) it cannot be
-started again after a HUP, 73 (EX_CANTCREAT) a file cannot be written, 75 (EX_TEMPFAIL) the
-name is in use, or jobs were left to their locks, 77 (EX_NOPERM) the server refuses,
-78 (EX_CONFIG) a setting is wrong
+69 (EX_UNAVAILABLE) the server does not answer, 70 (EX_SOFTWARE) the core refused the first
+call, 71 (EX_OSERR) it cannot be started again after a HUP, 73 (EX_CANTCREAT) a file cannot be
+written, 75 (EX_TEMPFAIL) the name is in use, or jobs were left to their locks,
+77 (EX_NOPERM) the server refuses, 78 (EX_CONFIG) a setting is wrong
 """
 
 
@@ -131,19 +125,10 @@ class Command(BaseCommand):
         if options["trial"]:
             return
         log_unserved(queues)
-        if os.environ.get("QLESS_WORKER") == "new":
-            code = self.run_new_worker(worker_options, queues)
-        elif member := current_member():
-            code = self.run_worker(member.options(worker_options, queues))
-        elif len(queues) == 1:
-            [(alias, own)] = queues.items()
-            code = self.run_worker(replace(worker_options, alias=alias, queues=own))
-        else:
-            code = self.run_group(worker_options, queues)
-        if code:
+        if code := self.run_worker(worker_options, queues):
             sys.exit(code)
 
-    def run_new_worker(
+    def run_worker(
         self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
     ) -> int:
         """Run the worker of these aliases and queues; return the exit code."""
@@ -158,44 +143,10 @@ class Command(BaseCommand):
             worker = Worker(
                 DjangoEnvironment(alias),
                 options,
-                CodeWatcher if options.reload else None,
+                CodeWatch() if options.reload else None,
                 {other: (DjangoEnvironment(other), names) for other, names in others},
             )
             return worker.run()
-
-    def run_worker(self, options: WorkerOptions) -> int:
-        """Run the worker of one alias; return the exit code, or raise CommandError."""
-
-        def run() -> int:
-            nonlocal options
-            environment = DjangoEnvironment(options.alias)
-            directory = conf.alias(options.alias).detached_directory
-            options = replace(options, detached_directory=directory)
-            watcher = CodeWatcher if options.reload else None
-            return Worker(environment, options, watcher).run()
-
-        with startup_errors():
-            if options.parent is None:
-                return run()
-            return work_when_server_answers(options, run)
-
-    def run_group(
-        self, options: WorkerOptions, queues: Mapping[str, tuple[str, ...]]
-    ) -> int:
-        """Run a worker process per alias, with its queues; return the exit code."""
-
-        def run(own: WorkerOptions) -> int:
-            try:
-                return self.run_worker(own)
-            except CommandError as error:
-                self.stderr.write(f"{own.alias}: {error}")
-                return error.returncode
-
-        with startup_errors():
-            for alias in queues:
-                conf.alias(alias)
-            DjangoEnvironment(options.alias).before_fork()
-            return WorkerGroup(options, queues, run).run()
 
     def queues(self, options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         """Return the aliases to serve, and the queues of each.
@@ -228,7 +179,7 @@ class Command(BaseCommand):
         given = {
             name: options[name]
             for name in (
-                *("reserver", "batch", "pool", "concurrency", "block_limit"),
+                *("reserver", "pool", "concurrency", "block_limit"),
                 *("sandbox", "max_jobs", "max_memory", "max_age", "resume", "burst"),
                 *("max_idle", "shutdown_timeout", "health_file"),
                 *("detached_limit", "keep_detached"),

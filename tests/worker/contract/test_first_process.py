@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.worker.design import old_fails
 from tests.worker.processes import ROOT, descendants
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def container(stage: Stage) -> Iterator[int]:
         process.wait()
 
 
-@old_fails("the parent reaps its own children only")
 def test_it_leaves_no_zombie(stage: Stage, container: int) -> None:
     jids = [stage.put("leave_sleeper", stage.runs.path, n) for n in range(JOBS)]
     for jid in jids:

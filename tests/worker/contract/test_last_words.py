@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.worker.design import old_fails
 from tests.worker.processes import is_alive, processor_seconds, state_of
 from tests.worker.stage import FLAVOURS
 
@@ -60,7 +59,6 @@ def seconds_of(pid: int) -> float | None:
     return None
 
 
-@old_fails("what jobs print is buffered")
 @pytest.mark.parametrize("a", FLAVOURS)
 def test_what_a_job_prints_is_in_the_log(stage: Stage, a: str) -> None:
     """At once, however the job ends, and though it is no whole line."""

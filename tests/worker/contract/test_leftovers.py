@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.worker.design import old_fails
-
 if TYPE_CHECKING:
     from tests.worker.stage import Stage
 
 
-@old_fails("what a job leaves in the loop is forgotten")
 def test_a_task_may_end_before_its_job_does(stage: Stage) -> None:
     jid = stage.put_run("leave_task", "left", 0.2)
     stage.start()
@@ -19,7 +16,6 @@ def test_a_task_may_end_before_its_job_does(stage: Stage) -> None:
     assert run.end, "it is awaited for a while"
 
 
-@old_fails("what a job leaves in the loop is forgotten")
 def test_a_task_that_takes_long_is_cancelled_with_a_warning(stage: Stage) -> None:
     """Before another job runs: then nothing of it goes on."""
     jid = stage.put_run("leave_task", "left", 1000)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.worker.design import IS_NEW
 from tests.worker.stage import FLAVOURS
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ def test_subclasses_of_plain_types_are_what_they_extend(stage: Stage, a: str) ->
 
 def test_a_job_whose_copy_returns_as_well_counts_once(stage: Stage) -> None:
     """It forks, and both processes return from its function."""
-    if stage.pool == "coroutines" and not IS_NEW:
-        pytest.xfail("the copy of a thread waits for ever")
     began = float(stage.client.meta()["now"])
     jids = [stage.put_run("fork_and_return_twice", n) for n in range(3)]
     after = stage.put("answer", 1)

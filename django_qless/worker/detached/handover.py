@@ -64,7 +64,7 @@ LOCK = 3
 PROGRAM = (
     "import json, sys; order = json.loads(sys.stdin.readline()); "
     "sys.path[:] = order['path']; "
-    "from django_qless.worker.runner import main; sys.exit(main(order))"
+    "from django_qless.worker.detached.runner import main; sys.exit(main(order))"
 )
 
 

@@ -26,8 +26,8 @@ from django_qless.core.exceptions import JobNotFound, LockLost, QlessError, Serv
 from django_qless.core.waiting import single
 from django_qless.worker import deaths, failure_report
 from django_qless.worker.children import Held
+from django_qless.worker.detached.handover import GONE, LOCK, LONGEST, MINE
 from django_qless.worker.execution import Execution
-from django_qless.worker.handover import GONE, LOCK, LONGEST, MINE
 from django_qless.worker.hub import Hub
 from django_qless.worker.locks import WorkerInfo
 from django_qless.worker.log import configure_logging, log_event, logger

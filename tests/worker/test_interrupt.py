@@ -10,10 +10,7 @@ import signal
 import sys
 import threading
 import time
-import types
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
-from functools import partial
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +21,8 @@ from django_qless.worker.interrupt import (
     MAX_PENDING,
     TaskScope,
     ThreadScope,
-    await_in_context,
     interrupt,
 )
-from django_qless.worker.timers import NEVER, Alarm, TimerThread
-from tests.real_servers import poll
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -330,30 +324,6 @@ def _busy(seconds: float) -> None:
         pass
 
 
-class TestTimerThread:
-    def test_deadlines_may_come_in_any_order(self) -> None:
-        rung: list[float] = []
-        timers = TimerThread()
-        # While it waits for the first, one comes that is before it, one that is after.
-        for seconds in (1000, 0.01, 2000, 0.02):
-            timers.call_later(seconds, partial(rung.append, seconds))
-            poll(lambda: timers._wakes_at != NEVER, what="it waits")
-        poll(lambda: set(rung) == {0.01, 0.02}, what="those that are due have rung")
-        assert len(timers.deadlines) == 2
-
-    def test_what_is_cancelled_does_not_ring(self) -> None:
-        rung: list[int] = []
-        timers = TimerThread()
-        for due in range(9):
-            deadline = timers.call_later(0.01, partial(rung.append, due))
-            if due % 2:
-                deadline.cancel()
-                deadline.cancel()
-        poll(lambda: len(rung) == 5, what="all others have rung")
-        assert rung == [0, 2, 4, 6, 8]
-        assert not timers.deadlines
-
-
 class TestAlarm:
     @pytest.fixture
     def rings(self) -> Iterator[list[str]]:
@@ -374,78 +344,6 @@ class TestAlarm:
         assert 90 < remaining < 100
         assert interval == 7
         assert not rings
-
-    def test_anothers_alarm_rings_in_time(self, rings: list[str]) -> None:
-        # So late that it does not ring while a busy machine sets ours.
-        signal.setitimer(signal.ITIMER_REAL, 1)
-        alarm = Alarm(1.05, lambda: rings.append("ours"))
-        alarm.set()
-        poll(lambda: len(rings) == 2, what="both ring")
-        alarm.cancel()
-        assert rings == ["theirs", "ours"]
-        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
-
-    def test_it_rings_after_ours_as_well(self, rings: list[str]) -> None:
-        # So late that a busy machine does not come to set ours behind it.
-        signal.setitimer(signal.ITIMER_REAL, 1, 7)
-        alarm = Alarm(0.01, lambda: rings.append("ours"))
-        alarm.set()
-        poll(lambda: "theirs" in rings, what="both ring")
-        alarm.cancel()
-        assert rings == ["ours", "theirs"]
-        assert signal.getitimer(signal.ITIMER_REAL)[1] == 7
-
-    def test_one_that_came_meanwhile_is_made_good(self, rings: list[str]) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
-        alarm = Alarm(100, lambda: rings.append("ours"))
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-        alarm.set()
-        alarm.cancel()
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        poll(lambda: rings, what="it rings")
-        assert rings == ["theirs"]
-
-    def test_it_rings_no_sooner_than_it_has_to(self, rings: list[str]) -> None:
-        alarm = Alarm(100, lambda: rings.append("ours"))
-        alarm.set()
-        assert signal.getitimer(signal.ITIMER_REAL)[0] > 90
-        alarm.cancel()
-
-    def test_one_without_any_time_rings_at_once(self, rings: list[str]) -> None:
-        alarm = Alarm(0, lambda: rings.append("ours"))
-        alarm.set()
-        poll(lambda: rings, what="it rings")
-        alarm.cancel()
-        assert rings == ["ours"]
-
-    def test_cancelled_twice_is_cancelled(self, rings: list[str]) -> None:
-        alarm = Alarm(100, lambda: rings.append("ours"))
-        alarm.cancel()
-        alarm.set()
-        alarm.cancel()
-        alarm.cancel()
-        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
-
-    def test_a_limit_within_a_limit(self) -> None:
-        """The inner one counts, then the outer one."""
-        seen: list[float] = []
-
-        def inner() -> None:
-            try:
-                ThreadScope("inner", 0.01).run(spin)
-            except JobTimeout as timeout:
-                seen.append(timeout.seconds)
-            spin()
-
-        with pytest.raises(JobTimeout) as caught:
-            ThreadScope("outer", 1).run(inner)
-        assert [*seen, caught.value.seconds] == [0.01, 1]
-
-    def test_a_longer_limit_within_a_shorter_one(self) -> None:
-        with pytest.raises(JobTimeout) as caught:
-            ThreadScope("outer", 0.01).run(lambda: ThreadScope("i", 30).run(spin))
-        assert caught.value.seconds == 0.01
-        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
 class TestTasks:
@@ -585,72 +483,6 @@ class TestTasks:
             return TaskScope(token, None)
 
         assert not asyncio.run(main()).interrupt(ShuttingDown())
-
-
-class TestAwaitInContext:
-    """Context variables stay in the context, whatever is awaited."""
-
-    def test_what_is_no_coroutine_is_awaited_as_well(self) -> None:
-        variable: ContextVar[str] = ContextVar("variable", default="outside")
-
-        class Awaitable:
-            def __await__(self) -> Iterator[Any]:
-                variable.set("inside")
-                yield from asyncio.sleep(0).__await__()
-                return variable.get()
-
-        async def main() -> None:
-            context = copy_context()
-            assert await await_in_context(context, Awaitable()) == "inside"  # type: ignore[arg-type]
-            assert variable.get() == "outside"
-            assert context[variable] == "inside"
-
-        asyncio.run(main())
-
-    def test_what_is_thrown_in_is_handled_in_the_context(self) -> None:
-        variable: ContextVar[str] = ContextVar("variable", default="outside")
-
-        async def job() -> str:
-            variable.set("inside")
-            try:
-                await asyncio.sleep(30)
-            except asyncio.CancelledError:
-                return variable.get()
-            return "not cancelled"
-
-        async def main() -> str:
-            async def run() -> str:
-                return await await_in_context(copy_context(), job())
-
-            task = asyncio.create_task(run())
-            await asyncio.sleep(0)
-            task.cancel()
-            return await task
-
-        assert asyncio.run(main()) == "inside"
-
-    def test_one_that_is_given_up_is_closed_in_the_context(self) -> None:
-        variable: ContextVar[str] = ContextVar("variable", default="outside")
-        seen: list[str] = []
-
-        @types.coroutine
-        def pause() -> Iterator[None]:
-            yield
-
-        async def job() -> None:
-            variable.set("inside")
-            try:
-                await pause()
-            finally:
-                seen.append(variable.get())
-
-        async def run() -> None:
-            await await_in_context(copy_context(), job())
-
-        running = run()
-        running.send(None)
-        running.close()
-        assert seen == ["inside"]
 
 
 def test_interruptions_of_jobs_that_never_begin_are_forgotten_in_the_end(

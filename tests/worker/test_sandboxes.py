@@ -8,29 +8,25 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from django_qless.core import Reserved
-from django_qless.worker.options import WorkerOptions
 from django_qless.worker.sandbox import Sandboxes
-from django_qless.worker.server_checks import CannotStart
-from django_qless.worker.worker import Worker
 from tests.real_servers import poll
-from tests.worker.inside.plain import PlainEnvironment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 # A worker's process that has a sandbox, tells where, and waits.
 WORKER = """
 import sys
-from tests.worker.inside.test_sandbox import job
+from tests.worker.test_sandboxes import job
 from django_qless.worker.sandbox import Sandboxes
 print(Sandboxes(sys.argv[1]).path_for(job("1")), flush=True)
 sys.stdin.read()
@@ -113,28 +109,6 @@ def test_a_sandbox_that_cannot_be_removed_is_logged(
     path = sandboxes.path_for(job("1"))
     sandboxes.remove(job("1"))
     assert f"the sandbox {path} could not be removed entirely" in caplog.text
-
-
-@pytest.mark.parametrize("is_wanted", [True, False])
-def test_an_unusable_folder_stops_a_worker_only_if_it_was_asked_for(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    is_wanted: bool,
-) -> None:
-    place = tmp_path / "file"
-    place.write_text("")
-    monkeypatch.setattr("tempfile.tempdir", str(place))
-    environment: Any = PlainEnvironment("unix:///nowhere")
-    options = WorkerOptions(sandbox=str(place) if is_wanted else None)
-    worker = Worker(environment, options)
-    if is_wanted:
-        with pytest.raises(CannotStart, match=f"--sandbox: .*{place}") as caught:
-            worker.prepare_sandboxes()
-        assert caught.value.code == os.EX_CANTCREAT
-    else:
-        worker.prepare_sandboxes()
-        assert "no job can have a sandbox" in caplog.text
 
 
 def test_without_a_usable_folder_the_job_fails(tmp_path: Path) -> None:
