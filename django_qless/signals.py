@@ -36,17 +36,17 @@ job_failed = Signal()
 job_retried = Signal()
 
 #: Entities of a run have used up their retries; the first payload of each goes to the
-#: dead. If the run's process was killed, its successor sends it; if its worker is gone, the
-#: one that finds its expired lock. Sender is the job's type, `batch` is {entity: payloads},
-#: `errors` {entity: message}.
+#: dead. If the run's process was killed, another one of the worker sends it; if its worker
+#: is gone, the one that finds its expired lock. Sender is the job's type, `batch` is
+#: {entity: payloads}, `errors` {entity: message}.
 retries_exhausted = Signal()
 
 #: The job was taken away while it ran, or the server refused to take note of its end: it
 #: was cancelled, or its lock was lost and another worker may run it. With `job`.
 job_lost = Signal()
 
-#: A process of a worker has reserved jobs, from one to `--batch`, and is about to run the
-#: first of them. Sent in that process. Receivers must be connected before the worker starts.
+#: A process of a worker was given jobs in one message, and is about to run the first of
+#: them. Sent in that process. Receivers must be connected before the worker starts.
 #: Sender is a class of the worker; `jobs` (CurrentJobs, in the order in which they run),
 #: `worker` (its name) and `alias`.
 batch_started = Signal()
@@ -55,8 +55,8 @@ batch_started = Signal()
 #: if the process was killed. As batch_started, and `ran`: how many of them have run.
 batch_finished = Signal()
 
-#: A worker begins; sent in its parent process. Sender is a class of the worker; `worker` is
-#: its name, `alias` that of its namespace.
+#: A worker begins; sent in its parent process, once for each alias. Sender is a class of the
+#: worker; `worker` is its name, `alias` that of the namespace.
 worker_started = Signal()
 
 #: A process of a worker that runs jobs begins: the place to start threads, which do not

@@ -209,7 +209,7 @@ class Alias:
         'For example "/var/lib/shop/detached", on a disk of this host.',
         lambda value: value and str(value),
     )
-    """The folder for the records of detached jobs, an absolute path on a disk of the host.
+    """The folder for the lock files of detached jobs: an absolute path on a disk of the host.
     Default: `django_qless` in $STATE_DIRECTORY, in $XDG_STATE_HOME or in ~/.local/state"""
     config: Mapping[str, Any] = key(
         "CONFIG", {}, checks.config, "E012", 'For example {"jobs-history": 86400}.'

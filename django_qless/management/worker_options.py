@@ -52,7 +52,7 @@ def _add_queue_options(group: Any) -> None:
         "--alias",
         action="append",
         help="which alias of the setting QLESS (default: that of the queues by "
-        "QLESS_ROUTES, else default); may be repeated",
+        "QLESS_ROUTES, else default); may be repeated: one worker serves them all",
     )
     which.add_argument(
         "--all-aliases", action="store_true", help="serve all aliases of QLESS"

@@ -67,7 +67,7 @@ FIELDS: dict[str, dict[Any, Any]] = {
         "services": {
             ...: {
                 **dict.fromkeys(("image", "build", "command", "volumes", "restart")),
-                **dict.fromkeys(("init", "stop_grace_period", "mem_limit", "ports")),
+                **dict.fromkeys(("stop_grace_period", "mem_limit", "ports")),
                 "environment": {...: None},
                 "depends_on": {...: {"condition": None}},
                 "healthcheck": dict.fromkeys(

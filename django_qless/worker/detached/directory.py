@@ -1,4 +1,4 @@
-"""Where the records of detached runs are kept."""
+"""Where the lock files of detached runs are."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_private(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(
-            f"{folder} cannot hold the records of detached jobs: it is not a directory "
+            f"{folder} cannot hold the locks of detached jobs: it is not a directory "
             "of this user. Remove it, or let the setting DETACHED_DIRECTORY name another"
         )
     if stat.S_IMODE(found.st_mode) & 0o077:
