@@ -197,20 +197,6 @@ class Alias:
         'For example {"mail": {"max_concurrency": 4}}.',
     )
     """A dict from the names of queues to dicts of their options: see below."""
-    detached_directory: str | None = key(
-        "DETACHED_DIRECTORY",
-        None,
-        must_be(
-            "an absolute path",
-            lambda value: isinstance(value, (str, Path)) and Path(value).is_absolute(),
-            optional=True,
-        ),
-        "E041",
-        'For example "/var/lib/shop/detached", on a disk of this host.',
-        lambda value: value and str(value),
-    )
-    """The folder for the lock files of detached jobs: an absolute path on a disk of the host.
-    Default: `django_qless` in $STATE_DIRECTORY, in $XDG_STATE_HOME or in ~/.local/state"""
     config: Mapping[str, Any] = key(
         "CONFIG", {}, checks.config, "E012", 'For example {"jobs-history": 86400}.'
     )

@@ -248,6 +248,9 @@ class Prefork(Child):
         self.is_idle = False
         #: True if a signal said that there is an interruption, perhaps of the next job.
         self.must_look = False
+        self._is_looking = False
+        # Outcomes that the parent does not know yet.
+        self._done: list[Done] = []
 
     def run(self) -> None:
         """Run jobs until the parent closes the socket."""
@@ -280,7 +283,6 @@ class Prefork(Child):
 
     def _run_all(self, tasks: list[Task]) -> None:
         """Run what came in one message, and send the outcomes: often, but not each."""
-        done: list[Done] = []
         jobs: list[CurrentJob] = []
         alias, ran = tasks[0].alias, 0
         if title.is_visible:
@@ -296,7 +298,7 @@ class Prefork(Child):
         for task in tasks:
             self.word.running = task.serial
             if not self.word.may_begin(task.serial) or not self.begin(task):
-                done += self.not_run(task)
+                self._done += self.not_run(task)
                 continue
             has_limit = self.send_limit(task)
             self.running = task
@@ -306,36 +308,61 @@ class Prefork(Child):
             outcomes = self.perform(task)
             self.running = None
             ran += len(task.jobs)
-            done += self.done(
+            self._done += self.done(
                 task, outcomes, began, alone=has_limit or self.is_alone(task)
             )
             self.leave_if_due()
             if time.monotonic() - flushed > FLUSH:
-                self.end.send(("done", done))
-                done, flushed = [], time.monotonic()
-        if done:
-            self.end.send(("done", done))
+                self._send()
+                flushed = time.monotonic()
+        self._send()
         if jobs:
             self.announce_batch("finished", alias, jobs, ran=ran)
 
+    def _send(self) -> None:
+        """Send the outcomes that the parent does not know yet."""
+        if self._done:
+            done, self._done = self._done, []
+            self.end.send(("done", done))
+
     def _on_message(self, number: int, frame: object) -> None:
-        """Look for an interruption of the running job. Sends nothing."""
+        """Look for an interruption of the running job, and say what ended before it."""
         if not self.is_copy:
             self.must_look = True
-            if self.running is not None:
+            if self.running is not None and not self._is_looking:
                 self._look()
 
     def _look(self) -> None:
+        """Do what the parent wants at once; a job runs, or is about to.
+
+        While it runs nothing else is being sent. The alarm of its timeout must not end this
+        in the midst of a message.
+        """
         assert self.running is not None
-        self.must_look = False
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        self._is_looking, wanted = True, list[str]()
+        try:
+            while self.must_look:
+                self.must_look = False
+                self._send()
+                wanted += self._interruptions()
+        finally:
+            self._is_looking = False
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for reason in wanted:
+            # The first of entities stands for all of them.
+            self.interrupt(self.running.jobs[0].token, reason)
+
+    def _interruptions(self) -> Iterable[str]:
+        """Return why the running job is to be interrupted, if it is."""
+        assert self.running is not None
+        tokens = {job.token for job in self.running.jobs}
         messages = self.end.arrived()
         for message in list(messages):
-            verb, token, *reason = message
-            if verb == "interrupt":
+            if message[0] == "interrupt":
                 messages.remove(message)
-                if any(job.token == token for job in self.running.jobs):
-                    # The first of entities stands for all of them.
-                    self.interrupt(self.running.jobs[0].token, *reason)
+                if message[1] in tokens:
+                    yield message[2]
 
     def _on_term(self, number: int, frame: object) -> None:
         """Leave after the running jobs, to be replaced: an operator sent TERM."""

@@ -104,6 +104,8 @@ class ChildProcess:
         self.serial = 0
         #: When it was last given jobs, or returned some (monotonic).
         self.changed = self.began
+        # Number of jobs that it had been given when it was last asked to begin no others.
+        self._stopped = 0
         self.is_ready = False
         #: True if it is given no more jobs.
         self.is_leaving = False
@@ -132,6 +134,11 @@ class ChildProcess:
     def runs(self) -> int:
         """Number of runs that it was given and has not returned."""
         return len(self.jobs) - self.companions
+
+    @property
+    def may_keep_waiting(self) -> bool:
+        """True if it may have jobs that wait behind one that takes its time."""
+        return self.runs > self.capacity and self.serial > self._stopped
 
     @property
     def busy(self) -> int:
@@ -200,8 +207,10 @@ class ChildProcess:
         return taken
 
     def stop_after_running(self) -> None:
-        """Let it begin none of its jobs after the one that runs now."""
+        """Let it begin none of its jobs after the one that runs, and say what ended."""
+        self._stopped = self.serial
         self.word.take_back(self.word.running, self.serial)
+        self.signal(signal.SIGUSR2)
 
     def end_when_idle(self) -> None:
         """Make it end after its running jobs."""

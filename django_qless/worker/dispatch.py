@@ -157,6 +157,8 @@ class Dispatch:
 
     def _send(self, child: ChildProcess, source: Source, jobs: list[Held]) -> None:
         child.give(source.alias, jobs, together=bool(jobs[0].job.batch))
+        if child.may_keep_waiting:
+            self._waiting.set()
         if self.pool.one_job_only or child.is_apart:
             child.is_leaving = True
             self.changed.set()
@@ -285,12 +287,12 @@ class Dispatch:
             await self._waiting.wait()
             self._waiting.clear()
             while any(source.ready for source in self.hub.sources) or any(
-                child.runs > child.capacity for child in self.job_children
+                child.may_keep_waiting for child in self.job_children
             ):
                 await asyncio.sleep(MOST_WAIT / 2)
                 now = time.monotonic()
                 for child in self.job_children:
-                    if child.runs > child.capacity and now - child.changed > MOST_WAIT:
+                    if child.may_keep_waiting and now - child.changed > MOST_WAIT:
                         await self._take_back(child)
                 for source in self.hub.sources:
                     if source.hand_back_ready(now - MOST_WAIT):

@@ -55,8 +55,6 @@ class WorkerOptions:
     detached_limit: int | None = None
     """How many detached jobs of a queue may run at once on this host; None: as the
     queue's options say."""
-    detached_directory: str | None = None
-    """The folder for the locks of detached runs; None: the user's folder for state."""
     keep_detached: bool | None = None
     """Detached runs go on when the worker is stopped; None: unless they would end with
     it, in a container for example."""

@@ -93,6 +93,9 @@ class Worker:
         not return: the process executes its program again.
         """
         block_signals(CONTROL_SIGNALS)
+        if os.getpid() == 1:
+            # The kernel would drop them, as there are no handlers yet.
+            block_signals(STOP_SIGNALS)
         try:
             self.begin()
             is_done = self.work()
@@ -156,8 +159,9 @@ class Worker:
     def work(self) -> bool:
         """Run jobs until the end; return whether all held jobs are finished."""
         while True:
-            self.environment.preload()
-            self.environment.before_fork()
+            for environment in self.environments.values():
+                environment.preload()
+                environment.before_fork()
             is_done = Hub(self, POOLS[self.options.pool]).run()
             is_untested = self.watch is not None and self.watch.is_untested
             if not (self.shutdown.reexec and is_untested):

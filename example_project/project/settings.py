@@ -33,10 +33,9 @@ QLESS = {
         "QUEUES": {
             "measurements": {"heartbeat": 30, "weight": 2},
             "publishing": {"max_concurrency": 1},
-            # Its jobs outlive the worker, as long as the next one comes in time.
+            # Its jobs outlive the worker.
             "archives": {"heartbeat": 60, "detached_limit": 1},
         },
-        "DETACHED_DIRECTORY": BASE_DIR / ".qless" / "detached",
     }
 }
 

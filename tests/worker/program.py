@@ -37,6 +37,7 @@ def main() -> int:
     configure_logging(given.pop("verbosity", 2))
     alias = {"LOCATION": given.pop("url"), "QUEUES": given.pop("limits", {})}
     configure(alias, given.pop("jobs", ""))
+    os.environ["STATE_DIRECTORY"] = given.pop("state", "")
     if ledger := given.pop("announcements", None):
         announce_jobs(ledger)
     if ledger := given.pop("batches", None):

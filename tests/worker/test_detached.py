@@ -34,7 +34,7 @@ def start(start_worker: Start, tmp_path: Path) -> Iterator[Start]:
         return start_worker(
             jobs=f"detached_jobs {options.pop('more_jobs', '')}",
             queues=options.pop("queues", ["q"]),
-            detached_directory=str(tmp_path / "runs" / host),
+            state=str(tmp_path / "runs" / host),
             keep_detached=options.pop("keep_detached", True),
             **options,
         )
@@ -357,10 +357,10 @@ def test_a_worker_is_not_idle_while_it_runs(
 ) -> None:  # fmt: skip
     client.config_set("heartbeat", 2)
     jid = put("work", ledger.path, gate.path, "long")
-    worker = start(max_idle=0.5)
+    worker = start(max_idle=2)
     running(ledger, "long")
     seen = client.get(jid).expires
-    poll(lambda: client.get(jid).expires > seen + 1, what="a second has passed")
+    poll(lambda: client.get(jid).expires > seen + 3, what="three seconds have passed")
     assert worker.process.poll() is None
     gate.open()
     job_when(jid, "complete")

@@ -27,7 +27,6 @@ INSTALLED_APPS = [*INSTALLED_APPS, "cinema"]
 QLESS = {"default": {
     "LOCATION": os.environ["AT"],
     "QUEUES": {"long": {"detached_limit": 10}},
-    "DETACHED_DIRECTORY": os.environ["RUNS"],
 }}
 TASKS = {"default": {"BACKEND": "django_qless.tasks.QlessBackend", "QUEUES": ["long"]}}
 DATABASES = {"default": {
@@ -164,7 +163,7 @@ class Site:
             env={
                 **os.environ,
                 "AT": self.url,
-                "RUNS": str(self.folder / "runs"),
+                "STATE_DIRECTORY": str(self.folder / "runs"),
                 "DJANGO_SETTINGS_MODULE": "cinema_settings",
                 "PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}",
             },

@@ -136,10 +136,7 @@ class Command(BaseCommand):
         with startup_errors():
             for each in queues:
                 conf.alias(each)
-            directory = conf.alias(alias).detached_directory
-            options = replace(
-                options, alias=alias, queues=own, detached_directory=directory
-            )
+            options = replace(options, alias=alias, queues=own)
             worker = Worker(
                 DjangoEnvironment(alias),
                 options,

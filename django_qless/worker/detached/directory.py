@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 
-def runs_directory(given: str | None, alias: str, namespace: str) -> Path:
+def runs_directory(alias: str, namespace: str) -> Path:
     """Return the folder of one namespace's runs on this host.
 
     It is the same for all workers of a user on a host; `namespace` tells apart what
     several projects of that user call by the same alias.
     """
-    base = Path(given) if given else state_directory() / "django_qless" / "detached"
+    base = state_directory() / "django_qless" / "detached"
     name = re.sub(r"[^\w-]", "_", alias, flags=re.ASCII)[:50]
     digest = hashlib.sha256(namespace.encode()).hexdigest()[:12]
     # Homes may be shared by several hosts.
@@ -50,7 +50,7 @@ def make_private(folder: Path) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(
             f"{folder} cannot hold the locks of detached jobs: it is not a directory "
-            "of this user. Remove it, or let the setting DETACHED_DIRECTORY name another"
+            "of this user. Remove it, or let $STATE_DIRECTORY name another place"
         )
     if stat.S_IMODE(found.st_mode) & 0o077:
         folder.chmod(0o700)

@@ -237,9 +237,7 @@ class Handover:
         """
         options = self.worker.options
         known = served.environment.client(served.alias)
-        folder = runs_directory(
-            options.detached_directory, served.alias, identity(known)
-        )
+        folder = runs_directory(served.alias, identity(known))
         make_private(folder)
         name = hashlib.sha256(queue.encode()).hexdigest()[:16]
         limit = options.detached_limit or served.environment.detached_limit(queue)

@@ -44,6 +44,26 @@ def test_a_slow_job_keeps_no_other_waiting(stage: Stage) -> None:
     assert counts[1:] == (0, 0, 0, 0, 0)
 
 
+def test_a_job_slow_for_its_type_keeps_no_other_waiting(stage: Stage) -> None:
+    """It has come in one message with others of its type, which are quick."""
+    jids = [stage.put_run("record", n) for n in range(400)]
+    stage.put_run("record", "slow", 4)
+    jids += [stage.put_run("record", n) for n in range(400, 500)]
+    stage.start()
+    stage.run_of("slow")
+    done = {int(run.name) for run in stage.runs.ended()}
+    for number in done:
+        stage.job_when(jids[number], "complete")
+    stage.wait(
+        lambda: (
+            (seen := stage.client.queue_counts("q")).running == 1
+            and seen.waiting == 500 - len(done)
+        ),
+        "what was held is back in the queue",
+    )
+    assert stage.run_of("slow").is_open
+
+
 def test_held_jobs_go_back_when_the_worker_stops(stage: Stage) -> None:
     jids = stage.put_records(range(100), priority=1, retries=0)
     slow = stage.put_hold("hold", "slow", retries=0)
