@@ -31,7 +31,7 @@ JOB_FUNCTION = {"@job": "django_qless.declare.function.JobFunction"}
 
 #: Names that have no underscore because modules of the package call them.
 INTERNAL = {
-    *("bound_to", "of_put", "read", "steps", "steps_instead", "waits_for"),
+    *("bound_to", "of_put", "read", "steps", "waits_for"),
     *("declaration", "job_type", "options", "original_function"),
     # What Django asks of the backend of Tasks.
     *("supports_async_task", "supports_defer", "supports_get_result"),

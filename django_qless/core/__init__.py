@@ -65,15 +65,12 @@ from .schedule import (
 )
 from .settle import Beat, Exhausted, Refused, Reserved, Settled, Settlement
 from .states import ListKind
-from .waiting import After, AsyncAfter, PendingCall
 
 #: The former name of BulkResult.
 Each = BulkResult
 
 __all__ = [
     "ORDERS",
-    "After",
-    "AsyncAfter",
     "AsyncClient",
     "AsyncJob",
     "AsyncQueue",
@@ -113,7 +110,6 @@ __all__ = [
     "Order",
     "Part",
     "Pause",
-    "PendingCall",
     "PoolExhausted",
     "PreparedPut",
     "Put",

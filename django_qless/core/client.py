@@ -42,15 +42,7 @@ from .request import (
 )
 from .retry import FAILURES, to_qless_error
 from .script import LIBRARY_PREFIX, Library, Script
-from .waiting import (
-    After,
-    AsyncAfter,
-    EndedKind,
-    PendingCall,
-    await_ended,
-    block_seconds,
-    read_needs,
-)
+from .waiting import EndedKind, await_ended, read_needs
 
 T = TypeVar("T")
 R = TypeVar("R", Redis, AsyncRedis)
@@ -113,10 +105,6 @@ class BaseClient(ABC, Generic[R]):
     def pool(self) -> Pool | AsyncPool:
         """The connections."""
 
-    @abstractmethod
-    def after(self, keys: Sequence[str], seconds: float, request: Request[T]) -> Any:
-        """Return a wait that is followed by a request."""
-
     def steps(self, request: Request[T]) -> Steps[T]:
         """Return the steps of `run`."""
         if type(request) is Command:
@@ -159,7 +147,10 @@ class BaseClient(ABC, Generic[R]):
         ends the wait: ask again. Waits longer than the connection's socket_timeout if need
         be.
         """
-        seconds = block_seconds(seconds)
+        if arguments.number("seconds", seconds) <= 0:
+            raise BadArgument(
+                f"seconds must be above 0, not {seconds}: 0 would be for ever"
+            )
         names = arguments.existing_names("keys", keys, least=1)
         try:
             reply = yield from self._ask("BLPOP", *names, seconds, blocking=seconds)
@@ -278,24 +269,6 @@ class Client(BaseClient[Redis], Commands[Job, RecurringJob], Blocking):
             result: T = end.value
             return result
 
-    def after(
-        self, keys: Sequence[str], seconds: float, request: Request[T]
-    ) -> After[T]:
-        """Return a wait as blpop's, with a request that is executed at its end.
-
-        Its `run()` waits and returns the request's result: one round trip. The request
-        must write, and fit into one command.
-        """
-        return After(self, keys, seconds, request)
-
-    def start(self, request: Request[T]) -> PendingCall[T]:
-        """Send a request and return it pending: its `result()` waits for the reply.
-
-        The request must write, and fit into one command. Raises BadArgument, PoolExhausted;
-        other errors are raised by `result()`.
-        """
-        return PendingCall(self, request)
-
     def events(self, *channels: str) -> Subscriber:
         """Return a subscriber to channels.
 
@@ -348,12 +321,6 @@ class AsyncClient(
     async def run(self, request: Request[T]) -> T:
         """Send a request and return its result; see Client.run."""
         return await adrive(self.steps(request))
-
-    def after(
-        self, keys: Sequence[str], seconds: float, request: Request[T]
-    ) -> AsyncAfter[T]:
-        """Return a wait that is followed by a request: see Client.after."""
-        return AsyncAfter(self, keys, seconds, request)
 
     def events(self, *channels: str) -> AsyncSubscriber:
         """Return a subscriber to channels; see Client.events."""

@@ -317,14 +317,6 @@ class BasePool(Generic[C]):
         """Return a connection to the pool."""
         self._idle.put_nowait(connection)
 
-    def releaser(self) -> Callable[[C], None]:
-        """Return a function that puts a connection back into the pool as it is now.
-
-        In a process forked meanwhile it does nothing to the new connections.
-        """
-        release: Callable[[C], None] = self._idle.put_nowait
-        return release
-
     @stepwise
     def close(self) -> Steps[None]:
         """Close the connections that are not in use."""

@@ -27,6 +27,7 @@ from typing import (
 )
 
 from . import arguments
+from .exceptions import BadArgument
 from .protocol import Argument
 
 if TYPE_CHECKING:
@@ -109,6 +110,15 @@ class CommandSequence(Request[T]):
     #: Items in each part, for the message of a part that fails.
     sizes: tuple[int, ...]
     combine: Callable[[list[Any]], T]
+
+
+def single(request: Request[T]) -> Command[T]:
+    """Return the only command of a request; raise BadArgument for several."""
+    if isinstance(request, CommandSequence) and len(request.parts) == 1:
+        request = request.parts[0]
+    if not isinstance(request, Command):
+        raise BadArgument("the request does not fit into one call: ask for less")
+    return request
 
 
 class Blocking:

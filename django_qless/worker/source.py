@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from django_qless.core import Client, Settled, Settlement
 from django_qless.core.exceptions import QlessError, ServerError
-from django_qless.core.waiting import single
+from django_qless.core.request import single
 from django_qless.worker import failure_report
 from django_qless.worker.children import Held
 from django_qless.worker.crash_reports import (

@@ -93,14 +93,12 @@ def test_tls(tls_server: Server, certificate: tuple[Path, Path]) -> None:
     }
     with Client(redis.Redis(**options)) as client:
         a_jobs_way(client)
-        keys = client.settle("w", [], 1, ["q"], wait=5).wait_keys
-        request = Client.settle.build(client, "w", [], 1, ["q"])
-        assert client.after(keys, 0.05, request).run().jobs == []
         with client.events() as events:
             client.put("", "q", "b", "k", "{}")
             event = events.next(5)
             assert event is not None
             assert event.jid == "b"
+        assert client.await_ended(["b"], 0.05) == {}
         client.cancel("b")
     asyncio.run(a_jobs_way_in_a_loop(redis.asyncio.Redis(**options)))
 

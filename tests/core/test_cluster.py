@@ -15,6 +15,7 @@ from django_qless.core import (
     ClusterRefused,
     NotPermitted,
     NotReached,
+    Settlement,
 )
 from django_qless.core.cluster import (
     SlotMap,
@@ -181,18 +182,12 @@ def test_a_slot_that_moves_at_once(cluster: Cluster, prefix: str) -> None:
 
 def test_a_wait_goes_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None:
     with client_of(cluster, prefix, patience=60) as client:
-        idle = client.settle("w", [], count=1, queues=["q"], wait=30)
-        assert idle.wait_keys
-        request = Client.settle.build(client, "w", [], count=1, queues=("q",))
-        after = client.after(idle.wait_keys, 30, request)
-        found: list[str] = []
-
-        def wait() -> None:
-            # The wait ends early, without a job, when the slot leaves the node.
-            found.extend(job.jid for job in after.run().jobs)
-            found.append("")
-
-        thread = threading.Thread(target=wait)
+        put(client, 1)
+        idle = client.settle("w", [], count=1, queues=["other"], wait=30)
+        ended: dict[str, str] = {}
+        thread = threading.Thread(
+            target=lambda: ended.update(client.await_ended(["j1"], 60))
+        )
         thread.start()
         probe = cluster.of(prefix)
         poll(
@@ -200,11 +195,11 @@ def test_a_wait_goes_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None
             what="the client waits",
         )
         cluster.move(prefix)
+        (job,) = client.settle("w", [], count=1, queues=["q"]).jobs
+        client.settle("w", [Settlement(job.jid, job.token, "complete")], 0, [])
         thread.join()
-        assert found == [""]
+        assert ended == {"j1": "complete"}
         assert client.blpop(idle.wait_keys, 0.01) is None
-        put(client, 1)
-        assert [job.jid for job in client.run(request).jobs] == ["j1"]
 
 
 def test_events_go_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None:
@@ -216,19 +211,6 @@ def test_events_go_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None:
         assert events.next(30).event == "reconnected"  # type: ignore[union-attr]
         put(client, 2)
         assert events.next(30).jid == "j2"  # type: ignore[union-attr]
-
-
-def test_a_loop_that_must_not_wait_hears_them_too(
-    cluster: Cluster, prefix: str
-) -> None:
-    """As the worker's, which calls `look` when there is something to read."""
-    with client_of(cluster, prefix) as client, client.events() as events:
-        cluster.move(prefix)
-        heard = poll(events.look, what="the subscription is at the other node")
-        assert [each.event for each in heard] == ["reconnected"]
-        put(client, 1)
-        heard = poll(events.look, what="an event comes")
-        assert [each.jid for each in heard] == ["j1"]
 
 
 def test_events_stay_on_the_node(cluster: Cluster, prefix: str) -> None:

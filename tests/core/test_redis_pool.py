@@ -107,9 +107,7 @@ def test_without_hiredis_redis_py_reads(server: Server) -> None:
     assert [job.data for job in client.settle("w", [], 1, ["q"]).jobs] == ['"ä"']
     with pytest.raises(LockLost):
         client.heartbeat("a", "999")
-    keys = client.settle("w", [], 1, ["q"], wait=5).wait_keys
-    request = Client.settle.build(client, "w", [], 1, ["q"])
-    assert client.after(keys, 0.01, request).run().jobs == []
+    assert client.await_ended(["a"], 0.01) == {}
     assert client.blpop(["nothing"], 0.01) is None
     client.close()
 

@@ -19,7 +19,9 @@ from django_qless.core import (
     NotPermitted,
     Put,
     Settlement,
+    waiting,
 )
+from tests.core.cutter import Cutter
 from tests.core.jobs import Make
 from tests.real_servers import Server, poll
 
@@ -64,18 +66,18 @@ class Counted:
 
     def __init__(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = self.waits = 0
-        steps, after = client.steps, client.after
+        steps, wait_then = client.steps, waiting._wait_then
 
         def counted_steps(request: Any) -> Any:
             self.calls += 1
             return steps(request)
 
-        def counted_after(*args: Any) -> Any:
+        def counted_waits(*args: Any) -> Any:
             self.waits += 1
-            return after(*args)
+            return wait_then(*args)
 
         monkeypatch.setattr(client, "steps", counted_steps)
-        monkeypatch.setattr(client, "after", counted_after)
+        monkeypatch.setattr(waiting, "_wait_then", counted_waits)
 
 
 def test_states(client: Client) -> None:
@@ -189,6 +191,40 @@ def test_a_thousand_jobs(
     with when_blocked(server, work):
         assert client.await_ended(jids, 20) == dict.fromkeys(jids, "complete")
     assert counted.calls + counted.waits < 30
+
+
+@pytest.mark.parametrize("head", [0, 3, 40])
+def test_a_lost_reply_is_requested_again(
+    valkey: Make, server: Server, cutter: Cutter, head: int
+) -> None:
+    client, other = valkey(cutter.path), valkey()
+    put(client, "a")
+    cutter.cut("BLPOP", head=head)
+    with when_blocked(server, lambda: complete(other)):
+        assert client.await_ended(["a"], 20) == {"a": "complete"}
+    assert cutter.cuts == 1
+
+
+def test_a_core_that_is_gone_after_the_wait_is_loaded_again(
+    valkey: Make, server: Server
+) -> None:
+    client, other = valkey(), valkey()
+    put(client, "a")
+
+    def complete_and_flush() -> None:
+        with server.client() as redis:
+            complete(other)
+            redis.function_flush()
+
+    with when_blocked(server, complete_and_flush):
+        assert client.await_ended(["a"], 20) == {"a": "complete"}
+    assert client.await_ended(["a"]) == {"a": "complete"}
+
+
+def test_a_wait_outlasts_the_socket_timeout(valkey: Make) -> None:
+    client = valkey(options={"socket_timeout": 0.05})
+    put(client, "a")
+    assert client.await_ended(["a"], 0.3) == {}
 
 
 def test_a_restart_of_the_server() -> None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from django_qless.core import Client, Reserved
 from django_qless.core.exceptions import JobNotFound, LockLost, QlessError, ServerError
-from django_qless.core.waiting import single
+from django_qless.core.request import single
 from django_qless.worker import deaths, failure_report
 from django_qless.worker.children import Held
 from django_qless.worker.detached.handover import GONE, LOCK, LONGEST, MINE
