@@ -69,7 +69,6 @@ class BaseSubscriber(ABC):
             prefix + name for name in existing_names("channels", channels, least=1)
         ]
         self._waits = backoff()
-        self._retry_at = 0.0
         self._again = False
         # Whether a step was interrupted, after which it is not known what was read.
         self._broken = False
@@ -236,44 +235,6 @@ class Subscriber(BaseSubscriber, Blocking):
             event = self.next()
             if event is not None:
                 yield event
-
-    # For a loop that watches several things and must not block on one of them.
-
-    def fileno(self) -> int | None:
-        """Return the descriptor to poll for reading; None without a connection."""
-        sock = getattr(self._pubsub.connection, "_sock", None)
-        number: int = sock.fileno() if sock else -1
-        return number if number >= 0 else None
-
-    @property
-    def due(self) -> float:
-        """When to call `look` even without data to read (monotonic seconds)."""
-        return self._retry_at if self.fileno() is None else self._silent_at
-
-    def look(self) -> list[Event]:
-        """Return the events that have arrived, without waiting.
-
-        Makes a lost connection again when its time has come, which takes as long as
-        connecting does. Raises what `next` raises.
-        """
-        events: list[Event] = []
-        with self._reading:
-            try:
-                if self.fileno() is None and monotonic() < self._retry_at:
-                    return events
-                if not self._pubsub.channels:
-                    self._pubsub.subscribe(*self._channels)
-                while message := self._pubsub.get_message(timeout=0):
-                    event = self._read(message)
-                    if event is not None:
-                        events.append(event)
-                drive(self._check_silence())
-            except FAILURES as error:
-                self._hang_up(error)
-                self._retry_at = monotonic() + next(self._waits)
-                if is_lasting(error):
-                    raise to_qless_error(error) from error
-        return events
 
     def close(self) -> None:
         """End the subscription; a `next` under way in another thread returns None."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -136,69 +135,6 @@ def test_a_silent_connection_is_given_up(
         assert other.ping()
 
 
-class TestLooking:
-    """For loops that watch several things."""
-
-    def test_what_is_there_is_returned(self, valkey: Make) -> None:
-        client = valkey()
-        with client.events() as events:
-            # The first look may be the one that subscribes.
-            assert events.look() == []
-            assert events.look() == []
-            assert events.fileno() is not None
-            for jid in ("a", "b"):
-                client.put("", "q", jid, "k", "{}")
-            found: list[str | None] = []
-
-            def both() -> bool:
-                found.extend(each.jid for each in events.look())
-                return len(found) == 2
-
-            poll(both, what="two events")
-            assert found == ["a", "b"]
-
-    def test_a_lost_connection_is_made_again_when_it_is_due(
-        self, valkey: Make, server: Server
-    ) -> None:
-        client = valkey()
-        with client.events() as events:
-            poll(lambda: events.look() or subscribers(server), what="it listens")
-            server.stop()
-            poll(lambda: events.look() or events.fileno() is None, what="it is lost")
-            server.start()
-            # Not before its time.
-            events._retry_at = time.monotonic() + 600
-            assert events.due == events._retry_at
-            assert events.look() == []
-            assert events.fileno() is None
-            events._retry_at = 0.0
-            [event] = poll(events.look, what="it is back")
-            assert event.event == "reconnected"
-            assert events.fileno() is not None
-
-    def test_a_silent_connection_is_given_up(
-        self, valkey: Make, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        client = valkey()
-        with client.events() as events:
-            assert events.look() == []
-            asked: list[float] = []
-            monkeypatch.setattr(events._pubsub, "ping", lambda: asked.append(1))
-            left = events.due - time.monotonic()
-            assert module.SILENCE / 2 < left <= module.SILENCE
-            # Nothing was heard for so long that it asks, once.
-            events._heard = time.monotonic() - module.SILENCE
-            assert events.look() == []
-            assert events.look() == []
-            assert asked == [1]
-            # As long again for the answer.
-            assert events.due == events._heard + 2 * module.SILENCE
-            assert events.fileno() is not None
-            events._heard = time.monotonic() - 2 * module.SILENCE
-            assert events.look() == []
-            assert events.fileno() is None
-
-
 def test_messages_of_others_are_passed_over(valkey: Make, server: Server) -> None:
     client = valkey()
     with client.events() as events, server.client() as other:
@@ -285,7 +221,6 @@ def test_one_that_is_closed_returns_nothing_any_more(
     assert events.next() is None
     assert events.next(5) is None
     assert list(events) == []
-    assert events.fileno() is None
     poll(lambda: subscribers(server) == 0, what="the subscriber is gone")
 
 
