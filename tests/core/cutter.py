@@ -87,5 +87,4 @@ class Cutter:
                         client.sendall(reply[: self._head])
                         self.cuts += 1
                         return
-                    else:
-                        client.sendall(reply)
+                    client.sendall(reply)
