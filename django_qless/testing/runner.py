@@ -21,7 +21,7 @@ from django_qless.testing.execution import (
     raise_failure,
     raise_interrupt,
 )
-from django_qless.worker.ticker import Ticker
+from django_qless.worker import ticker
 
 if TYPE_CHECKING:
     from django_qless.core import Client, Reserved
@@ -219,8 +219,7 @@ class JobRunner:
         if self._until != math.inf:
             with clock.travel_to(self._alias, moment):
                 # As the parent process of a worker does.
-                ticker = Ticker(self._client, self._execution.worker)
-                while ticker.tick() == 0:
+                while ticker.serve(self._client, self._execution.worker) == 0:
                     pass
 
     def _next_due(self, moment: float) -> float | None:

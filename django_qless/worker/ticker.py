@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from django_qless.core import Client, DueSchedule, DueSchedules, Tick
-from django_qless.core.exceptions import QlessError
 from django_qless.worker.cron import Cron
 from django_qless.worker.log import log_event
 
@@ -103,46 +101,12 @@ def _command(method: command[..., T], *args: Any) -> Command[T]:
     return cast("Command[T]", method.build(None, *args))
 
 
-class Ticker:
-    """Serves the cron schedules over a blocking client, if no other worker does."""
+def serve(client: Client, worker: str) -> float:
+    """Serve what is due over a blocking client; return the seconds until the next turn.
 
-    def __init__(self, client: Client, worker: str) -> None:
-        self._client = client
-        self._worker = worker
-        self._failing = False
-        #: Whether this worker held the lease when it last asked.
-        self.leads = False
-        #: When to take the next turn (monotonic).
-        self.due = time.monotonic()
-
-    def tick_now(self) -> None:
-        """Take the next turn now: a schedule has changed."""
-        self.due = time.monotonic()
-
-    def postpone(self) -> None:
-        """Take no turn now: the server does not answer, as the heartbeat has noticed."""
-        self.due = time.monotonic() + RETRY_AFTER
-
-    def turn(self) -> None:
-        """Enqueue the jobs of due ticks, and plan the next turn. Raises nothing."""
-        try:
-            seconds = self.tick()
-        except QlessError as error:
-            level = logging.DEBUG if self._failing else logging.WARNING
-            log_event(level, "cannot enqueue recurring jobs", error=error)
-            self._failing = True
-            self.postpone()
-            return
-        if self._failing:
-            log_event(logging.INFO, "recurring jobs work again")
-            self._failing = False
-        self.due = time.monotonic() + seconds
-
-    def tick(self) -> float:
-        """Serve what is due; return the seconds until the next turn. Raises QlessError."""
-        answer = self._client.run(due_schedules(self._worker))
-        self.leads = answer.leads
-        commands, seconds = turn(answer)
-        for each in commands:
-            self._client.run(each)
-        return seconds
+    Raises QlessError.
+    """
+    commands, seconds = turn(client.run(due_schedules(worker)))
+    for command in commands:
+        client.run(command)
+    return seconds

@@ -33,7 +33,7 @@ from django_qless.schedules.declared import (
     sync_schedules,
 )
 from django_qless.worker.execution import Execution
-from django_qless.worker.ticker import Ticker
+from django_qless.worker.ticker import serve
 from tests.schedules.declaring import declaring
 
 
@@ -263,7 +263,7 @@ class TestARenamedJob:
     @pytest.mark.parametrize("given", [{"every": 604800}, {"cron": "0 6 * * mon"}])
     def test_it_keeps_its_rhythm(self, qless, work, renamed, given) -> None:
         rename = renamed(**given)
-        Ticker(qless, "w").tick()
+        serve(qless, "w")
         work()
         before = recurring[ECHO]
         rename(**given)

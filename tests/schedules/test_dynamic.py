@@ -27,7 +27,7 @@ from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.testing import clock
 from django_qless.worker.execution import Execution
-from django_qless.worker.ticker import Ticker
+from django_qless.worker.ticker import serve
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed, Parcel
 from tests.jobs_app.policies import once
@@ -408,8 +408,7 @@ def test_only_the_schedule_of_this_very_row_ends(qless, unique, beside, when) ->
                 second.pause()
                 second.run()
             else:
-                ticker = Ticker(qless, "w")
-                while ticker.tick() == 0:
+                while serve(qless, "w") == 0:
                     pass
             [job] = qless.settle("w", [], 1, ["*"]).jobs
             if unique:

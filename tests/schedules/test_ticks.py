@@ -15,7 +15,7 @@ from django_qless.schedules.declared import sync_schedules
 from django_qless.schedules.per_row import key_text
 from django_qless.schedules.ticks import RETRIES, rows_of
 from django_qless.worker.execution import Execution
-from django_qless.worker.ticker import Ticker
+from django_qless.worker.ticker import serve
 from tests.jobs_app.jobs import whoami
 from tests.jobs_app.models import Feed, NewsFeed, Parcel
 from tests.rows_app.models import Source
@@ -518,11 +518,10 @@ NAMES = [(WHOAMI, {}), (CHECK, {"rows": "all"})]
 @pytest.fixture
 def move(qless):
     """Moves time: to so many seconds after noon; cron schedules tick."""
-    ticker = Ticker(qless, "ticker")
 
     def move(seconds: float) -> None:
         qless.script.now = NOON + seconds
-        while ticker.tick() == 0:
+        while serve(qless, "ticker") == 0:
             pass
 
     move(-30)

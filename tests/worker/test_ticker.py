@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_qless.core import Client, DueSchedule, Tick
-from django_qless.worker.ticker import CHAIN, Ticker, due_ticks
+from django_qless.worker.ticker import CHAIN, due_ticks, serve
 from tests.real_servers import poll
 
 if TYPE_CHECKING:
@@ -32,11 +32,6 @@ def client(server: Server) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture
-def ticker(client: Client) -> Ticker:
-    return Ticker(client, "w")
-
-
 def jobs(client: Client) -> list[str]:
     return sorted(job.jid for job in client.peek("q", 1000))
 
@@ -51,28 +46,26 @@ def wall(client: Client, schedule: str, zone: str = "Europe/Berlin") -> str:
     return datetime.fromtimestamp(found.next, ZoneInfo(zone)).strftime("%d %H:%M")
 
 
-def test_new_schedule_ticks_first_at_its_next_time(
-    client: Client, ticker: Ticker
-) -> None:
+def test_new_schedule_ticks_first_at_its_next_time(client: Client) -> None:
     client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
-    assert ticker.tick() == 3.0
+    assert serve(client, "w") == 3.0
     assert wall(client, "s", "UTC") == "29 01:00"
     client.script.now = MINUTE - 1.25
-    assert ticker.tick() == 1.25
+    assert serve(client, "w") == 1.25
     client.script.now = MINUTE + 0.001
-    assert ticker.tick() == 3.0
+    assert serve(client, "w") == 3.0
     assert jobs(client) == [f"s@{MINUTE}"]
     assert wall(client, "s", "UTC") == "29 01:01"
 
 
-def test_ticks_follow_a_change_of_the_clock(client: Client, ticker: Ticker) -> None:
+def test_ticks_follow_a_change_of_the_clock(client: Client) -> None:
     client.schedule_set(
         "s", "q", "k", "{}", cron="30 2 * * *", timezone="Europe/Berlin"
     )
-    ticker.tick()
+    serve(client, "w")
     assert wall(client, "s") == "29 03:00"
     client.script.now = MINUTE
-    ticker.tick()
+    serve(client, "w")
     assert jobs(client) == [f"s@{MINUTE}"]
     assert wall(client, "s") == "30 02:30"
 
@@ -82,13 +75,13 @@ def test_ticks_follow_a_change_of_the_clock(client: Client, ticker: Ticker) -> N
     [("last", 34, 1), ("none", 0, 0), ("all", 0, 35)],
 )
 def test_missed_ticks_follow_the_policy(
-    client: Client, ticker: Ticker, missed: str, first: int, count: int
+    client: Client, missed: str, first: int, count: int
 ) -> None:
     client.schedule_set("s", "q", "k", "{}", cron="* * * * *", missed=missed)  # type: ignore[arg-type]
-    ticker.tick()
+    serve(client, "w")
     client.script.now = MINUTE + 34 * 60 + 40
     turns = 1
-    while ticker.tick() == 0:
+    while serve(client, "w") == 0:
         turns += 1
     assert turns <= 5
     assert jobs(client) == sorted(
@@ -97,33 +90,33 @@ def test_missed_ticks_follow_the_policy(
     assert wall(client, "s", "UTC") == "29 01:35"
 
 
-def test_many_schedules_take_several_turns(client: Client, ticker: Ticker) -> None:
+def test_many_schedules_take_several_turns(client: Client) -> None:
     for n in range(250):
         client.schedule_set(f"s{n}", "q", "k", "{}", cron="* * * * *")
-    while ticker.tick() == 0:
+    while serve(client, "w") == 0:
         pass
     client.script.now = MINUTE
     turns = 1
-    while ticker.tick() == 0:
+    while serve(client, "w") == 0:
         turns += 1
     assert turns == 3
     assert len(jobs(client)) == 250
 
 
-def test_another_worker_waits_for_the_lease(client: Client, ticker: Ticker) -> None:
+def test_another_worker_waits_for_the_lease(client: Client) -> None:
     client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
-    ticker.tick()
+    serve(client, "w")
     client.script.now = MINUTE
-    assert 1 < Ticker(client, "other").tick() <= 7
+    assert 1 < serve(client, "other") <= 7
     assert jobs(client) == []
     client.deregister("w")
-    Ticker(client, "other").tick()
+    serve(client, "other")
     assert jobs(client) == [f"s@{MINUTE}"]
 
 
 def test_two_leaders_enqueue_one_job(client: Client) -> None:
     client.schedule_set("s", "q", "k", "{}", cron="* * * * *")
-    Ticker(client, "a").tick()
+    serve(client, "a")
     client.script.now = MINUTE
     [due] = client.schedule_due("a").schedules
     client.deregister("a")
@@ -133,15 +126,13 @@ def test_two_leaders_enqueue_one_job(client: Client) -> None:
     assert jobs(client) == [f"s@{MINUTE}"]
 
 
-def test_a_broken_schedule_does_not_hold_up_the_others(
-    client: Client, ticker: Ticker
-) -> None:
+def test_a_broken_schedule_does_not_hold_up_the_others(client: Client) -> None:
     client.schedule_set("a", "q", "k", "{}", cron="what ever")
     client.schedule_set("b", "q", "k", "{}", cron="* * * * *", timezone="No/Where")
     client.schedule_set("c", "q", "k", "{}", cron="* * * * *")
-    ticker.tick()
+    serve(client, "w")
     client.script.now = MINUTE
-    ticker.tick()
+    serve(client, "w")
     assert jobs(client) == [f"c@{MINUTE}"]
     troubles = [client.schedule_get(each) for each in "abc"]
     assert [each and each.trouble for each in troubles] == [
