@@ -21,7 +21,7 @@ from django_qless.worker.interrupt import await_in_context
 from django_qless.worker.log import log_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from types import FrameType
 
 SIGNAL = signal.SIGUSR1
@@ -65,41 +65,25 @@ class DumpFile:
         os.close(self.number)
 
 
-_file: DumpFile
-"""That of this child."""
-
-
 def enable_dumps(file: DumpFile) -> None:
-    """In a child's main thread: write stacks here when SIGNAL comes, or at a crash."""
-    global _file
-    _file = file
-    faulthandler.enable(file.number)
-    also_write(write_tasks)
+    """In a child's main thread: write stacks here when SIGNAL comes, or at a crash.
 
-
-def also_write(write: Callable[[TextIO], object]) -> None:
-    """Write this after the stacks; by default the waiting tasks (`write_tasks`).
-
-    It is called in Python, so later: between two lines of the main thread, or while that
-    waits.
+    The waiting tasks follow, which Python writes: between two lines of the main thread, or
+    while that waits.
     """
 
     def handle(*signalled: object) -> None:
         with (
             contextlib.suppress(Exception),
-            open(_file.number, "a", closefd=False) as to,
+            open(file.number, "a", closefd=False) as to,
         ):
-            write(to)
+            write_tasks(to)
 
+    faulthandler.enable(file.number)
     # Python's handler first: faulthandler chains to it.
     faulthandler.unregister(SIGNAL)
     signal.signal(SIGNAL, handle)
-    faulthandler.register(SIGNAL, _file.number, chain=True)
-
-
-def take_dump() -> str:
-    """Return recent dumps of this child, and of processes forked from it."""
-    return _file.take()
+    faulthandler.register(SIGNAL, file.number, chain=True)
 
 
 def write_tasks(to: TextIO) -> None:

@@ -7,7 +7,6 @@ import io
 import os
 import signal
 from contextvars import copy_context
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,9 +16,8 @@ from django_qless.worker.stacks import (
     MAX_READ,
     SIGNAL,
     DumpFile,
-    StackDumps,
-    also_write,
     enable_dumps,
+    log_stacks,
     write_tasks,
 )
 
@@ -57,20 +55,23 @@ def test_of_a_huge_dump_the_beginning_is_taken(file: DumpFile) -> None:
     assert not file.has_text
 
 
+async def signal_twice() -> None:
+    for _ in range(2):
+        signal.raise_signal(SIGNAL)
+
+
 def test_a_child_writes_its_stacks_at_each_signal(file: DumpFile) -> None:
     pid = os.fork()
     if pid == 0:
         try:
             enable_dumps(file)
-            also_write(lambda to: print("the end", file=to))
-            for _ in range(2):
-                signal.raise_signal(SIGNAL)
+            asyncio.run(signal_twice())
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
     text = file.take()
     assert text.count("in test_a_child_writes_its_stacks_at_each_signal") == 2
-    assert text.count("the end") == 2
+    assert text.count("\nTask ") == 2
 
 
 async def inner(ready: asyncio.Event) -> None:
@@ -116,36 +117,12 @@ def test_waiting_tasks_are_written_with_what_they_await(
     assert f'File "{__file__}", line ' in lines[1]
 
 
-class Child(SimpleNamespace):
-    """A child that writes these stacks when it is asked."""
-
-    def __init__(self, pid: int, text: str, *, suspended: bool = False) -> None:
-        super().__init__(pid=pid, text=text, suspended=suspended, asked=False)
-
-    __hash__ = object.__hash__
-
-    def dump(self) -> None:
-        self.asked = True
-
-    def stacks(self) -> str:
-        return self.text if self.asked else ""
-
-
 def test_the_parent_logs_its_stacks_and_those_of_its_children(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    children: Any = (
-        Child(7, "seven"),
-        Child(8, "dead"),
-        Child(9, ""),
-        Child(10, "", suspended=True),
-        Child(11, "not asked"),
-    )
-    dumps = StackDumps()
-    dumps.request(children[:-1])
-    dumps.log([child for child in children if child.pid != 8])
+    log_stacks({7: "seven", 8: "it did not answer"})
     logged = [record.getMessage() for record in caplog.records]
     own, *others = [text.partition("pid=")[2] for text in logged]
     assert own.startswith(f"{os.getpid()}\nthe parent:\n")
     assert "in log_stacks" in own
-    assert others == ["7\nseven", "9\nit did not answer", "10\nit is suspended"]
+    assert others == ["7\nseven", "8\nit did not answer"]
