@@ -9,6 +9,7 @@ moment.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from typing import Any
@@ -40,7 +41,8 @@ class Helper(Child):
                 announce_crashes(self.executions[alias], reports)
             elif alias not in sweeping:
                 sweeping.add(alias)
-                log_event(logging.INFO, "sweeping outboxes", alias=alias)
+                pid = os.getpid()
+                log_event(logging.INFO, "sweeping outboxes", alias=alias, pid=pid)
                 threading.Thread(target=self._sweep, args=(alias,), daemon=True).start()
 
     def _sweep(self, alias: str) -> None:

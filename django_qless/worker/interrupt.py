@@ -63,6 +63,8 @@ class ThreadScope:
     """Calls a function that may be interrupted in this thread."""
 
     __slots__ = (
+        "_early",
+        "_has_ended",
         "_ident",
         "_is_open",
         "_lock",
@@ -81,7 +83,9 @@ class ThreadScope:
         self.is_handed_over = False
         self._ident = threading.get_ident()
         self._lock = threading.Lock()
-        self._is_open = True
+        self._is_open = self._has_ended = False
+        # What is to be raised when the function begins.
+        self._early: Interrupted | None = None
         self._timer: Alarm | threading.Timer | None = None
         #: Also if the function has caught the exception.
         self.was_interrupted = False
@@ -93,9 +97,15 @@ class ThreadScope:
         try:
             try:
                 if self._seconds is not None:
+                    # Its thread could not be started by one that is interrupted.
                     self._start_timer(self._seconds)
+                with self._lock:
+                    self._is_open = True
                 _scopes[self._token] = self
-                if _pending and (early := _pending.pop(self._token, None)):
+                early = self._early
+                if _pending and early is None:
+                    early = _pending.pop(self._token, None)
+                if early is not None:
                     self.interrupt(early)
                 return function(*args, **kwargs)
             finally:
@@ -108,18 +118,25 @@ class ThreadScope:
         if threading.get_ident() == self._ident:
             # In a signal handler on top of the job, which may hold the lock.
             if not self._is_open:
-                return False
+                return self._keep(exception)
             self.was_interrupted = True
             if self.is_handed_over:
                 return interrupt(self._token, exception)
             raise exception
         with self._lock:
             if not self._is_open:
-                return False
+                return self._keep(exception)
             self.was_interrupted = True
             if self.is_handed_over:
                 return interrupt(self._token, exception)
             _raise_in(self._ident, _class_without_arguments(exception))
+        return True
+
+    def _keep(self, exception: Interrupted) -> bool:
+        """Raise it when the function begins; return False if it has ended."""
+        if self._has_ended:
+            return False
+        self._early = exception
         return True
 
     def after_fork(self) -> None:
@@ -144,7 +161,7 @@ class ThreadScope:
         while True:
             try:
                 with self._lock:
-                    self._is_open = False
+                    self._is_open, self._has_ended = False, True
                 _scopes.pop(self._token, None)
                 if self.was_interrupted:
                     _raise_in(self._ident, None)

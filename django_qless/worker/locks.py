@@ -25,7 +25,6 @@ from django_qless.core.events import RECONNECTED
 from django_qless.core.exceptions import QlessError
 from django_qless.worker.log import log_event
 from django_qless.worker.process_info import (
-    Memory,
     boottime,
     family_memory,
     this_process,
@@ -208,7 +207,7 @@ class WorkerInfo:
             "exclude": options.exclude,
             **(more or {}),
         }
-        self._memory: Memory | None = None
+        self._memory = family_memory(self._constant["pid"])
         self._sent_state = ""
         #: Seconds by which the parent was late at most, of late.
         self.late = 0.0

@@ -38,7 +38,7 @@ def test_one_that_dies_is_replaced_and_sweeps_on(project: Project) -> None:
     with project.worker("orders"):
         project.wait_for_log("worker", STARTED)
         os.kill(sweeper(project), signal.SIGKILL)
-        project.wait_for_log("worker", "outbox sweeper ended")
+        project.wait_for_log("worker", "child died")
         project.wait_for_log("worker", STARTED, times=2)
         project.wait_for_empty_outbox()
         poll(lambda: project.runs() == [("left", 1)], what="the job has run")

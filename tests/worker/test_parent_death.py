@@ -22,11 +22,12 @@ if not {kernel_helps}:
     def refuse(*args):
         raise OSError("no such command")
     parent_death.fcntl.fcntl = refuse
-parent_pipe = parent_death.ParentDeathPipe()
+theirs, ours = os.pipe()
 child = os.fork()
 if child == 0:
     os.setpgid(0, 0)
-    parent_pipe.die_with_parent()
+    os.close(ours)
+    parent_death.die_with_writer(theirs)
     grandchild = os.fork()
     if grandchild:
         print(os.getpid(), grandchild, flush=True)
@@ -36,18 +37,19 @@ while True:
 
 BORN_LATE = """
 import os
-from django_qless.worker.parent_death import ParentDeathPipe
+from django_qless.worker.parent_death import die_with_writer
 
 told, tell = os.pipe()
-parent_pipe = ParentDeathPipe()
+theirs, ours = os.pipe()
 child = os.fork()
 if child == 0:
     os.setpgid(0, 0)
+    os.close(ours)
     os.read(told, 1)
-    parent_pipe.die_with_parent()
+    die_with_writer(theirs)
     os._exit(0)
-# Its parent's end is closed before it could die_with_parent itself to it.
-parent_pipe.close_parent_end()
+# The other end is closed before the child looks at it.
+os.close(ours)
 os.write(tell, b"!")
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

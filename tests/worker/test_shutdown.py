@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 
 import pytest
@@ -13,7 +11,6 @@ from django_qless.worker.shutdown import (
     SIGNALS,
     ControlCommand,
     Shutdown,
-    Signals,
     Stage,
     signals_help,
 )
@@ -104,12 +101,6 @@ class TestShutdown:
         assert (shutdown.stage, shutdown.reexec) == (Stage.STOPPING, False)
         assert shutdown.deadline is None
 
-    def test_the_echo_of_a_request_is_none(self) -> None:
-        shutdown = Shutdown(timeout=30, echo=3600)
-        shutdown.request_stop()
-        shutdown.request_stop()
-        assert shutdown.stage is Stage.DRAINING
-
     def test_its_state_in_a_word(self) -> None:
         shutdown = Shutdown(timeout=0.5)
         words = [shutdown.state]
@@ -127,27 +118,3 @@ class TestShutdown:
             (line,) = [line for line in lines if known.name.removeprefix("SIG") in line]
             assert len(line.split(maxsplit=1)) == 2
             assert order in ControlCommand
-
-
-def test_a_resumption_that_overtakes_its_pause_still_comes_after_it() -> None:
-    signals = Signals()
-    os.write(signals._writer, bytes([signal.SIGCONT, signal.SIGTSTP, signal.SIGTERM]))
-    assert signals.received() == [signal.SIGTSTP, signal.SIGTERM, signal.SIGCONT]
-    assert signals.received() == []
-    signals.close()
-
-
-def test_at_the_end_all_is_as_before() -> None:
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    outer = signal.set_wakeup_fd(writer)
-    handlers = {each: signal.getsignal(each) for each in Signals.WATCHED}
-    try:
-        with Signals():
-            assert signal.getsignal(signal.SIGTERM) is not handlers[signal.SIGTERM]
-        assert signal.set_wakeup_fd(outer) == writer
-    finally:
-        signal.set_wakeup_fd(outer)
-        os.close(reader)
-        os.close(writer)
-    assert {each: signal.getsignal(each) for each in handlers} == handlers
