@@ -154,9 +154,9 @@ def wait_for_the_worker(site: Site) -> None:
             for name in busy
             for state in ("running", "depends", "scheduled")
         ):
-            # One, and the runner of its detached job.
+            # One, and perhaps the runner of its detached job.
             worker, *runners = sorted(each["name"] for each in status["workers"])
-            assert [name.startswith(f"{worker}-") for name in runners] == [True]
+            assert all(name.startswith(f"{worker}-") for name in runners)
             assert names["upkeep"]["running"] == 1
             return
     raise AssertionError(f"the worker does not come to rest: {status}")
