@@ -203,11 +203,6 @@ class Execution:
             return hard, NO_RETRY_LEFT
         return hard, self.backoff(reserved, overrun)
 
-    def announce_lost(self, reserved: Reserved) -> None:
-        """Announce that the job was taken away, or that the server refused its outcome."""
-        if self.environment.has_listeners("lost"):
-            self.environment.announce("lost", self.shown(reserved))
-
     def current(self, reserved: Reserved) -> CurrentJob:
         """Return the job as its function and receivers of signals see it."""
         return CurrentJob(

@@ -57,15 +57,10 @@ class Helper(Child):
 
 def row_of(report: CrashReport) -> tuple[Any, ...]:
     """Return a report as it travels."""
-    return tuple(
-        tuple(value) if isinstance(value, Reserved) else value for value in report
-    )
+    event, run, *failure = report
+    return event, tuple(run), *failure
 
 
 def _report(row: tuple[Any, ...]) -> CrashReport:
-    report = CrashReport._make(row)
-    exhausted, run = report.exhausted, report.run
-    return report._replace(
-        exhausted=exhausted and Reserved._make(exhausted),
-        run=run and Reserved._make(run),
-    )
+    event, run, *failure = row
+    return CrashReport(event, Reserved._make(run), *failure)

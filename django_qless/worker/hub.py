@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from django_qless.worker import deaths
 from django_qless.worker.children import LONG, ChildProcess, Children, Held
 from django_qless.worker.coroutines import JOB_NAME
-from django_qless.worker.crash_reports import CrashReport, lost_to_another
+from django_qless.worker.crash_reports import CrashReport
 from django_qless.worker.detached.handover import Handover
 from django_qless.worker.dispatch import Dispatch
 from django_qless.worker.helper import Helper, row_of
@@ -453,7 +453,7 @@ class Hub:
 
     def lost(self, held: Held) -> None:
         """Note that a run has ended whose lock was lost: its signal is sent by another."""
-        held.source.reports.append(lost_to_another(held.job))
+        held.source.reports.append(CrashReport("lost", held.job))
 
     def child_ended(self, child: ChildProcess, status: int) -> None:
         """Settle the jobs of a child that has ended."""
@@ -580,8 +580,9 @@ async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
 def has_receivers(environment: Environment, reports: Sequence[CrashReport]) -> bool:
     """Return whether anybody listens to what a helper could say of these runs."""
     return any(
-        report.exhausted and report.exhausted.batch for report in reports
-    ) or any(map(environment.has_listeners, ("failed", "retried", "lost")))
+        report.is_exhausted or environment.has_listeners(report.event)
+        for report in reports
+    )
 
 
 def serial_in(text: str) -> int:

@@ -8,14 +8,16 @@ whose number is limited, because the worker may have ended due to one of them.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from django_qless.core import Settlement
+from django_qless.core import Reserved, Settlement
+from django_qless.core.commands.entities import ENTITY_JID
 from django_qless.worker import failure_report
-from django_qless.worker.crash_reports import CrashReport, exhausted_run
+from django_qless.worker.crash_reports import failure_of
 from django_qless.worker.deaths import CRASH_LIMIT
 from django_qless.worker.locks import MOST
 from django_qless.worker.log import log_event
@@ -23,15 +25,19 @@ from django_qless.worker.process_info import is_running, start_time
 from django_qless.worker.server_checks import CannotStart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from django_qless.core import Client
+    from django_qless.core import Client, Job
+    from django_qless.worker.crash_reports import CrashReport
 
 GONE_AFTER = 1.5 * MOST
 """Seconds without a heartbeat after which a worker on another host counts as gone."""
 
 BATCH = 200
 """Jobs read, and finished, in one call."""
+
+PAYLOADS = 1000
+"""Payloads of an entity read in one call."""
 
 LEFT = (
     "The worker {name} ended without finishing the job; its successor has ended "
@@ -86,31 +92,53 @@ def resume_jobs(
 ) -> int:
     """End the attempts that a worker of this name still holds; return their number.
 
-    The jobs run again at once, those that have crashed too often fail. Reports the
-    entities whose retries this uses up.
+    The jobs run again at once, those that have crashed too often fail. Reports each run.
     """
     left = [jid for part in client.worker_jobs(name) for jid in part]
+    args = (CRASH_LIMIT, failure_report.WORKER_CRASH, LEFT.format(name=name))
     ended = 0
     for at in range(0, len(left), BATCH):
-        crashes = list(crash_outcomes(client, name, left[at : at + BATCH]))
-        exhausted = [exhausted_run(client, each) for each in crashes]
-        # Refused ones have been finished meanwhile, or have passed to another worker.
+        jobs = [job for job in client.multiget(left[at : at + BATCH]) if job.token]
+        # After they are settled, payloads of entities are in other places.
+        runs = [run_of(client, job) for job in jobs]
+        crashes = [Settlement(run.jid, run.token, "crash", args) for run in runs]
         answer = client.settle(name, crashes, count=0, queues=())
-        ended += len(crashes) - len(answer.refused)
+        # These have been finished meanwhile, or have passed to another worker.
         refused = {refusal.jid for refusal in answer.refused}
-        for each, run in zip(crashes, exhausted, strict=True):
-            if run is not None and each.jid not in refused:
-                group, message = map(str, each.args[-2:])
-                report(CrashReport(each.jid, each.token, group, message, exhausted=run))
+        for job, run, crash in zip(jobs, runs, crashes, strict=True):
+            if job.jid not in refused:
+                ended += 1
+                log_event(logging.DEBUG, "job resumed", queue=job.queue, jid=job.jid)
+                is_final = job.crashes + 1 > CRASH_LIMIT
+                report(failure_of(crash, run, is_final=is_final))
     if left:
         log_event(logging.WARNING, "jobs resumed", jobs=ended)
     return ended
 
 
-def crash_outcomes(client: Client, name: str, jids: list[str]) -> Iterator[Settlement]:
-    """Yield crash outcomes for those of these jobs that are held with a token."""
-    args = (CRASH_LIMIT, failure_report.WORKER_CRASH, LEFT.format(name=name))
-    for job in client.multiget(jids):
-        if job.token:
-            log_event(logging.DEBUG, "job resumed", queue=job.queue, jid=job.jid)
-            yield Settlement(job.jid, job.token, "crash", args)
+def run_of(client: Client, job: Job) -> Reserved:
+    """Return a held job as it was handed out."""
+    run = Reserved(
+        jid=job.jid,
+        queue=job.queue,
+        klass=job.klass,
+        data=job.data,
+        token=job.token,
+        retries=job.retries,
+        remaining=job.remaining,
+        priority=job.priority,
+        tags=json.dumps(job.tags),
+        context=json.dumps(job.context) if job.context else "",
+        expires=job.expires,
+    )
+    if not job.jid.startswith(ENTITY_JID):
+        return run
+    try:
+        data = json.loads(job.data)
+        entity = str(data["entity"])
+    except (ValueError, TypeError, KeyError):
+        return run  # any job may have such an id
+    payloads: list[Any] = []
+    while part := client.entity(job.queue, entity, len(payloads), PAYLOADS).running:
+        payloads += [payload for _, payload in part]
+    return run._replace(data=json.dumps({**data, "payloads": payloads}), batch=1)

@@ -23,12 +23,7 @@ from django_qless.core.exceptions import QlessError, ServerError
 from django_qless.core.request import single
 from django_qless.worker import failure_report
 from django_qless.worker.children import Held
-from django_qless.worker.crash_reports import (
-    CrashReport,
-    lost_for_good,
-    lost_to_another,
-    uses_up,
-)
+from django_qless.worker.crash_reports import CrashReport, failure_of
 from django_qless.worker.known_queues import KnownQueues
 from django_qless.worker.locks import ServerClock
 from django_qless.worker.log import (
@@ -402,7 +397,8 @@ class Source:
             if settlement.verb == "crash":
                 get = Client.get.build(self._client, job.jid)
                 known = await transport.call(cast("Command[Job | None]", get))
-                is_final = known is not None and uses_up(settlement, known)
+                limit = int(settlement.args[0])
+                is_final = known is not None and known.crashes + 1 > limit
             if is_final:
                 found.add(job.token)
         return found
@@ -416,7 +412,8 @@ class Source:
         self.last_answer = time.monotonic()
         for lost in settled.exhausted:
             log_job_event(logging.ERROR, "failed", lost.job, group=lost.group)
-            self.reports.append(lost_for_good(lost))
+            failure = lost.group, lost.message
+            self.reports.append(CrashReport("failed", lost.job, *failure))
         jobs = settled.jobs
         self.reserver.taken(order, jobs)
         if not jobs:
@@ -445,22 +442,8 @@ class Source:
             if refusal := refused.get(job.jid):
                 self._refused(outcome, refusal.code, refusal.text)
             elif has_died and settlement.verb != "release":
-                delay = float(settlement.args[0]) if settlement.verb == "retry" else 0.0
-                # All of these verbs end with group and message.
-                group, message = map(str, settlement.args[-2:])
                 is_final = job.token in final
-                self.reports.append(
-                    CrashReport(
-                        job.jid,
-                        job.token,
-                        group,
-                        message,
-                        delay,
-                        exhausted=job if is_final and job.batch else None,
-                        run=job,
-                        event="failed" if is_final else "retried",
-                    )
-                )
+                self.reports.append(failure_of(settlement, job, is_final=is_final))
 
     def _has_died(self, outcomes: list[Outcome]) -> bool:
         return any(outcome.has_died for outcome in outcomes)
@@ -473,7 +456,7 @@ class Source:
         log_job_event(level, "refused", job, verb=verb, why=code, text=text)
         if code in GONE:
             if verb != "release":
-                self.reports.append(lost_to_another(job)._replace(event="lost"))
+                self.reports.append(CrashReport("lost", job))
         elif settlement.args[:1] != (failure_report.REFUSED,):
             args = failure_report.refusal(verb, text)
             self.end(

@@ -13,13 +13,8 @@ from django.utils import translation
 
 from django_qless import job as declared
 from django_qless import signals
-from django_qless.core import Settlement
 from django_qless.runtime.environment import DjangoEnvironment
-from django_qless.worker.crash_reports import (
-    CrashReport,
-    announce_crashes,
-    exhausted_run,
-)
+from django_qless.worker.crash_reports import CrashReport, announce_crashes
 from django_qless.worker.execution import Execution
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed
@@ -259,83 +254,38 @@ def test_batches_are_told_although_a_receiver_raises(qless) -> None:
     ]
 
 
-class TestWhatAProcessCouldNotSay:
-    """Its successor says it."""
+class TestRunsOfDeadProcesses:
+    """Another process announces them."""
 
     @pytest.fixture
     def execution(self, qless) -> Execution:
         return Execution(DjangoEnvironment(), qless, "w")
 
-    def reserved(self, qless: Any, job: Any, *args: Any) -> Any:
-        job.delay(*args)
-        [reserved] = qless.settle("w", [], 1, ["*"]).jobs
-        return reserved
-
-    def test_a_job_that_was_lost(self, qless, execution, heard) -> None:
-        reserved = self.reserved(qless, jobs.add, 1)
-        execution.announce_lost(reserved)
-        [(what, details)] = heard
-        assert what == "lost"
-        assert details["job"].jid == reserved.jid
-        assert details["sender"] is jobs.add.job_type
-
-    def test_a_process_that_was_killed_because_its_job_was_lost(
-        self, qless, execution, heard
+    @pytest.mark.parametrize(
+        ("event", "expected"),
+        [
+            ("lost", {}),
+            ("failed", {"exception": None, "group": "g", "message": "m"}),
+            (
+                "retried",
+                {"exception": None, "group": "g", "message": "m", "delay": 1.5},
+            ),
+        ],
+    )
+    def test_the_details_are_those_of_a_process_that_lives(
+        self, qless, execution, heard, event: str, expected: dict[str, Any]
     ) -> None:
-        reserved = self.reserved(qless, jobs.add, 1)
-        report = CrashReport(reserved.jid, reserved.token, "", "")
-        announce_crashes(execution, [report])
+        jobs.add.using(tags=["t"]).delay(1)
+        [run] = qless.settle("w", [], 1, ["*"]).jobs
+        announce_crashes(execution, [CrashReport(event, run, "g", "m", 1.5)])
         [(what, details)] = heard
-        assert what == "lost"
-        assert details["job"].data == {"v": 1, "args": [1]}
-
-    def test_a_process_that_died_under_its_job(self, qless, execution, heard) -> None:
-        reserved = self.reserved(qless, jobs.add.using(tags=["t"]), 1)
-        settlement = (reserved.jid, reserved.token, "crash", (3, "worker-crash", "m"))
-        qless.settle("w", [settlement], 0, ())
-        report = CrashReport(reserved.jid, reserved.token, "worker-crash", "m", 0)
-        announce_crashes(execution, [report])
-        [(what, details)] = heard
-        assert what == "retried"
-        assert details["exception"] is None
-        assert (details["group"], details["message"]) == ("worker-crash", "m")
-        assert details["delay"] == 0
-        job = details["job"]
+        job = details.pop("job")
+        assert details.pop("sender") is jobs.add.job_type
+        assert (what, details) == (event, expected)
         assert (job.name, job.tags, job.queue) == (jobs.add.name, ["t"], "default")
+        assert job.data == {"v": 1, "args": [1]}
 
-    def test_a_job_that_was_killed_for_the_last_time(
-        self, qless, execution, heard
-    ) -> None:
-        reserved = self.reserved(qless, jobs.add.using(retries=0), 1)
-        settlement = (reserved.jid, reserved.token, "retry", (0, "timeout", "m"))
-        qless.settle("w", [settlement], 0, ())
-        report = CrashReport(reserved.jid, reserved.token, "timeout", "m")
-        announce_crashes(execution, [report])
-        [(what, details)] = heard
-        assert what == "failed"
-        assert details["group"] == "timeout"
-        assert "delay" not in details
-
-    @pytest.mark.parametrize("attempts", [1, 2])
-    def test_a_job_whose_failed_queue_has_it_now(
-        self, qless, execution, heard, attempts: int
-    ) -> None:
-        """It has failed there, once; in the other queue it is tried again."""
-        qless.config_set("default-failed-queue", "sick")
-        job = self.reserved(qless, jobs.add, 1)
-        for attempt in range(attempts):
-            limit = 3 if attempt else 0
-            crash = (job.jid, job.token, "crash", (limit, "worker-crash", "m"))
-            qless.settle("w", [crash], 0, ())
-            heard.clear()
-            report = CrashReport(job.jid, job.token, "worker-crash", "m")
-            announce_crashes(execution, [report])
-            [(what, details)] = heard
-            assert what == ("retried" if attempt else "failed")
-            assert details["job"].queue == ("sick" if attempt else "default")
-            [job] = qless.settle("w", [], 1, ["sick"]).jobs
-
-    def test_entities_whose_retries_a_crash_has_used_up(
+    def test_entities_whose_retries_are_used_up_are_announced_together(
         self, qless, execution, heard
     ) -> None:
         entities.push_many([("a", "first", 1), ("a", "next", 2), (7, "only")])
@@ -344,20 +294,10 @@ class TestWhatAProcessCouldNotSay:
         def hear(sender: Any, batch: Any, errors: Any, **_: Any) -> None:
             deaths.append({"sender": sender, "batch": batch, "errors": errors})
 
+        runs = qless.settle("w", [], 2, ["*"]).jobs
         with received("retries_exhausted", hear):
-            for crash in range(4):
-                jobs_of_run = qless.settle("w", [], 2, ["*"]).jobs
-                ends = [
-                    Settlement(job.jid, job.token, "crash", (3, "worker-crash", "m"))
-                    for job in jobs_of_run
-                ]
-                runs = [exhausted_run(qless, end) for end in ends]
-                assert [run is not None for run in runs] == [crash == 3] * 2
-                assert not qless.settle("w", ends, 0, ()).refused
-                reports = [
-                    CrashReport(end.jid, end.token, "worker-crash", "m", exhausted=run)
-                    for end, run in zip(ends, runs, strict=True)
-                ]
+            for event in ("retried", "failed"):
+                reports = [CrashReport(event, run, "g", "m") for run in runs]
                 announce_crashes(execution, reports)
         batch = {"a": ["first", "next"], 7: ["only"]}
         assert deaths == [
@@ -367,7 +307,7 @@ class TestWhatAProcessCouldNotSay:
                 "errors": {"a": "m", 7: "m"},
             }
         ]
-        assert Counter(what for what, _ in heard) == {"retried": 6, "failed": 2}
+        assert Counter(what for what, _ in heard) == {"retried": 2, "failed": 2}
 
     def test_entities_whose_job_is_unknown(self, qless, caplog) -> None:
         heard: list[Any] = []
@@ -379,34 +319,6 @@ class TestWhatAProcessCouldNotSay:
             environment = DjangoEnvironment()
             environment.announce_exhausted("no.such.job", {"a": [1]}, {"a": "m"})
         assert (heard, caplog.messages) == ([], [])
-
-    def test_any_job_may_be_called_like_one_of_an_entity(self, qless) -> None:
-        qless.put("", "default", "entity-x", "y", '{"args": []}')
-        [job] = qless.settle("w", [], 1, ["*"]).jobs
-        end = Settlement(job.jid, job.token, "fail", ("g", "m"))
-        assert exhausted_run(qless, end) is None
-
-    def test_a_job_that_is_gone_meanwhile(self, qless, execution, heard) -> None:
-        announce_crashes(execution, [CrashReport("gone", "1", "timeout", "m")])
-        assert heard == []
-
-    def test_without_listeners_the_server_is_not_asked(self, qless) -> None:
-        class Nobody:
-            def get(self, jid: str) -> None:
-                raise AssertionError("asked")
-
-        execution = Execution(DjangoEnvironment(), Nobody(), "w")  # type: ignore[arg-type]
-        announce_crashes(execution, [CrashReport("x", "1", "timeout", "m")])
-
-    def test_trouble_with_the_server_is_logged(self, qless, heard, caplog) -> None:
-        class Away:
-            def get(self, jid: str) -> None:
-                raise OSError("away")
-
-        execution = Execution(DjangoEnvironment(), Away(), "w")  # type: ignore[arg-type]
-        announce_crashes(execution, [CrashReport("x", "1", "timeout", "m")])
-        assert heard == []
-        assert "the outcome of job x is not announced" in caplog.text
 
 
 @pytest.mark.parametrize("what", ["started", "stopped"])

@@ -154,3 +154,13 @@ def test_ends_of_killed_jobs_are_announced(
     job_when(jid, "failed")
     ledger.wait_for("retried exit_at_once worker-crash", times=3)
     ledger.wait_for("failed exit_at_once worker-crash")
+
+
+def test_a_killed_job_that_moves_to_a_failed_queue_is_announced_as_failed(
+    start: StartWorker, put: Put, ledger: Ledger, client: Client
+) -> None:
+    client.config_set("q-failed-queue", "sick")
+    put("exit_at_once", ledger.path, 7)
+    start(queues=["q"], announcements=ledger.path)
+    ledger.wait_for("failed exit_at_once worker-crash")
+    assert client.length("sick") == 1

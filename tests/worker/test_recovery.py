@@ -13,11 +13,9 @@ import pytest
 
 from django_qless.core import Settlement
 from django_qless.core.commands.entities import Payload
-from django_qless.worker import recovery
 from django_qless.worker.process_info import start_time, this_process
 from django_qless.worker.recovery import (
     GONE_AFTER,
-    crash_outcomes,
     refuse_duplicate,
     resume_jobs,
     runs_elsewhere,
@@ -28,7 +26,7 @@ from tests.real_servers import poll
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from django_qless.core import Client, Job, Reserved
+    from django_qless.core import Client, Job, Settled
     from django_qless.worker.crash_reports import CrashReport
     from tests.worker.conftest import WorkerProcess
     from tests.worker.ledger import Gate, Ledger
@@ -60,8 +58,9 @@ class TestTakingUp:
         ledger.wait_until(1)
         poll(client.workers, what="the first worker beats")
         first.close()
-        second = start_worker(queues=["q"], name="w1", resume=True)
-        ledger.wait_until(2)
+        options = {"resume": True, "announcements": ledger.path}
+        second = start_worker(queues=["q"], name="w1", **options)
+        ledger.wait_for("retried stay worker-crash")
         gate.open()
         job = job_when(jid, "complete")
         assert job.crashes == 1
@@ -85,53 +84,64 @@ class TestTakingUp:
         assert failure.group == "worker-crash"
         assert "w1 ended without finishing the job" in failure.message
 
-    def test_entities_whose_retries_it_uses_up_are_reported(
+    def test_each_run_is_reported(self, put: Put, client: Client) -> None:
+        jid = put("give", 1, queue="q", tags=["t"])
+        reports: list[CrashReport] = []
+        for _ in range(4):
+            [run] = client.settle("w1", (), 1, ("q",)).jobs
+            resume_jobs(client, "w1", reports.append)
+            reported = reports[-1].run
+            # The server rounds the time that it shows.
+            assert reported._replace(expires=run.expires) == run
+        assert [report.event for report in reports] == [*["retried"] * 3, "failed"]
+        assert {report.group for report in reports} == {"worker-crash"}
+        assert {report.run.jid for report in reports} == {jid}
+
+    def test_runs_of_entities_are_reported_with_their_payloads(
         self, client: Client
     ) -> None:
         payloads = [Payload("e1", '{"v":1,"entity":"e1"}', str(n), n) for n in (1, 2)]
         client.push("", "q", "entities", payloads)
         reports: list[CrashReport] = []
         for _ in range(4):
-            assert not reports
             hold(client, 1)
-            assert resume_jobs(client, "w1", report=reports.append) == 1
-        [report] = reports
-        assert report.group == "worker-crash"
-        assert report.exhausted is not None
-        assert json.loads(report.exhausted.data)["payloads"] == [1, 2]
+            assert resume_jobs(client, "w1", reports.append) == 1
+        assert [report.is_exhausted for report in reports] == [*[False] * 3, True]
+        assert json.loads(reports[-1].run.data)["payloads"] == [1, 2]
         assert client.entity("q", "e1").dying == [("1", 1)]
 
-    def test_what_was_finished_meanwhile_is_neither_counted_nor_reported(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        payload = Payload("e1", '{"v":1,"entity":"e1"}', "1", 1)
-        client.push("", "q", "entities", [payload])
-        for _ in range(3):
-            hold(client, 1)
-            resume_jobs(client, "w1")
+    def test_any_job_may_be_called_like_one_of_an_entity(self, client: Client) -> None:
+        client.put("", "q", "entity-x", "y", '{"args": []}')
         hold(client, 1)
-
-        def look_and_finish(client: Client, crash: Settlement) -> Reserved | None:
-            run = exhausted_run(client, crash)
-            assert run is not None
-            done = Settlement(crash.jid, crash.token, "complete")
-            assert not client.settle("w1", [done], 0, ()).refused
-            return run
-
-        exhausted_run = recovery.exhausted_run
-        monkeypatch.setattr(recovery, "exhausted_run", look_and_finish)
         reports: list[CrashReport] = []
-        assert resume_jobs(client, "w1", report=reports.append) == 0
+        resume_jobs(client, "w1", reports.append)
+        assert [report.run.data for report in reports] == ['{"args": []}']
+
+    def test_what_was_finished_meanwhile_is_neither_counted_nor_reported(
+        self, put: Put, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put("give", 1)
+        [job] = client.settle("w1", (), 1, ("q",)).jobs
+        settle = client.settle
+
+        def finish_first(*args: Any, **options: Any) -> Settled:
+            assert not settle("w1", [done], 0, ()).refused
+            return settle(*args, **options)
+
+        done = Settlement(job.jid, job.token, "complete")
+        monkeypatch.setattr(client, "settle", finish_first)
+        reports: list[CrashReport] = []
+        assert resume_jobs(client, "w1", reports.append) == 0
         assert not reports
 
     def test_a_job_that_is_no_longer_held_is_left_out(
-        self, put: Put, client: Client
+        self, put: Put, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         free, held = put("give", 1), put("give", 2, priority=1)
         assert hold(client, 1) == [held]
-        assert [each.jid for each in crash_outcomes(client, "w1", [free, held])] == [
-            held
-        ]
+        listed = [free, held], []
+        monkeypatch.setattr(client, "worker_jobs", lambda name: listed)
+        assert resume_jobs(client, "w1") == 1
 
     def test_many(self, put: Put, client: Client) -> None:
         for n in range(450):
