@@ -11,7 +11,6 @@ import time
 from django_qless.exceptions import Fail, JobTimeout, ShuttingDown
 from tests.worker.declare import current, job
 from tests.worker.ledger import note, wait_at
-from tests.worker.processes import is_alive
 
 
 @job(detached=True)
@@ -28,18 +27,6 @@ def work(ledger: str, gate: str, name: str) -> str:
         raise
     note(ledger, "over", name)
     return name
-
-
-@job(detached=True)
-def work_alone(ledger: str, register: str) -> None:
-    """Tell whether an earlier run of this job is still alive, and stay."""
-    with open(register, "a+") as file:
-        file.seek(0)
-        alive = [pid for pid in file.read().split() if is_alive(int(pid))]
-        file.write(f"{os.getpid()}\n")
-    note(ledger, "running", "alone", os.getpid())
-    note(ledger, "beside", *alive)
-    time.sleep(1000)
 
 
 @job(detached=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 from django.contrib.auth.models import Group
@@ -40,14 +39,6 @@ def go_on(queue: str) -> None:
     running.move_to(queue)
     tell("running", queue, os.getpid())
     wait_at(os.environ["GATE"])
-
-
-@job
-async def stay_awake(name: str) -> None:
-    """Stay, without blocking the event loop."""
-    tell("running", name, os.getpid())
-    await asyncio.to_thread(wait_at, os.environ["GATE"])
-    tell("over", name)
 
 
 @job(retries=1, backoff=0)
