@@ -21,9 +21,6 @@ LONGEST, LOOKS = 0.25, 10
 #: How stack dumps name the outermost coroutine of a job, followed by its serial number.
 JOB_NAME = "qless_job_"
 
-#: Seconds for which the outcome of a job waits for tasks that the job has left.
-LEFT_TASKS = 1.0
-
 
 async def _outermost(coroutine: Coroutine[Any, Any, T]) -> T:
     return await coroutine
