@@ -165,7 +165,8 @@ class Dispatch:
 
     def _take(self, source: Source, child: ChildProcess) -> list[Held]:
         """Remove and return the jobs of a source that a child is to run next."""
-        first = self._next(source)
+        now = boottime()
+        first = self._next(source, now)
         if first is None:
             return []
         jobs = [first]
@@ -176,28 +177,31 @@ class Dispatch:
                 and source.ready
                 and source.ready[0].job.batch
                 and (source.ready[0].job.klass, source.ready[0].job.queue) == kind
-                and (held := self._next(source))
+                and (held := self._next(source, now))
             ):
                 jobs.append(held)
         elif self.pool.one_job_each and not self.pool.one_job_only:
             most = min(MOST_BATCH, self._most_together(first))
-            size = len(first.job.data)
-            while (
-                len(jobs) < most
-                and source.ready
-                and (most := min(most, self._most_together(source.ready[0])))
-                > len(jobs)
-                and (size := size + len(source.ready[0].job.data)) <= BATCH_BYTES
-                and (held := self._next(source))
-            ):
-                jobs.append(held)
+            size, klass = len(first.job.data), first.job.klass
+            while len(jobs) < most and source.ready:
+                job = source.ready[0].job
+                if job.klass != klass:
+                    most = min(most, self._most_together(source.ready[0]))
+                size += len(job.data)
+                if len(jobs) >= most or size > BATCH_BYTES:
+                    break
+                if held := self._next(source, now):
+                    jobs.append(held)
         return jobs
 
-    def _next(self, source: Source) -> Held | None:
-        """Remove and return the next job that may run beside others; None: there is none."""
+    def _next(self, source: Source, now: float) -> Held | None:
+        """Remove and return the next job that may run beside others; None: there is none.
+
+        `now` is the time by which locks end (boottime).
+        """
         while source.ready:
             held = source.ready.popleft()
-            if held.until <= boottime():
+            if held.until <= now:
                 log_expired_lock(held.job)
                 source.hand_back(held)
             elif held.job.jid in self._suspects:
