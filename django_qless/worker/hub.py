@@ -19,6 +19,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from django_qless.worker import deaths
@@ -51,6 +52,9 @@ AGAIN = 1.0
 
 #: Seconds at the end for settling what is left.
 LAST = 5.0
+
+#: Threads for what blocks, in the parent and for each alias.
+THREADS = 8
 
 #: The control commands that a worker accepts through the server.
 FROM_SERVER = ("quiet", "resume", "stop", "dump")
@@ -95,6 +99,9 @@ class Hub:
 
     async def _run(self) -> bool:
         loop = asyncio.get_running_loop()
+        # Names of servers are looked up in these threads, which may hang.
+        threads = ThreadPoolExecutor(THREADS * len(self.worker.environments) + THREADS)
+        loop.set_default_executor(threads)
         self.children = Children(self.zygote, self.received, self.child_ended)
         self.zygote.ended = self.zygote_ended
         self.zygote.watch()

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 SETTINGS = """
 from tests.worker.small_settings import *
 QLESS = {{"default": {{"LOCATION": {default!r}}}, "two": {{"LOCATION": {two!r}}}}}
+
+import os, socket, time
+look_up = socket.getaddrinfo
+def getaddrinfo(host, *args, **options):
+    while os.path.exists({hanging!r}):
+        time.sleep(0.1)
+    return look_up("127.0.0.1" if host == "server.invalid" else host, *args, **options)
+socket.getaddrinfo = getaddrinfo
+
 # Entities of the smallest project are pushed into the queues that its tests choose.
 SILENCED_SYSTEM_CHECKS = ["django_qless.E056"]
 """
@@ -40,8 +49,14 @@ class Pair:
         self.runs = Runs(folder / "runs")
         self.latch = Latch(folder / "latch")
         self.folder = folder
-        urls = {name: each.url for name, each in servers.items()}
-        (folder / "pair_settings.py").write_text(SETTINGS.format(**urls))
+        #: While this file exists, names are looked up in vain.
+        self.hanging = folder / "hanging"
+        urls = {
+            "default": f"redis://server.invalid:{servers['default'].port}",
+            "two": servers["two"].url,
+        }
+        text = SETTINGS.format(**urls, hanging=str(self.hanging))
+        (folder / "pair_settings.py").write_text(text)
 
     def start(self, *arguments: str) -> ForkedProcess:
         environment = {
@@ -72,7 +87,10 @@ class Pair:
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
     with ExitStack() as stack:
-        servers = {name: stack.enter_context(Server("valkey")) for name in ALIASES}
+        servers = {
+            name: stack.enter_context(Server("valkey", tcp=name == "default"))
+            for name in ALIASES
+        }
         pair = Pair(tmp_path, servers)
         stack.callback(pair.runs.close)
         for client in pair.clients.values():
@@ -90,9 +108,25 @@ def worker(pair: Pair, request: pytest.FixtureRequest) -> Iterator[ForkedProcess
     poll(lambda: not any(map(is_alive, family)), what=f"{family} have ended")
 
 
+@contextmanager
+def hung(pair: Pair, what: str) -> Iterator[None]:
+    """Let the server of the default alias hang, or the look-up of its name."""
+    server = pair.servers["default"]
+    if what == "server":
+        os.kill(server.pid, signal.SIGSTOP)
+        yield
+        os.kill(server.pid, signal.SIGCONT)
+    else:
+        pair.hanging.touch()
+        pair.clients["default"].redis.client_kill_filter(_type="normal", skipme=True)
+        yield
+        pair.hanging.unlink()
+
+
+@pytest.mark.parametrize("what", ["server", "name"])
 @pytest.mark.parametrize("worker", [4], indirect=True)
 def test_a_server_that_hangs_holds_up_nothing_of_the_other(
-    pair: Pair, worker: ForkedProcess
+    pair: Pair, worker: ForkedProcess, what: str
 ) -> None:
     """Its jobs run, and their locks are renewed, for as long as it hangs."""
     lives = pair.clients["two"]
@@ -102,9 +136,7 @@ def test_a_server_that_hangs_holds_up_nothing_of_the_other(
     held = {each: pair.put(each, "hold", each, pair.latch.path) for each in ALIASES}
     for each in ALIASES:
         pair.run_of(each)
-    hung = pair.servers["default"].pid
-    os.kill(hung, signal.SIGSTOP)
-    try:
+    with hung(pair, what):
         seen = lives.get(held["two"]).expires
         for n in range(5):
             jid = pair.put("two", "record", f"meanwhile-{n}")
@@ -113,8 +145,6 @@ def test_a_server_that_hangs_holds_up_nothing_of_the_other(
             lambda: lives.get(held["two"]).expires > seen + 3,
             what=f"its lock is renewed again and again: {pair.log}",
         )
-    finally:
-        os.kill(hung, signal.SIGCONT)
     pair.latch.open()
     for alias, client in pair.clients.items():
         poll(
