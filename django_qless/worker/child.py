@@ -65,7 +65,7 @@ class Task(NamedTuple):
     until: float
 
 
-#: How a job has ended, as the parent is told: its token; its settlement; how long it ran;
+#: How a job has ended, as reported to the parent: its token; its settlement; how long it ran;
 #: whether jobs of its kind are to be sent alone, because they have limits. A plain tuple, as
 #: only those can be marshalled.
 Done = tuple[str, tuple[Any, ...], float, bool]
@@ -171,7 +171,7 @@ class Child:
         *,
         alone: bool,
     ) -> list[Done]:
-        """Return what the parent is told of a run that began then (monotonic)."""
+        """Return the report of a run that began then (monotonic)."""
         if self.is_copy:
             os._exit(0)
         seconds = time.monotonic() - began
@@ -190,7 +190,7 @@ class Child:
         ]
 
     def not_run(self, task: Task) -> list[Done]:
-        """Return what the parent is told of jobs that were not begun."""
+        """Return the report of jobs that were not begun."""
         return [
             (job.token, (job.jid, job.token, "release", (0,), None), 0.0, False)
             for job in task.jobs
@@ -397,7 +397,7 @@ class Recycling:
         return None if self.end == math.inf else max(0.0, self.end - time.monotonic())
 
     def due(self, ran: int, now: float) -> str:
-        """Return the reason to end after so many jobs; "" if there is none.
+        """Return the reason to end after `ran` jobs; "" if there is none.
 
         `now` is on the monotonic clock. Costs next to nothing without limits.
         """

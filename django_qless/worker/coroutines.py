@@ -15,7 +15,7 @@ from django_qless.worker.threads import Batch
 
 T = TypeVar("T")
 
-#: The loop shows that it turns at least as often, in seconds, and so many times a limit.
+#: The loop shows that it turns at least every LONGEST seconds, and LOOKS times a limit.
 LONGEST, LOOKS = 0.25, 10
 
 #: How stack dumps name the outermost coroutine of a job, followed by its serial number.

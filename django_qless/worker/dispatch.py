@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from django_qless.worker.hub import Hub
     from django_qless.worker.source import Source
 
-#: Held ahead are the jobs that this worker ends within so many seconds at its present rate;
+#: Held ahead are the jobs that this worker ends within AHEAD seconds at its present rate;
 #: none for a while after some had to be handed back.
 AHEAD, NOTHING_AHEAD = 0.010, 1.0
 

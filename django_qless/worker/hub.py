@@ -585,7 +585,7 @@ async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
 
 
 def has_receivers(environment: Environment, reports: Sequence[CrashReport]) -> bool:
-    """Return whether anybody listens to what a helper could say of these runs."""
+    """Return whether there are receivers for the signals of these runs."""
     return any(
         report.is_exhausted or environment.has_listeners(report.event)
         for report in reports

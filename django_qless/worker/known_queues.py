@@ -22,7 +22,7 @@ LOOKUP_SHARE = 0.05
 class KnownQueues:
     """What the last lookup has found; without one all weights and lags are equal.
 
-    Whoever holds a connection looks the queues up (`Client.survey`) when they are stale,
+    The owner of a connection looks the queues up (`Client.survey`) when they are stale,
     and stores the answer here.
     """
 

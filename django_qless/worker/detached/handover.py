@@ -133,7 +133,7 @@ class Handover:
                 try:
                     ended, status = os.waitpid(pid, os.WNOHANG)
                 except ChildProcessError:
-                    # Somebody else has reaped it.
+                    # It was reaped elsewhere.
                     ended, status = pid, 0
                 if ended:
                     runner.status = os.waitstatus_to_exitcode(status)

@@ -120,7 +120,7 @@ def worker_of(order: dict[str, Any]) -> Worker:
 
 
 def described(pid: int, started: float, output: str = "", **end: Any) -> dict[str, Any]:
-    """Return what the server is told of a run."""
+    """Return the report of a run for the server."""
     host = socket.gethostname()
     return {"host": host, "pid": pid, "started": started, "output": output, **end}
 
@@ -251,7 +251,7 @@ class RunnerHub(Hub):
             try:
                 await self.tell(source)
                 if has_ended:
-                    # Whoever takes the next job of the queue finds room for it.
+                    # The next job of the queue is to find room.
                     fcntl.flock(LOCK, fcntl.LOCK_UN)
                     await source.finish()
                     return
