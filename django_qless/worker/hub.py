@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import signal
 import threading
 import time
@@ -22,22 +21,20 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from django_qless.worker import deaths
-from django_qless.worker.children import LONG, ChildProcess, Children, Held
-from django_qless.worker.coroutines import JOB_NAME
+from django_qless.worker.children import ChildProcess, Children
 from django_qless.worker.crash_reports import CrashReport
 from django_qless.worker.detached.handover import Handover
 from django_qless.worker.dispatch import Dispatch
 from django_qless.worker.helper import Helper, row_of
 from django_qless.worker.locks import WorkerInfo
 from django_qless.worker.log import log_event, logger
+from django_qless.worker.reaper import Reaper
 from django_qless.worker.served import ServedAlias
 from django_qless.worker.shutdown import SIGNALS, ControlCommand, Stage
 from django_qless.worker.stacks import ANSWER_TIME, log_stacks
 from django_qless.worker.zygote import Start, Zygote
 
 if TYPE_CHECKING:
-    from django_qless.core import Settlement
     from django_qless.worker.environment import Environment
     from django_qless.worker.pipe import Message
     from django_qless.worker.pool import Pool
@@ -60,7 +57,7 @@ THREADS = 8
 FROM_SERVER = ("quiet", "resume", "stop", "dump")
 
 
-class Hub:
+class Hub(Reaper):
     """Keeps the children of a pool at work until the worker ends."""
 
     def __init__(self, worker: Worker, pool: Pool) -> None:
@@ -378,128 +375,6 @@ class Hub:
         else:
             raise ValueError(f"unknown message {word!r}")
 
-    def overrun(
-        self, child: ChildProcess, token: str, seconds: float, delay: float
-    ) -> None:
-        """Kill a child that runs a job beyond its hard limit, after a look at its stacks."""
-
-        async def kill() -> None:
-            text = await child.dumped(LONG)
-            if (held := child.jobs.get(token)) and child.killed is None:
-                outcome = deaths.overran(held, child.pid, seconds, delay, text)
-                child.kill({token: outcome})
-
-        self.start(kill())
-
-    def find_blocked_loops(self) -> None:
-        """Kill children whose event loop has been blocked for too long."""
-        now, limit = time.monotonic(), self.options.block_limit
-        for child in self.children:
-            turned = child.word.turned
-            if (
-                not turned
-                or child.suspended
-                or child.killed is not None
-                or now - turned < limit
-            ):
-                child.blocked_since = 0.0
-            elif not child.blocked_since:
-                # A second look, as this process may have been late itself.
-                child.blocked_since = now
-            elif now - child.blocked_since >= TURN / 2 and not child.is_examined:
-                child.is_examined = True
-                self.start(self.kill_blocked(child, turned))
-
-    async def kill_blocked(self, child: ChildProcess, turned: float) -> None:
-        """Kill a child whose loop is blocked; the job that blocks it has crashed."""
-        text = await child.dumped(LONG)
-        if child.word.turned != turned:
-            child.is_examined = False
-            return
-        seconds = time.monotonic() - turned
-        log_event(
-            logging.ERROR, "event loop blocked, killing", pid=child.pid, seconds=seconds
-        )
-        logger.error("stacks pid=%d\n%s", child.pid, text)
-        serial = serial_in(text)
-        found = [held for held in child.jobs.values() if held.serial == serial]
-        child.kill(
-            {
-                held.job.token: deaths.blocked(
-                    held, child.pid, seconds, text, sure=bool(found)
-                )
-                for held in found or child.jobs.values()
-            }
-        )
-
-    def locks_lost(self, lost: list[Held]) -> None:
-        """Stop the work on jobs whose locks are lost."""
-        in_children: dict[ChildProcess, list[Held]] = {}
-        for held in lost:
-            if held.source.held.get(held.job.token) is not held or held.is_lost:
-                continue
-            if held.is_handed_over:
-                # It may be the runner's by now, which will say so.
-                continue
-            if held.child is None:
-                del held.source.held[held.job.token]
-                with contextlib.suppress(ValueError):
-                    held.source.ready.remove(held)
-            else:
-                held.is_lost = True
-                in_children.setdefault(held.child, []).append(held)
-        for child, jobs in in_children.items():
-            running = [held for held in jobs if held.has_begun]
-            if not self.pool.one_job_each:
-                for held in running:
-                    child.interrupt(held, "lost")
-            elif running:
-                jid = running[0].job.jid
-                log_event(logging.WARNING, "lock lost, killing", jid=jid, pid=child.pid)
-                child.kill({held.job.token: None for held in jobs})
-
-    def lost(self, held: Held) -> None:
-        """Note that a run has ended whose lock was lost: its signal is sent by another."""
-        held.source.reports.append(CrashReport("lost", held.job))
-
-    def child_ended(self, child: ChildProcess, status: int) -> None:
-        """Settle the jobs of a child that has ended."""
-        text = child.stacks()
-        crashed = []
-        for held in child.jobs.values():
-            source, token = held.source, held.job.token
-            del source.held[token]
-            outcome = self.outcome_of_dead(child, held, status, text)
-            if outcome is None:
-                self.lost(held)
-                continue
-            if outcome.verb == "crash":
-                crashed.append(held.job.jid)
-            source.end(outcome, held.job, has_died=True)
-        self.worker.sandboxes.sweep(child.pid)
-        self.dispatch.child_ended(child, crashed)
-        self.changed.set()
-
-    def outcome_of_dead(
-        self, child: ChildProcess, held: Held, status: int, text: str
-    ) -> Settlement | None:
-        """Return how to settle a job whose process has ended; None: its lock is lost."""
-        if child.killed is not None:
-            if held.job.token in child.killed:
-                return child.killed[held.job.token]
-        elif held.is_lost:
-            return None
-        elif not child.in_order or held.serial == child.word.running:
-            return deaths.died(held, child.pid, status, text)
-        elif held.has_begun:
-            log_event(
-                logging.WARNING,
-                "ran, but its outcome was lost with its process; it will run again",
-                jid=held.job.jid,
-                pid=child.pid,
-            )
-        return deaths.released(held)
-
     def zygote_ended(self) -> None:
         """Stop at once and begin anew: without the zygote there are no more children."""
         log_event(logging.ERROR, "the zygote ended", pid=self.zygote.pid)
@@ -590,9 +465,3 @@ def has_receivers(environment: Environment, reports: Sequence[CrashReport]) -> b
         report.is_exhausted or environment.has_listeners(report.event)
         for report in reports
     )
-
-
-def serial_in(text: str) -> int:
-    """Return the number of the job that the stacks of a blocked loop name; 0: none."""
-    found = re.search(rf"in {JOB_NAME}(\d+)$", text, re.MULTILINE)
-    return int(found[1]) if found else 0
