@@ -192,6 +192,8 @@ def restoring(alias: str, run: Run) -> Run:
     """Return a function that runs a job with its context restored around it."""
 
     def around(job: CurrentJob) -> Any:
+        if MARK not in job.reserved.context:
+            return run(job)
         with ExitStack() as stack:
             for propagator, value in _captured(alias, job):
                 stack.enter_context(propagator.restore(value))
@@ -203,7 +205,7 @@ def restoring(alias: str, run: Run) -> Run:
 def arestoring(alias: str, run: AsyncRun) -> AsyncRun:
     """Return a function that runs an asynchronous job with its context restored."""
 
-    async def around(job: CurrentJob) -> Any:
+    async def restored(job: CurrentJob) -> Any:
         async with AsyncExitStack() as stack:
             for propagator, value in _captured(alias, job):
                 arestore = getattr(propagator, "arestore", None)
@@ -212,6 +214,9 @@ def arestoring(alias: str, run: AsyncRun) -> AsyncRun:
                 else:
                     await stack.enter_async_context(arestore(value))
             return await run(job)
+
+    def around(job: CurrentJob) -> Awaitable[Any]:
+        return restored(job) if MARK in job.reserved.context else run(job)
 
     return around
 

@@ -85,6 +85,10 @@ class CurrentJob:
         self.companions: tuple[Reserved, ...] = ()
         #: The type of the job, while it runs.
         self.job_type: Any = None
+        #: Seconds after which it is interrupted, None for never.
+        self.soft_timeout: float | None = None
+        #: True once it was interrupted, even if it has caught the exception.
+        self.was_interrupted = False
         #: The state of this run in Django's Tasks, if the job is a Task.
         self.task_run: Any = None
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import Context
+from functools import partial
 from typing import Any, TypeVar
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
+from django_qless.job_types.current import CurrentJob, running
 from django_qless.runtime.connection_cleanup import after_job, before_job
 
 T = TypeVar("T")
@@ -31,10 +32,6 @@ class JobThread(ThreadPoolExecutor):
         # asgiref finds the thread of a job by this key.
         self._key = ThreadSensitiveContext()
         SyncToAsync.context_to_thread_executor[self._key] = self
-
-    def attach(self, context: Context) -> None:
-        """Let `sync_to_async` use this thread for what runs in the context."""
-        context.run(SyncToAsync.thread_sensitive_context.set, self._key)
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function that cleans up the thread's connections itself."""
@@ -58,11 +55,25 @@ class JobThread(ThreadPoolExecutor):
             super().submit(before_job)
         return super().submit(function, *args, **kwargs)
 
-    async def clean_up(self, *, suspect: bool) -> None:
-        """Clean up the thread's connections after a job; `suspect` as in `after_job`."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self, lambda: after_job(None, suspect=suspect))
-        self.used = False
+    async def serve(
+        self, run: Callable[[CurrentJob], Awaitable[T]], job: CurrentJob
+    ) -> T:
+        """Run a job in the event loop, as `current_job()` of this task.
+
+        What it calls through `sync_to_async` runs in this thread, whose connections are
+        cleaned up afterwards.
+        """
+        job_token = running.set(job)
+        thread_token = SyncToAsync.thread_sensitive_context.set(self._key)
+        try:
+            return await run(job)
+        finally:
+            running.reset(job_token)
+            SyncToAsync.thread_sensitive_context.reset(thread_token)
+            if self.used:
+                clean_up = partial(after_job, None, suspect=job.was_interrupted)
+                await asyncio.wrap_future(super().submit(clean_up))
+                self.used = False
 
 
 class JobThreads:

@@ -12,6 +12,8 @@ from collections.abc import Awaitable
 from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 
+from django_qless.job_types.current import CurrentJob
+from django_qless.worker.interrupt import TaskScope
 from django_qless.worker.log import logger
 
 T = TypeVar("T")
@@ -19,6 +21,17 @@ T = TypeVar("T")
 PATIENCE = 1.0
 
 _tasks: ContextVar[set[asyncio.Task[Any]]] = ContextVar("tasks of the job")
+
+
+async def in_task_scope(
+    job: CurrentJob, soft: float | None, work: Awaitable[Any]
+) -> Any:
+    """Await a job's work, and the tasks that it has left; a cancellation interrupts it."""
+    scope = TaskScope(job.reserved.token, soft)
+    try:
+        return await scope.run(with_its_tasks(work, job.jid))
+    finally:
+        job.was_interrupted |= scope.was_interrupted
 
 
 async def with_its_tasks(work: Awaitable[T], jid: str) -> T:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Coroutine
+from types import AsyncGeneratorType, GeneratorType
 
 from django.core.exceptions import ImproperlyConfigured
 
 from django_qless.exceptions import Fail
+from django_qless.job_types.current import CurrentJob
 from django_qless.worker.failure_report import BAD_RESULT
 
 
@@ -29,7 +31,7 @@ async def awaited(result: object) -> object:
 
 def refuse_generator(name: str, result: object) -> None:
     """Raise Fail if a job has returned a generator."""
-    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+    if isinstance(result, (GeneratorType, AsyncGeneratorType)):
         raise Fail(
             BAD_RESULT,
             f"{name} returned a generator, of which nothing has run: a job returns. Go "
@@ -37,13 +39,14 @@ def refuse_generator(name: str, result: object) -> None:
         )
 
 
-def refuse_awaitable(name: str, result: object) -> None:
-    """Raise ImproperlyConfigured if the middleware around a job returned an awaitable."""
+def refuse_awaitable(job: CurrentJob, result: object) -> object:
+    """Return a result; raise ImproperlyConfigured if the middleware did not await it."""
     if is_awaitable(result):
         if isinstance(result, Coroutine):
             result.close()
         raise ImproperlyConfigured(
-            f"A middleware around {name} returned a coroutine, so the job has not run: "
+            f"A middleware around {job.name} returned a coroutine, so the job has not run: "
             "put async_only_middleware or sync_and_async_middleware of "
             "django.utils.decorators above its factory."
         )
+    return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import connections as databases
 
@@ -17,31 +17,40 @@ from django_qless.exceptions import QlessError, Retry
 from django_qless.job_types.handle import JobHandle
 from django_qless.runtime.connection_cleanup import Depths, depths_of, roll_back_to
 from django_qless.runtime.environment import DjangoEnvironment
-from django_qless.testing import clock, dispatcher
-from django_qless.testing.captured import CapturedJob, Outcome, Run, put_like
+from django_qless.testing import captured, clock, dispatcher
+from django_qless.testing.captured import CapturedJob, Run, put_like
 from django_qless.worker import failure_report
 from django_qless.worker.entity_runs import EntityRun
 from django_qless.worker.exception_groups import decisive
 from django_qless.worker.execution import Execution
-from django_qless.worker.log import is_final_failure
+from django_qless.worker.outcome import (
+    COMPLETE,
+    EXHAUSTED,
+    FAIL,
+    MOVE,
+    RELEASE,
+    RETRY,
+    UNKNOWN,
+    Kind,
+    Outcome,
+)
 from django_qless.worker.source import GONE
 from django_qless.workflows.spawn import SpawnedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from django_qless.core import Reserved, Settlement
+    from django_qless.core import Reserved
     from django_qless.enqueue.dispatchable import Dispatchable
-    from django_qless.job_types.current import CurrentJob
-    from django_qless.job_types.registry import JobType
 
-OUTCOMES: dict[str, Outcome] = {
-    "complete": "complete",
-    "fail": "failed",
-    "retry": "retried",
-    "move": "moved",
-    "release": "released",
-    "unknown": "unknown",
+OUTCOMES: dict[Kind, captured.Outcome] = {
+    COMPLETE: "complete",
+    FAIL: "failed",
+    EXHAUSTED: "failed",
+    RETRY: "retried",
+    MOVE: "moved",
+    RELEASE: "released",
+    UNKNOWN: "unknown",
 }
 
 
@@ -76,94 +85,61 @@ class TestEnvironment(DjangoEnvironment):
 
 
 class TestExecution(Execution):
-    """Runs jobs; keeps results and exceptions along with the outcomes."""
+    """Runs jobs and reports their outcomes to the server."""
 
     __test__ = False  # for pytest: not a class of tests
 
     def __init__(self, alias: str, client: Client) -> None:
         super().__init__(TestEnvironment(alias), client, f"tests-{os.getpid()}")
         self.alias = alias
-        self._result: Any = None
-        self._exception: BaseException | None = None
 
-    def run(self, reserved: Reserved, *, retry: bool = True) -> Run:
+    def run_job(self, reserved: Reserved, *, retry: bool = True) -> Run:
         """Run a job, report its outcome to the server, and return its run.
 
         Without `retry` a failure is final, whatever retries the job has left.
         """
-        settlement = self.perform(reserved)
-        result, exception = self._result, self._exception
-        self._result = self._exception = None
-        return self._settled(reserved, settlement, result, exception, retry=retry)
-
-    def _settled(
-        self,
-        reserved: Reserved,
-        settlement: Settlement,
-        result: Any,
-        exception: BaseException | None,
-        *,
-        retry: bool,
-    ) -> Run:
-        """Report an outcome to the server; return the run."""
-        if not retry and settlement.verb == "retry":
-            settlement = settlement._replace(verb="fail", args=settlement.args[1:])
-        settlement, is_lost = self._settle(settlement)
-        outcome, failure = OUTCOMES[settlement.verb], ("", "")
-        if outcome in ("failed", "retried"):
-            failure = str(settlement.args[-2]), str(settlement.args[-1])
-        if outcome == "retried" and is_final_failure(reserved, settlement):
-            outcome = "failed"
-        return Run(
-            job=_as_captured(self.alias, reserved),
-            outcome="lost" if is_lost else outcome,
-            attempt=reserved.retries - reserved.remaining + 1,
-            result=result,
-            exception=exception,
-            group=failure[0],
-            message=failure[1],
-        )
-
-    def _settle(self, settlement: Settlement) -> tuple[Settlement, bool]:
-        """Report an outcome; return what became of it, and whether the job was lost.
-
-        As with a worker it fails if the server refuses something else.
-        """
-        refused = self.client.settle(self.worker, [settlement], 0, []).refused
-        if not refused or refused[0].code in GONE:
-            return settlement, bool(refused)
-        args = failure_report.refusal(settlement.verb, refused[0].text)
-        settlement = settlement._replace(verb="fail", args=args)
-        return settlement, bool(
-            self.client.settle(self.worker, [settlement], 0, []).refused
-        )
+        return self._settled(reserved, self.run(reserved), retry=retry)
 
     def run_entities(
         self, jobs: Sequence[Reserved], *, retry: bool = True
     ) -> list[Run]:
         """Run entities together, report their outcomes, and return their runs."""
-        settlements = EntityRun(self, jobs).perform()
-        exception, self._exception = self._exception, None
-        runs = []
-        for reserved, settlement in zip(jobs, settlements, strict=True):
-            error = exception if settlement.verb in ("fail", "retry") else None
-            runs.append(self._settled(reserved, settlement, None, error, retry=retry))
-        return runs
+        outcomes = EntityRun(self, jobs).run()
+        pairs = zip(jobs, outcomes, strict=True)
+        return [self._settled(job, outcome, retry=retry) for job, outcome in pairs]
 
-    def log(self, *args: Any, **kwargs: Any) -> None:
+    def _settled(self, reserved: Reserved, outcome: Outcome, *, retry: bool) -> Run:
+        """Report an outcome to the server; return the run."""
+        if not retry and outcome.kind in (RETRY, EXHAUSTED):
+            outcome = outcome._replace(kind=FAIL)
+        outcome, is_lost = self._settle(reserved, outcome)
+        return Run(
+            job=_as_captured(self.alias, reserved),
+            outcome="lost" if is_lost else OUTCOMES[outcome.kind],
+            attempt=reserved.retries - reserved.remaining + 1,
+            result=outcome.result,
+            exception=outcome.exception,
+            group=outcome.group,
+            message=outcome.message,
+        )
+
+    def _settle(self, reserved: Reserved, outcome: Outcome) -> tuple[Outcome, bool]:
+        """Report an outcome; return what became of it, and whether the job was lost.
+
+        As with a worker it fails if the server refuses something else.
+        """
+        settlement = outcome.settlement(reserved)
+        refused = self.client.settle(self.worker, [settlement], 0, []).refused
+        if not refused or refused[0].code in GONE:
+            return outcome, bool(refused)
+        group, message = failure_report.refusal(settlement.verb, refused[0].text)
+        outcome = outcome._replace(kind=FAIL, group=group, message=message)
+        settlement = outcome.settlement(reserved)
+        refused = self.client.settle(self.worker, [settlement], 0, []).refused
+        return outcome, bool(refused)
+
+    def log(self, reserved: Reserved, outcome: Outcome, began: float) -> None:
         """Log nothing: the test sees the exception itself."""
-
-    def returned(
-        self, job_type: JobType, reserved: Reserved, current: CurrentJob, result: object
-    ) -> Settlement:
-        """Return the outcome of a job that returned; keep its result."""
-        self._result = result
-        return super().returned(job_type, reserved, current, result)
-
-    def raised(self, reserved: Reserved, error: BaseException) -> Settlement:
-        """Return the outcome of a job that raised; keep the exception."""
-        self._exception = error
-        return super().raised(reserved, error)
 
 
 class DetachedDispatcher(dispatcher.TestDispatcher):
@@ -206,7 +182,7 @@ def run_isolated(job: CapturedJob, *, raise_failures: bool) -> Run:
             dispatcher.using(DetachedDispatcher(dispatcher.in_use())),
             clock.keep_lock(job.alias, reserved.jid, reserved.token),
         ):
-            run = execution.run(reserved)
+            run = execution.run_job(reserved)
         if run.outcome == "retried":
             client.cancel(job.jid)
     raise_interrupt(run)

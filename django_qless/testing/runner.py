@@ -178,7 +178,7 @@ class JobRunner:
     def _run(self, job: Reserved) -> None:
         self._check_limit([job])
         with clock.keep_lock(self._alias, job.jid, job.token):
-            run = self._execution.run(job, retry=self._retry)
+            run = self._execution.run_job(job, retry=self._retry)
         self._keep([run])
 
     def _keep(self, runs: list[Run]) -> None:

@@ -150,7 +150,7 @@ class Child:
         execution = self.executions[task.alias]
         has_limit = False
         for job in task.jobs:
-            hard, delay = execution.hard_limit(job)
+            hard, delay = execution.policy.hard_limit(job)
             if hard:
                 has_limit = True
                 self.end.send(("limit", job.token, hard, delay))

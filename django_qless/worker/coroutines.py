@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Coroutine
+from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -96,7 +97,9 @@ class Coroutines(Child):
             else:
                 done = self.not_run(task)
             if batch is not None:
-                await asyncio.to_thread(batch.count, len(task.jobs), ran=may_begin)
+                # Not asyncio.to_thread: the job's context variables end with it.
+                count = partial(batch.count, len(task.jobs), ran=may_begin)
+                await self._loop.run_in_executor(None, count)
         except Exception as error:  # noqa: BLE001  its job would have no end
             self.give_up(error)
         if not self._done:
@@ -116,9 +119,9 @@ class Coroutines(Child):
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  it has cancelled itself
-            outcome = execution.raised(job, error)
-            execution.log(job, outcome, time.monotonic() - began, error)
-            return [outcome]
+            outcome = execution.policy.raised(job, error)
+            execution.log(job, outcome, began)
+            return [outcome.settlement(job)]
 
     def _send(self) -> None:
         if self._done:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from django_qless.core import Settlement
 from django_qless.worker import failure_report
-from django_qless.worker.execution import NO_RETRY
+from django_qless.worker.failure_policy import NO_RETRY
 from django_qless.worker.log import log_event
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django_qless.exceptions import BatchFailure
 from django_qless.worker.exception_groups import decisive
-from django_qless.worker.execution import details_of, outcome_of
-from django_qless.worker.log import is_final_failure
+from django_qless.worker.outcome import COMPLETE, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,76 +27,75 @@ class EntityRun:
         self.execution = execution
         self.environment = execution.environment
         self.jobs = jobs
-        self.leader = jobs[0]
-        self.current = execution.current(self.leader)
+        self.current = execution.current(jobs[0])
         self.current.companions = tuple(jobs[1:])
-        self.process, self.began = os.getpid(), time.monotonic()
-        self.error: BaseException | None = None
+        self.start = os.getpid(), time.monotonic()
 
     def perform(self) -> list[Settlement]:
-        """Run the entities; return their outcomes. Raises nothing."""
-        try:
-            job_type = self.environment.resolve(self.leader.klass)
-            if job_type is None:
-                return self.unknown()
-            if self.environment.has_listeners("started"):
-                self.environment.announce("started", self.current)
-            self.environment.run(job_type, self.leader, self.current)
-        except BaseException as raised:  # noqa: BLE001  all that a job raises ends it
-            self.error = raised
-        return self.conclude()
+        """Run the entities; return how to settle them. Raises nothing."""
+        return self.settlements(self.run())
+
+    def run(self) -> list[Outcome]:
+        """Run the entities, then log and announce the outcome of each."""
+        return self.conclude(self.attempt())
 
     async def aperform(self) -> list[Settlement]:
-        """Asynchronous version of `perform`."""
+        """Asynchronous version of `perform`, in a task that is for this run alone."""
+        # Not asyncio.to_thread: receivers are to see no context variables of the job.
+        in_thread = partial(asyncio.get_running_loop().run_in_executor, None)
+        return self.settlements(await in_thread(self.conclude, await self.aattempt()))
+
+    def attempt(self) -> list[Outcome]:
+        """Call the function; return the outcome of each entity."""
         try:
-            job_type = self.environment.resolve(self.leader.klass)
-            if job_type is None:
-                return self.unknown()
+            self.execution.prepare(self.current)
+            if self.environment.has_listeners("started"):
+                self.environment.announce("started", self.current)
+            self.environment.run(self.current)
+            return [Outcome(COMPLETE) for _ in self.jobs]
+        except BaseException as error:  # noqa: BLE001  all that a job raises ends it
+            return self.raised(error)
+
+    async def aattempt(self) -> list[Outcome]:
+        """Asynchronous version of `attempt`."""
+        try:
+            self.execution.prepare(self.current)
             if self.environment.has_listeners("started"):
                 await self.environment.aannounce("started", self.current)
-            await self.environment.arun(job_type, self.leader, self.current)
-        except BaseException as raised:  # noqa: BLE001  all that a job raises ends it
-            self.error = raised
-        return await asyncio.to_thread(self.conclude)
+            await self.environment.arun(self.current)
+            return [Outcome(COMPLETE) for _ in self.jobs]
+        except BaseException as error:  # noqa: BLE001  all that a job raises ends it
+            return self.raised(error)
 
-    def unknown(self) -> list[Settlement]:
-        """Return the outcomes of entities whose job type is unknown here."""
-        return [self.execution.unknown(job) for job in self.jobs]
+    def raised(self, error: BaseException) -> list[Outcome]:
+        """Return the outcome of each entity after an exception in their run."""
+        causes: list[BaseException | None] = [error for _ in self.jobs]
+        if isinstance(deciding := decisive(error), BatchFailure):
+            causes = deciding.of([str(content_of(job)[0]) for job in self.jobs])
+        policy = self.execution.policy
+        return [
+            Outcome(COMPLETE) if cause is None else policy.raised(job, cause)
+            for job, cause in zip(self.jobs, causes, strict=True)
+        ]
 
-    def conclude(self) -> list[Settlement]:
-        """Return the outcomes; log and announce them."""
-        causes, outcomes = self.causes(), []
-        for job, cause in zip(self.jobs, causes, strict=True):
-            outcomes.append(
-                outcome_of(job, "complete")
-                if cause is None
-                else self.execution.raised(job, cause)
-            )
-        self.error = None  # its traceback refers to this run
-        if self.process != os.getpid():  # in a copy that the job has forked
-            return outcomes
+    def conclude(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Log and announce the outcomes, and those entities whose retries are used up."""
         batch: dict[Any, Any] = {}
         errors: dict[Any, str] = {}
-        for job, outcome, cause in zip(self.jobs, outcomes, causes, strict=True):
-            event = self.execution.conclude(job, outcome, self.began, cause)
-            if event:
-                details = details_of(event, outcome, None, cause)
-                self.environment.announce(event, self.execution.current(job), **details)
-            if is_final_failure(job, outcome):
+        for job, outcome in zip(self.jobs, outcomes, strict=True):
+            self.execution.conclude(self.start, self.execution.current(job), outcome)
+            if outcome.is_final_failure:
                 entity, payloads = content_of(job)
-                batch[entity], errors[entity] = payloads, str(outcome.args[-1])
-        if self.leader.token in self.execution.sandboxes.in_use:
-            self.execution.sandboxes.remove(self.leader)
-        if batch:
-            self.environment.announce_exhausted(self.leader.klass, batch, errors)
+                batch[entity], errors[entity] = payloads, outcome.message
+        if batch and self.start[0] == os.getpid():
+            name = self.current.name
+            self.environment.announce_exhausted(name, batch, errors)
         return outcomes
 
-    def causes(self) -> list[BaseException | None]:
-        """Return the error of each entity, None for those that are done."""
-        error = decisive(self.error) if self.error is not None else None
-        if isinstance(error, BatchFailure):
-            return error.of([str(content_of(job)[0]) for job in self.jobs])
-        return [self.error for _ in self.jobs]
+    def settlements(self, outcomes: list[Outcome]) -> list[Settlement]:
+        """Return how to settle the entities."""
+        pairs = zip(self.jobs, outcomes, strict=True)
+        return [outcome.settlement(job) for job, outcome in pairs]
 
 
 def content_of(job: Reserved) -> tuple[Any, list[Any]]:

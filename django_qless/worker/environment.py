@@ -71,19 +71,17 @@ class Environment(Protocol):
     def limits(self, job_type: JobType, reserved: Reserved) -> Limits:
         """Return how long the job may run: by its own limits, else its queue's."""
 
-    def run(self, job_type: JobType, reserved: Reserved, current: CurrentJob) -> object:
+    def run(self, current: CurrentJob) -> object:
         """Run the job's function in this thread; return its result, raise what it raises.
 
         Enforces its soft limit and lets `worker.interrupt.interrupt` reach it.
         """
 
-    async def arun(
-        self, job_type: JobType, reserved: Reserved, current: CurrentJob
-    ) -> object:
+    async def arun(self, current: CurrentJob) -> object:
         """Asynchronous version of `run`.
 
-        Coroutine functions run in the loop, in the task that awaits this; other
-        functions in a thread.
+        Coroutine functions run in the loop, in the task that awaits this, whose context
+        variables they may set; other functions in a thread.
         """
 
     def encode_result(self, value: object) -> str:

@@ -19,10 +19,8 @@ import ctypes
 import os
 import signal
 import threading
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
 from django_qless.exceptions import Interrupted, JobTimeout
@@ -306,41 +304,6 @@ def handed_over(token: str) -> Iterator[None]:
         _scopes[token] = scope
         if _pending and (late := _pending.pop(token, None)):
             scope.interrupt(late)
-
-
-@types.coroutine
-def await_in_context(
-    context: Context, awaitable: Awaitable[T]
-) -> Generator[Any, Any, T]:
-    """Await this so that it sets context variables in `context` only.
-
-    A task does the same, and takes several times as long to begin and to end.
-    """
-    coroutine: Coroutine[Any, Any, T]
-    if isinstance(awaitable, types.CoroutineType):
-        coroutine = awaitable
-    else:
-        coroutine = _as_coroutine(awaitable)
-    step: Callable[[Any], Any] = coroutine.send
-    value: Any = None
-    while True:
-        try:
-            awaited = context.run(step, value)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        try:
-            value = yield awaited
-            step = coroutine.send
-        except GeneratorExit:
-            context.run(coroutine.close)
-            raise
-        except BaseException as error:  # noqa: BLE001  the coroutine handles it
-            step, value = coroutine.throw, error
-
-
-async def _as_coroutine(awaitable: Awaitable[T]) -> T:
-    return await awaitable
 
 
 def _raise_in(ident: int, kind: type[BaseException] | None) -> None:

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core.exceptions import QlessError
-from django_qless.worker import failure_report
 
 if TYPE_CHECKING:
     from django_qless.core import Reserved, Settlement
@@ -32,31 +31,12 @@ CALLS = 5
 LEVELS = (logging.ERROR, logging.INFO, logging.DEBUG, CALLS)
 """What is logged at -v 0 to 3: trouble only; what matters; every job; every call."""
 
-# Levels and actions by verb. The parent logs "crash", because it sees it.
-OUTCOMES = {
-    "complete": (logging.DEBUG, "done"),
-    "move": (logging.DEBUG, "moved"),
-    "retry": (logging.WARNING, "failed, to be tried again"),
-    "fail": (logging.ERROR, "failed"),
-    "release": (logging.INFO, "handed back"),
-    "unknown": (logging.WARNING, "unknown job name"),
-}
-
-#: The remedy that the core writes into the job's history and failure.
-UNKNOWN_HINT = (
-    "Is its app in INSTALLED_APPS, is its module called jobs or tasks, was it renamed "
-    "without aliases=?"
-)
-
 #: Errors that come of a mistake in code, not of a server or a system.
 DEFECTS = (
     *(ArithmeticError, AssertionError, AttributeError),
     *(LookupError, NameError, TypeError),
 )
 REPORT = "Unexpected error. If it originates in django_qless, please report it:"
-
-# Verbs whose outcomes end with group and message.
-FAILURES = ("retry", "fail")
 
 #: Fields of every event of this process.
 _common: dict[str, object] = {}
@@ -111,7 +91,7 @@ def log_job_event(
     level: int, action: str, reserved: Reserved, **fields: object
 ) -> None:
     """Log an event of this job."""
-    log_lines(level, action, _fields_of(reserved) | fields)
+    log_lines(level, action, job_fields(reserved) | fields)
 
 
 def configure_logging(verbosity: int) -> None:
@@ -145,61 +125,11 @@ def is_final_failure(reserved: Reserved, outcome: Settlement) -> bool:
     )
 
 
-def log_outcome(
-    reserved: Reserved,
-    outcome: Settlement,
-    seconds: float,
-    error: BaseException | None = None,
-    *,
-    hides: bool = False,
-) -> None:
-    """Log a job's outcome and duration, and its exception if it failed.
-
-    A final failure has the exception with its traceback. With `hides` that is text
-    only: its frames hold the arguments, and Sentry and mails to admins show variables.
-    """
-    level, action, fields = describe_outcome(reserved, outcome)
-    fields["seconds"] = f"{seconds:.6f}"
-    below = ""
-    exc_info: ExcInfo | None = None
-    if error is not None and outcome.verb in FAILURES:
-        fields["error"] = failure_report.summary_of(error)
-        if level >= logging.ERROR and hides:
-            below = str(outcome.args[-1])
-        elif level >= logging.ERROR:
-            # The first frame is the execution's own.
-            trace = error.__traceback__ and error.__traceback__.tb_next
-            exc_info = type(error), error, failure_report.job_traceback(trace)
-    log_lines(level, action, fields, below=below, exc_info=exc_info)
-
-
-def describe_outcome(
-    reserved: Reserved, outcome: Settlement
-) -> tuple[int, str, dict[str, object]]:
-    """Return level, action and fields of an outcome's log line.
-
-    A retry is a failure when the job has no retry left: the server will decide so.
-    """
-    verb = outcome.verb
-    fields = _fields_of(reserved)
-    if verb == "retry":
-        if is_final_failure(reserved, outcome):
-            verb = "fail"
-        else:
-            fields["delay"] = outcome.args[0]
-    # (A retry that the job has asked for may have no group.)
-    if outcome.verb in FAILURES and (group := outcome.args[-2]):
-        fields["group"] = group
-    if verb == "unknown":
-        fields["hint"] = UNKNOWN_HINT
-    level, action = OUTCOMES[verb]
-    return level, action, fields
-
-
 def log_expired_lock(reserved: Reserved) -> None:
     """Log that a job was not started because its lock expired in the buffer."""
     log_job_event(logging.INFO, "not started, its lock has run out", reserved)
 
 
-def _fields_of(reserved: Reserved) -> dict[str, object]:
+def job_fields(reserved: Reserved) -> dict[str, object]:
+    """Return the fields that identify a job."""
     return {"queue": reserved.queue, "jid": reserved.jid, "klass": reserved.klass}

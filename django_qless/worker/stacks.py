@@ -17,7 +17,6 @@ import tempfile
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
-from django_qless.worker.interrupt import await_in_context
 from django_qless.worker.log import log_lines
 
 if TYPE_CHECKING:
@@ -108,10 +107,7 @@ def _frames_of(coroutine: Any) -> Iterator[FrameType]:
         if frame is None:
             return
         yield frame
-        if frame.f_code is await_in_context.__code__:
-            coroutine = frame.f_locals.get("coroutine")
-        else:
-            coroutine = getattr(coroutine, "cr_await", None)
+        coroutine = getattr(coroutine, "cr_await", None)
 
 
 def log_stacks(texts: Mapping[int, str]) -> None:

@@ -12,7 +12,8 @@ from django_qless.conf.connections import connections
 from django_qless.job_types.options import Options
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.worker.execution import Execution
-from django_qless.worker.retry_policy import (
+from django_qless.worker.failure_policy import (
+    FailurePolicy,
     import_exception,
     is_any_of,
     retry_delay,
@@ -73,9 +74,7 @@ def test_a_hard_timeout_is_one_as_well(qless) -> None:
     def limit(function):
         function.using(hard_timeout=5).delay()
         [held] = qless.settle("w", [], 1, ["*"]).jobs
-        return Execution(DjangoEnvironment(), connections["default"], "w").hard_limit(
-            held
-        )
+        return FailurePolicy(DjangoEnvironment()).hard_limit(held)
 
     assert limit(policies.must_be_quick) == (5, -1)
     assert limit(policies.backs_off) == (5, 10)

@@ -19,6 +19,7 @@ from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.worker.environment import Limits
 from django_qless.worker.execution import Execution
+from django_qless.worker.failure_policy import FailurePolicy
 from django_qless.worker.interrupt import interrupt
 from tests.jobs_app import jobs
 
@@ -180,8 +181,8 @@ class TestHardLimits:
     """State that a pool shares with its parent."""
 
     @pytest.fixture
-    def execution(self, qless) -> Execution:
-        return Execution(DjangoEnvironment(), qless, "w")
+    def policy(self) -> FailurePolicy:
+        return FailurePolicy(DjangoEnvironment())
 
     def reserved(self, qless: Any, job: Any, *args: Any) -> Reserved:
         handle = job.delay(*args)
@@ -189,25 +190,23 @@ class TestHardLimits:
         found: Reserved = reserved
         return found
 
-    def test_none(self, execution, qless) -> None:
-        assert execution.hard_limit(self.reserved(qless, jobs.add, 1)) == (0, 0)
-        assert execution.hard_limit(self.reserved(qless, jobs.spins)) == (0, 0)
+    def test_none(self, policy, qless) -> None:
+        assert policy.hard_limit(self.reserved(qless, jobs.add, 1)) == (0, 0)
+        assert policy.hard_limit(self.reserved(qless, jobs.spins)) == (0, 0)
 
-    def test_the_limit_and_the_delay_of_the_next_attempt(
-        self, execution, qless
-    ) -> None:
+    def test_the_limit_and_the_delay_of_the_next_attempt(self, policy, qless) -> None:
         job = jobs.briefly.using(backoff=[7, 8])
-        assert execution.hard_limit(self.reserved(qless, job)) == (2, 7)
+        assert policy.hard_limit(self.reserved(qless, job)) == (2, 7)
 
-    def test_of_a_job_that_nobody_knows(self, execution, qless) -> None:
+    def test_of_a_job_that_nobody_knows(self, policy, qless) -> None:
         qless.put("", "q", "x", "nobody.knows", "{}")
         [reserved] = qless.settle("w", [], 1, ["q"]).jobs
-        assert execution.hard_limit(reserved) == (0, 0)
+        assert policy.hard_limit(reserved) == (0, 0)
 
-    def test_of_a_job_whose_options_cannot_be_read(self, execution, qless) -> None:
+    def test_of_a_job_whose_options_cannot_be_read(self, policy, qless) -> None:
         reserved = self.reserved(qless, jobs.briefly)
         broken = reserved._replace(context='{"options":{"timeout":"long"}}')
-        assert execution.hard_limit(broken) == (0, 0)
+        assert policy.hard_limit(broken) == (0, 0)
 
 
 class TestSettings:

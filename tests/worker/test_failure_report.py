@@ -9,8 +9,8 @@ import pytest
 
 from django_qless.exceptions import Fail, JobTimeout
 from django_qless.worker import failure_report
+from django_qless.worker.failure_policy import retry_delay
 from django_qless.worker.interrupt import ThreadScope
-from django_qless.worker.retry_policy import retry_delay
 
 
 def raised(make: Any) -> BaseException:

@@ -219,7 +219,7 @@ class RunnerHub(Hub):
         self.output.read()
         environment = self.worker.environment
         execution = Execution(environment, environment.client(self.options.alias), "")
-        hides = self.output.text and execution.hides(self.job)
+        hides = self.output.text and execution.policy.hides(self.job)
         output = OUTPUT_HIDDEN if hides else self.output.text
         message = deaths.with_stacks(str(message), output)
         return outcome._replace(args=(*outcome.args[:-1], message))
