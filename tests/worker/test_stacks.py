@@ -6,7 +6,7 @@ import asyncio
 import io
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
