@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_qless.job_types.current import CurrentJob, running
 from django_qless.runtime.connection_cleanup import after_job, before_job
+from django_qless.runtime.middleware import Run
 
 T = TypeVar("T")
 
@@ -55,9 +56,7 @@ class JobThread(ThreadPoolExecutor):
             super().submit(before_job)
         return super().submit(function, *args, **kwargs)
 
-    async def serve(
-        self, run: Callable[[CurrentJob], Awaitable[T]], job: CurrentJob
-    ) -> T:
+    async def serve(self, run: Run, job: CurrentJob) -> Any:
         """Run a job in the event loop, as `current_job()` of this task.
 
         What it calls through `sync_to_async` runs in this thread, whose connections are

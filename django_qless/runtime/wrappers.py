@@ -7,16 +7,14 @@ the project's middleware, and the context that has travelled with the job.
 from __future__ import annotations
 
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django_qless.job_types.current import CurrentJob, running
+from django_qless.runtime.announcements import Announcements
 from django_qless.runtime.calls import is_async
 from django_qless.runtime.leftover import in_task_scope
 from django_qless.runtime.middleware import Run
 from django_qless.worker.interrupt import ThreadScope
-
-if TYPE_CHECKING:
-    from django_qless.runtime.announcements import Announcements
 
 
 def in_own_context(run: Run) -> Run:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from django_qless.worker.environment import Environment
 
 logger = logging.getLogger("django_qless.worker")
-
 #: The process, and the time (monotonic), in which a run began.
 Start = tuple[int, float]
 
@@ -97,10 +96,9 @@ class Execution:
             self.log(current.reserved, outcome, began)
             if current.reserved.token in self.sandboxes.in_use:
                 self.sandboxes.remove(current.reserved)
-            if self.environment.has_listeners(outcome.kind.event):
-                self.environment.announce(
-                    outcome.kind.event, current, **outcome.details
-                )
+            event = outcome.kind.event
+            if self.environment.has_listeners(event):
+                self.environment.announce(event, current, **outcome.details)
         return outcome
 
     async def aconclude(
@@ -112,10 +110,9 @@ class Execution:
             self.log(current.reserved, outcome, began)
             if current.reserved.token in self.sandboxes.in_use:
                 await asyncio.to_thread(self.sandboxes.remove, current.reserved)
-            if self.environment.has_listeners(outcome.kind.event):
-                await self.environment.aannounce(
-                    outcome.kind.event, current, **outcome.details
-                )
+            event = outcome.kind.event
+            if self.environment.has_listeners(event):
+                await self.environment.aannounce(event, current, **outcome.details)
         return outcome
 
     def log(self, reserved: Reserved, outcome: Outcome, began: float) -> None:
@@ -131,8 +128,6 @@ class Execution:
         except Exception:  # noqa: BLE001  a handler of the project
             # It must not cost the job its outcome, and to log it would raise again.
             traceback.print_exc()
-
-    # The job as receivers of signals see it.
 
     def current(self, reserved: Reserved) -> CurrentJob:
         """Return the job as its function and receivers of signals see it."""
@@ -157,11 +152,11 @@ class Execution:
         data: tuple[str, ...] = ()
         if current.final_data is not None:
             data = (self.environment.sealed(current.final_data),)
+        ttl = 0.0
         if result is not None:
-            options = current.job_type.options_for(current.reserved.context)
-            if ttl := options.result_ttl:
-                args = (self.kept_text(result), ttl, *data)
-                return Outcome(COMPLETE, result, args)
+            ttl = current.job_type.options_for(current.reserved.context).result_ttl
+        if ttl:
+            return Outcome(COMPLETE, result, (self.kept_text(result), ttl, *data))
         return Outcome(COMPLETE, result, ("", 0, *data) if data else ())
 
     def kept_text(self, result: object) -> str:

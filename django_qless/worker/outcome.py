@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from logging import DEBUG, ERROR, INFO, WARNING
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from django_qless.core import Settlement
 from django_qless.worker import failure_report
@@ -118,10 +118,9 @@ def log_outcome(
     only: its frames hold the arguments, and Sentry and mails to admins show variables.
     """
     kind = outcome.kind
-    fields: dict[str, Any] = job_fields(reserved)
-    for name in kind.fields:
-        if (value := getattr(outcome, name)) != "":
-            fields[name] = value
+    shown = {name: getattr(outcome, name) for name in kind.fields}
+    fields = job_fields(reserved)
+    fields |= {name: value for name, value in shown.items() if value != ""}
     if kind is UNKNOWN:
         fields["hint"] = UNKNOWN_HINT
     fields["seconds"] = f"{seconds:.6f}"
