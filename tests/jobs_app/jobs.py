@@ -214,6 +214,13 @@ def spins(seconds: float = 30) -> None:
 
 
 @job(timeout=0.05)
+async def aqueries(seconds: float) -> None:
+    """Leave a connection open in the job's thread, and wait."""
+    await sync_to_async(connection.ensure_connection)()
+    await asyncio.sleep(seconds)
+
+
+@job(timeout=0.05)
 async def asleepy(seconds: float = 30) -> None:
     begun.set()
     await asyncio.sleep(seconds)

@@ -119,13 +119,26 @@ class TestConnections:
         work()
         assert made == ["is_usable"]
 
+    @pytest.mark.parametrize("job", [jobs.spins, jobs.asleepy])
     def test_one_whose_query_was_interrupted_is_closed(
-        self, qless, work, calls
+        self, qless, work, calls, job: Any
     ) -> None:
         made = calls("close")
-        jobs.spins.using(retries=0).delay()
+        job.using(retries=0).delay()
         work()
         assert made == ["close"]
+
+    @pytest.mark.parametrize(("seconds", "closed"), [(0, 0), (30, 1)])
+    def test_one_of_an_interrupted_coroutine_is_closed(
+        self, qless, loop_work, monkeypatch, seconds: float, closed: int
+    ) -> None:
+        made: list[Any] = []
+        kind = type(databases["default"])
+        monkeypatch.setattr(kind, "close_if_unusable_or_obsolete", lambda self: None)
+        monkeypatch.setattr(kind, "close", lambda self: made.append(self))
+        jobs.aqueries.using(retries=0).delay(seconds)
+        loop_work()
+        assert len(made) == closed
 
     def test_one_in_a_job_that_swallowed_it_as_well(self, qless, work, calls) -> None:
         made = calls("close")
