@@ -192,6 +192,11 @@ class Dispatch:
                     break
                 if held := self._next(source, now):
                     jobs.append(held)
+        elif not self.pool.one_job_each:
+            most = min(child.room, self.free)
+            while len(jobs) < most and source.ready and not source.ready[0].job.batch:
+                if held := self._next(source, now):
+                    jobs.append(held)
         return jobs
 
     def _next(self, source: Source, now: float) -> Held | None:

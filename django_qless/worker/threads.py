@@ -1,6 +1,6 @@
 """The child of the pool `threads`: many jobs at once, each in a thread of one process.
 
-The main thread reads messages and starts jobs; what they end with is sent by the thread
+The main thread reads messages and calls threads for jobs; outcomes are sent by the thread
 that ends last.
 """
 
@@ -19,8 +19,11 @@ from django_qless.worker.child import Child, Done, Task
 if TYPE_CHECKING:
     from django_qless.job_types.current import CurrentJob
 
-#: Seconds between two looks at age and memory.
-LOOK = 0.5
+#: Seconds between two looks at age and memory; and at what waits for a thread.
+LOOK, SOON = 0.5, 0.002
+
+#: Jobs that take less, in seconds, are not worth another thread.
+QUICK = 0.0005
 
 
 class Batch:
@@ -56,10 +59,18 @@ class Batch:
 
 
 class Threads(Child):
-    """Runs each job in a thread of its own."""
+    """Runs each job in a thread of its own.
+
+    To switch threads costs more than a short job. So while jobs are quick, one thread runs
+    one after the other, and the main thread calls others as soon as a job takes longer.
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self._unbegun: deque[tuple[Task, Batch | None]] = deque()
+        # One item for each thread that runs jobs, or was called.
+        self._called: deque[None] = deque()
+        self._mean = 0.0
         self._outcomes: deque[Done] = deque()
         self._sending = threading.Lock()
         self._threads = 0
@@ -72,7 +83,10 @@ class Threads(Child):
         signal.signal(signal.SIGTERM, self._on_term)
         self.prepare()
         while True:
-            if not self.end.poll(LOOK):
+            is_waiting = self._unbegun or self._outcomes
+            if not self.end.poll(SOON if is_waiting else LOOK):
+                self._call(len(self._unbegun))
+                self._send()
                 self.leave_if_due()
                 continue
             message = self.end.receive()
@@ -82,37 +96,61 @@ class Threads(Child):
                 self.interrupt(*message[1:])
             else:
                 self._start(self.tasks_of(message))
+        self._call(len(self._unbegun))
         self._leave_threads()
 
     def _start(self, tasks: list[Task]) -> None:
         batch = Batch(self, tasks) if self.has_batch_listeners else None
-        for task in tasks:
-            self._executor.submit(self._run, task, batch)
+        self._unbegun.extend((task, batch) for task in tasks)
+        if self._mean > QUICK:
+            self._call(len(tasks))
+        elif not self._called:
+            self._call(1)
 
-    def _run(self, task: Task, batch: Batch | None) -> None:
-        """Run a job, in its thread."""
+    def _call(self, count: int) -> None:
+        """Call threads to run jobs."""
+        for _ in range(count):
+            self._called.append(None)
+            self._executor.submit(self._work)
+
+    def _work(self) -> None:
+        """Run the jobs that have not begun, in a thread."""
         try:
-            if batch is not None:
-                batch.begin_once()
-            may_begin = self.begin(task)
-            if may_begin:
-                has_limit = self.send_limit(task)
-                began = time.monotonic()
-                outcomes = self.perform(task)
-                done = self.done(
-                    task, outcomes, began, alone=has_limit or self.is_alone(task)
-                )
-            else:
-                done = self.not_run(task)
-            if batch is not None:
-                batch.count(len(task.jobs), ran=may_begin)
-            self._send(done)
+            while True:
+                try:
+                    task, batch = self._unbegun.popleft()
+                except IndexError:
+                    break
+                self._run(task, batch)
+            self._called.pop()
         except BaseException as error:  # noqa: BLE001  its job would have no end
             self.give_up(error)
 
-    def _send(self, done: list[Done]) -> None:
-        """Send outcomes, together with those that other threads have at this moment."""
+    def _run(self, task: Task, batch: Batch | None) -> None:
+        if batch is not None:
+            batch.begin_once()
+        may_begin = self.begin(task)
+        if may_begin:
+            has_limit = self.send_limit(task)
+            began = time.monotonic()
+            outcomes = self.perform(task)
+            seconds = time.monotonic() - began
+            self._mean = max(seconds, 0.9 * self._mean + 0.1 * seconds)
+            done = self.done(
+                task, outcomes, began, alone=has_limit or self.is_alone(task)
+            )
+        else:
+            done = self.not_run(task)
+        if batch is not None:
+            batch.count(len(task.jobs), ran=may_begin)
         self._outcomes.extend(done)
+        # Else soon, together with others.
+        if not self._unbegun:
+            self._send()
+        self.leave_if_due()
+
+    def _send(self) -> None:
+        """Send the outcomes of all threads."""
         # Who does not get the lock leaves its outcomes to the thread that has it.
         while self._outcomes and self._sending.acquire(blocking=False):
             try:
@@ -122,7 +160,6 @@ class Threads(Child):
                 )
             finally:
                 self._sending.release()
-        self.leave_if_due()
 
     def _count_thread(self) -> None:
         self._threads += 1
