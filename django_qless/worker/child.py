@@ -65,10 +65,11 @@ class Task(NamedTuple):
     until: float
 
 
-#: How a job has ended, as reported to the parent: its token; its settlement; how long it ran;
-#: whether jobs of its kind are to be sent alone, because they have limits. A plain tuple, as
-#: only those can be marshalled.
-Done = tuple[str, tuple[Any, ...], float, bool]
+#: How a job has ended, as reported to the parent: its token; verb and arguments of its
+#: settlement; the seconds from its hand-out to its run, None if it was not begun; how long it
+#: ran; whether jobs of its kind are to be sent alone, because they have limits. A plain tuple,
+#: as only those can be marshalled.
+Done = tuple[str, str, tuple[Any, ...], float | None, float, bool]
 
 
 class Child:
@@ -179,8 +180,10 @@ class Child:
         return [
             (
                 job.token,
+                settlement.verb,
+                settlement.args,
                 # The time before a run counts only if it was begun.
-                (*settlement[:4], None if settlement.held is None else began - since),
+                None if settlement.held is None else began - since,
                 seconds,
                 alone,
             )
@@ -191,10 +194,7 @@ class Child:
 
     def not_run(self, task: Task) -> list[Done]:
         """Return the report of jobs that were not begun."""
-        return [
-            (job.token, (job.jid, job.token, "release", (0,), None), 0.0, False)
-            for job in task.jobs
-        ]
+        return [(job.token, "release", (0,), None, 0.0, False) for job in task.jobs]
 
     def is_alone(self, task: Task) -> bool:
         """Return whether jobs of this kind are to be sent one at a time."""

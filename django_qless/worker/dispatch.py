@@ -230,7 +230,7 @@ class Dispatch:
     def jobs_done(self, child: ChildProcess, rows: list[Done]) -> None:
         """Take the outcomes of jobs, and give the child others."""
         now = time.monotonic()
-        for token, (jid, _, verb, args, waited), seconds, is_alone in rows:
+        for token, verb, args, waited, seconds, is_alone in rows:
             held = child.returned(token)
             if held is None:
                 continue
@@ -241,7 +241,9 @@ class Dispatch:
                 continue
             if waited is not None:
                 self._note_duration(held, seconds, is_alone=is_alone)
-            self._suspects.pop(jid, None)
+            jid = held.job.jid
+            if self._suspects:
+                self._suspects.pop(jid, None)
             source.end(Settlement(jid, token, verb, args, waited), held.job)
         child.changed = now
         self._note_rate(len(rows), now)

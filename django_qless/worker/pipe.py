@@ -10,7 +10,7 @@
     child -> parent   ("ready", memory)               it may be given jobs
                       ("limit", token, seconds, delay)
                                                       kill it if this job runs for so long
-                      ("done", [(token, settlement, seconds, is_alone), ...])
+                      ("done", [(token, verb, arguments, waited, seconds, is_alone), ...])
                                                       jobs have ended, or were not run
                       ("leaving", why)                it takes no more jobs
 
