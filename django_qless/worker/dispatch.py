@@ -92,18 +92,20 @@ class Dispatch:
         busy = sum(child.busy for child in children)
         return min(room, self.options.concurrency - busy)
 
-    @property
-    def ahead(self) -> int:
-        """Number of jobs to hold ahead of those that run."""
+    def ahead(self, source: Source) -> int:
+        """Return how many jobs to hold ahead of those that run.
+
+        Others end while a source reserves them.
+        """
         if self.pool.one_job_only or time.monotonic() < self._nothing_ahead_until:
             return 0
-        return min(MOST_AHEAD, int(self._rate * AHEAD))
+        return min(MOST_AHEAD, int(self._rate * (AHEAD + source.latency)))
 
     def room(self, source: Source) -> int:
         """Return how many jobs a source is to reserve now."""
         if self.hub.shutdown.stage is not Stage.RUNNING or self.hub.shutdown.quiet:
             return 0
-        free, ahead = self.free, self.ahead
+        free, ahead = self.free, self.ahead(source)
         sources = self.hub.sources
         ready = sum(len(each.ready) for each in sources)
         asked = sum(each.claimed for each in sources if each is not source)

@@ -51,6 +51,9 @@ COMPANY = 0.010
 #: Seconds for which a call that has no answer yet claims room for what it may bring.
 CLAIM = 0.25
 
+#: The longest time of a call for which jobs are reserved ahead, in seconds.
+AHEAD_MOST = 0.020
+
 #: The most outcomes, and the most jobs, of one call.
 MOST_OUTCOMES, MOST_JOBS = 150, 100
 
@@ -131,6 +134,8 @@ class Source:
         self._known = KnownQueues()
         self._clock = ServerClock()
         self._mean_bytes = 0.0
+        #: Seconds that a call took of late.
+        self.latency = 0.0
         self._returned: list[Reserved] = []
         self._failures = 0
         #: Other sources that share the children: so it may only wait for jobs, and must
@@ -294,6 +299,7 @@ class Source:
             final = await self._final(transport, outcomes)
             sent, began = boottime(), time.monotonic()
             settled = await transport.call(command)
+            self.latency = min(AHEAD_MOST, time.monotonic() - began)
         except BaseException as error:
             if is_about_the_call(error) and outcomes:
                 await self._settle_singly(transport, outcomes)
