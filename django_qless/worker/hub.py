@@ -17,7 +17,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from django_qless.worker.reaper import Reaper
 from django_qless.worker.served import ServedAlias
 from django_qless.worker.shutdown import SIGNALS, ControlCommand, Stage
 from django_qless.worker.stacks import ANSWER_TIME, log_stacks
+from django_qless.worker.transport import end_tasks
 from django_qless.worker.zygote import Start, Zygote
 
 if TYPE_CHECKING:
@@ -444,19 +445,6 @@ def warn_of_threads() -> None:
             f"{', '.join(names)}. Start them when worker_process_started is sent."
         )
         log_event(logging.WARNING, "warning", text=text)
-
-
-async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended.
-
-    Once is not enough: `asyncio.wait_for`, which redis-py uses, returns a result that comes
-    at the same moment, before Python 3.12.
-    """
-    left = set(tasks)
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=TURN)
 
 
 def has_receivers(environment: Environment, reports: Sequence[CrashReport]) -> bool:

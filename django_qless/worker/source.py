@@ -236,8 +236,8 @@ class Source:
                 try:
                     await self._call(self.settling, (), 0)
                     self._note_success()
-                    if self.burst:
-                        # It may have released others, and has to ask again.
+                    if self.burst and self.is_settled:
+                        # It has to ask again whether the queues are empty.
                         self.interrupt()
                 except QlessError as error:
                     await asyncio.sleep(self._note_failure(error))

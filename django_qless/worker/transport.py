@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import redis.asyncio
@@ -43,6 +43,9 @@ T = TypeVar("T")
 
 #: Seconds that the reply to a blocking command may come later than its own limit.
 LATE_SECONDS = 5.0
+
+#: Seconds until a task is cancelled again that goes on.
+CANCEL_AGAIN = 0.05
 
 
 class Transport:
@@ -104,12 +107,11 @@ class Transport:
             )
             if waiting.done():
                 return command.read(waiting.result())
-            await _cancelled(waiting)
+            await end_tasks([waiting])
             other = replacement()
             return other.read(await self._answer(other, request_id))
         finally:
-            interruption.cancel()
-            await _cancelled(waiting)
+            await end_tasks([interruption, waiting])
 
     async def events(self, channels: Sequence[str]) -> AsyncIterator[Event]:
         """Subscribe to `channels` (names without the prefix) and yield their events.
@@ -297,10 +299,18 @@ def transport_of(
     return made
 
 
-async def _cancelled(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait until it has ended."""
-    task.cancel()
-    # Not by awaiting the task, whose cancellation could be confused with the caller's.
-    await asyncio.wait([task])
-    if not task.cancelled():
-        task.exception()
+async def end_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks until they have ended.
+
+    Once is not enough: `asyncio.wait_for`, which redis-py uses, returns a result that comes
+    at the same moment, before Python 3.12.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        # Not by awaiting them: their cancellation could be confused with the caller's.
+        ended, left = await asyncio.wait(left, timeout=CANCEL_AGAIN)
+        for task in ended:
+            if not task.cancelled():
+                task.exception()

@@ -12,8 +12,7 @@ import redis
 import redis.asyncio
 
 from django_qless.core import Client, ConnectionLost, JobNotFound, Settled, Settlement
-from django_qless.core.request import Command
-from django_qless.core.waiting import single
+from django_qless.core.request import Command, single
 from django_qless.worker.transport import Transport, transport_of
 from tests.core.cutter import Cutter
 
