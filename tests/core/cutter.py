@@ -1,4 +1,4 @@
-"""A proxy that cuts off a reply after the request has been executed."""
+"""A proxy that cuts off, or holds back, a reply after the request has been executed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Cutter:
     """Passes requests on to a server's socket, and replies back.
 
     After `cut(text)` the next request that contains the text is executed, but the client
-    gets `head` bytes of its reply and then the end of the connection.
+    gets `head` bytes of its reply and then the end of the connection. After `hold(text)`
+    it gets nothing, and the connection stays.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -22,6 +23,9 @@ class Cutter:
         self.cuts = 0
         #: The requests that reached the server, as they were sent.
         self.seen: list[bytes] = []
+        #: How many replies are held back.
+        self.held = 0
+        self._holding = False
         self._text: bytes | None = None
         self._times = 0
         self._head = 0
@@ -48,6 +52,12 @@ class Cutter:
         self.seen.clear()
         self.cuts = 0
         self._text, self._times, self._head = text.encode(), times, head
+        self._holding = False
+
+    def hold(self, text: str) -> None:
+        """Hold back the reply to the next request that contains this text."""
+        self.cut(text)
+        self._holding = True
 
     def _start(self, target: object, *args: object) -> None:
         thread = threading.Thread(target=target, args=args)
@@ -82,9 +92,12 @@ class Cutter:
                     reply = server.recv(1 << 20)
                     if not reply:
                         return
-                    if cutting:
+                    if cutting and self._holding:
+                        self.held += 1
+                    elif cutting:
                         # The reply is here, so the request was executed.
                         client.sendall(reply[: self._head])
                         self.cuts += 1
                         return
-                    client.sendall(reply)
+                    else:
+                        client.sendall(reply)
