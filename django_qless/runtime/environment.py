@@ -1,7 +1,6 @@
 """The runtime of workers and tests: execution of a job with Django around it.
 
-A run is a chain of wrappers around the call of the job's function. The methods are
-specified in `worker/environment.py`.
+A run is a chain of wrappers around the call of the job's function.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_qless import conf
 from django_qless.conf import routing, sealing
@@ -38,14 +37,30 @@ from django_qless.runtime.wrappers import (
 )
 from django_qless.serialization.json_values import encode_value, to_json
 from django_qless.tasks import known_tasks
-from django_qless.worker.environment import NO_LIMITS, Limits
 from django_qless.workflows import spawn
 
 logger = logging.getLogger("django_qless.worker")
 
 
+class Limits(NamedTuple):
+    """Seconds that a job may run; None for no limit."""
+
+    soft: float | None = None
+    """Then an exception is raised in it."""
+    hard: float | None = None
+    """Then its process is killed."""
+
+
+NO_LIMITS = Limits()
+
+
 class DjangoEnvironment(Announcements):
-    """The environment of a Django project, for the workers of one alias."""
+    """The one place where a running job meets Django, for the workers of one alias.
+
+    A worker knows queues, processes and time; the environment knows the job types, how
+    their arguments are read, and what to clean up around a job. Its methods for running
+    jobs may be called by several threads at once.
+    """
 
     def __init__(self, alias: str = conf.DEFAULT_ALIAS) -> None:
         self.alias = alias
@@ -53,7 +68,7 @@ class DjangoEnvironment(Announcements):
         self._threads = JobThreads()
 
     def on_start(self) -> None:
-        """Apply config and schedules to the server.
+        """Apply config and schedules to the server, which has answered.
 
         Raises ImproperlyConfigured for an outbox that cannot be used.
         """
@@ -65,11 +80,14 @@ class DjangoEnvironment(Announcements):
         return outbox_tables.is_installed()
 
     def sweep_outboxes(self) -> None:
-        """Sweep up the outboxes of all databases, for ever."""
+        """Sweep up the outboxes of all databases, for ever, in a helper process."""
         keep_sweeping(self.alias)
 
     def restore_lost_config(self) -> None:
-        """Apply config and schedules again if the server has lost its data."""
+        """Apply config and schedules again if the server has lost its data.
+
+        Called now and then while the server answers. May raise a QlessError.
+        """
         self._startup.restore()
 
     def resolve(self, klass: str) -> JobType | None:
@@ -80,7 +98,11 @@ class DjangoEnvironment(Announcements):
         return registry.get(klass) or known_tasks.find(klass, self.alias)
 
     def preload(self) -> None:
-        """Build the middleware chain, and look up the constants of a process."""
+        """Build the middleware chain, and look up the constants of a process.
+
+        Before children are forked. Opens no connections, and raises nothing: errors show
+        when a job runs.
+        """
         try:
             _ = self._chain
         except Exception:
@@ -90,7 +112,10 @@ class DjangoEnvironment(Announcements):
             logger.isEnabledFor(logging.DEBUG)
 
     def detached_entry(self) -> tuple[str, ...]:
-        """Return what makes this environment in the process of a detached job."""
+        """Return the dotted name of a function that makes such an environment.
+
+        And its arguments: the runner of a detached job calls it.
+        """
         return "django_qless.runtime.detached.environment_of", self.alias
 
     def has_detached_jobs(self) -> bool:
@@ -155,7 +180,10 @@ class DjangoEnvironment(Announcements):
         return "" if value is None else encode_value(value, "the job's result")
 
     def opened(self, reserved: Reserved) -> Reserved:
-        """Return a job with data and context as before they were sealed. Raises Fail."""
+        """Return a job with data and context as before they were sealed.
+
+        Raises Fail, group `cannot-decrypt`, if no key opens them.
+        """
         context = reserved.context
         if SEALED not in context and not reserved.data.startswith(SEALED):
             return reserved
@@ -221,5 +249,5 @@ class DjangoEnvironment(Announcements):
         self._threads = JobThreads()
 
     def leave_thread(self) -> None:
-        """Close this thread's database connections."""
+        """Close this thread's database connections: it has run its last job."""
         connection_cleanup.leave_thread()

@@ -35,7 +35,7 @@ from django_qless.worker.zygote import CRASHED, Start
 
 if TYPE_CHECKING:
     from django_qless.job_types.current import CurrentJob
-    from django_qless.worker.environment import Environment
+    from django_qless.runtime.environment import DjangoEnvironment
     from django_qless.worker.options import WorkerOptions
     from django_qless.worker.sandbox import Sandboxes
 
@@ -78,7 +78,7 @@ class Child:
     def __init__(
         self,
         start: Start,
-        environments: Mapping[str, Environment],
+        environments: Mapping[str, DjangoEnvironment],
         options: WorkerOptions,
         sandboxes: Sandboxes,
     ) -> None:

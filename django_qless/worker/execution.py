@@ -19,7 +19,7 @@ from django_qless.worker.sandbox import Sandboxes
 
 if TYPE_CHECKING:
     from django_qless.core import Client, Reserved, Settlement
-    from django_qless.worker.environment import Environment
+    from django_qless.runtime.environment import DjangoEnvironment
 
 logger = logging.getLogger("django_qless.worker")
 #: The process, and the time (monotonic), in which a run began.
@@ -31,7 +31,7 @@ class Execution:
 
     def __init__(
         self,
-        environment: Environment,
+        environment: DjangoEnvironment,
         client: Client,
         worker: str,
         sandboxes: Sandboxes | None = None,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from django_qless.core import Reserved
     from django_qless.job_types.option_types import Backoff
     from django_qless.job_types.options import Options
-    from django_qless.worker.environment import Environment
+    from django_qless.runtime.environment import DjangoEnvironment
 
 logger = logging.getLogger("django_qless.worker")
 
@@ -51,7 +51,7 @@ class UnknownName(Exception):
 class FailurePolicy:
     """Decides by the options of a job's type. Its methods raise nothing."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: DjangoEnvironment) -> None:
         self.environment = environment
 
     def raised(self, reserved: Reserved, error: BaseException) -> Outcome:

@@ -36,7 +36,7 @@ from django_qless.worker.transport import end_tasks
 from django_qless.worker.zygote import Start, Zygote
 
 if TYPE_CHECKING:
-    from django_qless.worker.environment import Environment
+    from django_qless.runtime.environment import DjangoEnvironment
     from django_qless.worker.pipe import Message
     from django_qless.worker.pool import Pool
     from django_qless.worker.source import Source
@@ -447,7 +447,9 @@ def warn_of_threads() -> None:
         log_event(logging.WARNING, "warning", text=text)
 
 
-def has_receivers(environment: Environment, reports: Sequence[CrashReport]) -> bool:
+def has_receivers(
+    environment: DjangoEnvironment, reports: Sequence[CrashReport]
+) -> bool:
     """Return whether there are receivers for the signals of these runs."""
     return any(
         report.is_exhausted or environment.has_listeners(report.event)

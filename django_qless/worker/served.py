@@ -28,7 +28,7 @@ from django_qless.worker.source import Source
 from django_qless.worker.transport import transport_of
 
 if TYPE_CHECKING:
-    from django_qless.worker.environment import Environment
+    from django_qless.runtime.environment import DjangoEnvironment
     from django_qless.worker.hub import Hub
     from django_qless.worker.transport import Transport
 
@@ -46,7 +46,11 @@ class ServedAlias:
     """What the parent does for one alias, as tasks of its event loop."""
 
     def __init__(
-        self, hub: Hub, alias: str, environment: Environment, queues: tuple[str, ...]
+        self,
+        hub: Hub,
+        alias: str,
+        environment: DjangoEnvironment,
+        queues: tuple[str, ...],
     ) -> None:
         self.hub = hub
         self.alias = alias

@@ -29,8 +29,8 @@ from django_qless.worker.status_report import StatusReport, title
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from django_qless.runtime.environment import DjangoEnvironment
     from django_qless.worker.crash_reports import CrashReport
-    from django_qless.worker.environment import Environment
     from django_qless.worker.options import WorkerOptions
 
 # Seconds that a worker waits at its start, and at its end, for the server to answer.
@@ -55,10 +55,10 @@ class Worker:
 
     def __init__(
         self,
-        environment: Environment,
+        environment: DjangoEnvironment,
         options: WorkerOptions,
         watch: CodeWatch | None = None,
-        others: Mapping[str, tuple[Environment, tuple[str, ...]]] | None = None,
+        others: Mapping[str, tuple[DjangoEnvironment, tuple[str, ...]]] | None = None,
     ) -> None:
         """`others` are environments and queues of further aliases.
 

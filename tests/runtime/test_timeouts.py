@@ -16,8 +16,7 @@ from django_qless.conf import alias
 from django_qless.exceptions import Interrupted, InvalidOption, JobLost, ShuttingDown
 from django_qless.job_types.options import Options
 from django_qless.job_types.registry import registry
-from django_qless.runtime.environment import DjangoEnvironment
-from django_qless.worker.environment import Limits
+from django_qless.runtime.environment import DjangoEnvironment, Limits
 from django_qless.worker.execution import Execution
 from django_qless.worker.failure_policy import FailurePolicy
 from django_qless.worker.interrupt import interrupt

@@ -40,8 +40,8 @@ from django_qless.worker.worker import START_PATIENCE, Worker
 
 if TYPE_CHECKING:
     from django_qless.core import Settlement
+    from django_qless.runtime.environment import DjangoEnvironment
     from django_qless.worker.children import ChildProcess
-    from django_qless.worker.environment import Environment
     from django_qless.worker.pipe import Message
     from django_qless.worker.served import ServedAlias
     from django_qless.worker.source import Source
@@ -107,7 +107,7 @@ def worker_of(order: dict[str, Any]) -> Worker:
     logger.setLevel(order["level"])
     function, *arguments = order["entry"]
     module, _, name = function.rpartition(".")
-    environment: Environment = getattr(import_module(module), name)(*arguments)
+    environment: DjangoEnvironment = getattr(import_module(module), name)(*arguments)
     given = order["options"]
     options = WorkerOptions(
         name=f"{given['name']}-{os.getpid()}",
