@@ -126,7 +126,7 @@ def is_final_failure(reserved: Reserved, outcome: Settlement) -> bool:
 
 
 def log_expired_lock(reserved: Reserved) -> None:
-    """Log that a job was not started because its lock expired in the buffer."""
+    """Log that a job was not started because its lock had expired."""
     log_job_event(logging.INFO, "not started, its lock has run out", reserved)
 
 
