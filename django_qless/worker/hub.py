@@ -45,8 +45,9 @@ if TYPE_CHECKING:
 #: Seconds between two turns at most; later by LATE, the parent was kept from its work.
 TURN, LATE = 0.1, 0.25
 
-#: Seconds after which a task of the loop that has failed is started again.
-AGAIN = 1.0
+#: Seconds after which a task of the loop that has failed is started again. One that has run
+#: for STEADY seconds had recovered from earlier failures.
+AGAIN, STEADY, MOST_FAILURES = 1.0, 10.0, 3
 
 #: Seconds at the end for settling what is left.
 LAST = 5.0
@@ -136,16 +137,32 @@ class Hub(Reaper):
         if served.alias in self.worker.late:
             await served.begin()
         self.tasks += [asyncio.create_task(self.keep(step)) for step in served.tasks]
+        beat = self.keep(served.heartbeat.beat, vital=True)
+        self.tasks.append(asyncio.create_task(beat))
 
-    async def keep(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Run a task of the loop for ever: one that fails is logged and started again."""
+    async def keep(
+        self, step: Callable[[], Awaitable[None]], *, vital: bool = False
+    ) -> None:
+        """Run a task of the loop for ever: one that fails is logged and started again.
+
+        Without a vital one the worker cannot go on: it stops when that keeps failing.
+        """
+        failures = 0
         while True:
+            began = time.monotonic()
             try:
                 await step()
                 return
             except Exception:  # noqa: BLE001
-                logger.exception("%s failed; the worker goes on", step.__name__)
-                await asyncio.sleep(AGAIN)
+                logger.exception("%s failed; it is started again", step.__name__)
+            failures = failures + 1 if time.monotonic() < began + STEADY else 1
+            if vital and failures == MOST_FAILURES:
+                log_event(logging.ERROR, "no heartbeats can be sent, stopping")
+                self.worker.failure = os.EX_SOFTWARE
+                self.shutdown.stop()
+                self.changed.set()
+                return
+            await asyncio.sleep(AGAIN)
 
     # The turns of the loop.
 

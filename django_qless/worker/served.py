@@ -89,11 +89,10 @@ class ServedAlias:
 
     @property
     def tasks(self) -> list[Callable[[], Awaitable[None]]]:
-        """What to do for the alias, each for ever."""
+        """What to do for the alias, each for ever, beside its heartbeats."""
         return [
             *(self.source.reserve, self.source.settle),
-            *(self.heartbeat.beat, self.heartbeat.listen),
-            *(self.tick, self.restore_lost_config),
+            *(self.heartbeat.listen, self.tick, self.restore_lost_config),
         ]
 
     @property

@@ -4,7 +4,7 @@
 
 Besides the options of a worker: `limits`, options of the
 project's queues; `jobs`, another module of jobs; `announcements` and `batches`, ledgers
-for what is sent as signals, a line each.
+for what is sent as signals, a line each; `broken`, methods that fail so many times first.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import wraps
+from importlib import import_module
+from itertools import count
 from typing import Any
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "tests.worker.small_settings"
@@ -42,6 +45,8 @@ def main() -> int:
         announce_jobs(ledger)
     if ledger := given.pop("batches", None):
         announce_batches(ledger)
+    for name, times in given.pop("broken", {}).items():
+        break_first(name, times)
     for name in ("queues", "exclude"):
         given[name] = tuple(given.get(name, ("*",) if name == "queues" else ()))
     try:
@@ -59,6 +64,21 @@ def configure(alias: dict[str, Any], jobs: str) -> None:
     settings.QLESS_MODULES = [*settings.QLESS_MODULES, *jobs.split()]
     conf.clear_cache()
     discover()
+
+
+def break_first(name: str, times: int) -> None:
+    """Let the first calls of an asynchronous method of the worker fail."""
+    module, kind, method = name.split(".")
+    owner = getattr(import_module(f"django_qless.worker.{module}"), kind)
+    works, calls = getattr(owner, method), count(1)
+
+    @wraps(works)
+    async def breaks(self: Any) -> None:
+        if next(calls) <= times:
+            raise RuntimeError("planted")
+        await works(self)
+
+    setattr(owner, method, breaks)
 
 
 def announce_jobs(ledger: str) -> None:

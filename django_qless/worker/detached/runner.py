@@ -163,7 +163,9 @@ class RunnerHub(Hub):
         source.held[self.job.token] = self.held
         heartbeat.shorten(self.held.length)
         asyncio.get_running_loop().add_reader(self.output.reader, self.output.read)
-        for step in (heartbeat.beat, heartbeat.listen, self.report):
+        beat = self.keep(heartbeat.beat, vital=True)
+        self.tasks.append(asyncio.create_task(beat))
+        for step in (heartbeat.listen, self.report):
             self.tasks.append(asyncio.create_task(self.keep(step)))
 
     # The job.
