@@ -196,10 +196,11 @@ class ChildProcess:
     def take_back(self) -> list[Held]:
         """Return jobs that it has not begun and, from now on, will not begin.
 
-        To be called some milliseconds after `stop_after_running`.
+        To be called some milliseconds after `stop_after_running`. What it was given since
+        it may begin.
         """
-        running = self.word.running
-        taken = [held for held in self.jobs.values() if held.serial > running]
+        running, last = self.word.running, self._stopped
+        taken = [held for held in self.jobs.values() if running < held.serial <= last]
         for held in taken:
             del self.jobs[held.job.token]
             self.taken_back.add(held.job.token)
