@@ -135,6 +135,11 @@ class ChildProcess:
         """Number of runs that it was given and has not returned."""
         return len(self.jobs) - self.companions
 
+    def is_running(self, held: Held) -> bool:
+        """Return whether this job runs in it, one after the other; or has just ended."""
+        is_here = self.jobs.get(held.job.token) is held
+        return is_here and held.serial == self.word.running
+
     @property
     def may_keep_waiting(self) -> bool:
         """True if it may have jobs that wait behind one that takes its time."""
@@ -204,7 +209,8 @@ class ChildProcess:
         for held in taken:
             del self.jobs[held.job.token]
             self.taken_back.add(held.job.token)
-            held.child = None
+            self.companions -= held.is_companion
+            held.child, held.is_companion = None, False
         return taken
 
     def stop_after_running(self) -> None:

@@ -306,17 +306,20 @@ class Dispatch:
                 now = time.monotonic()
                 for child in self.job_children:
                     if child.may_keep_waiting and now - child.changed > MOST_WAIT:
-                        await self._take_back(child)
+                        await self.take_back(child)
                 for source in self.hub.sources:
                     if source.hand_back_ready(now - MOST_WAIT):
                         self._nothing_ahead_until = now + NOTHING_AHEAD
 
-    async def _take_back(self, child: ChildProcess) -> None:
+    async def take_back(self, child: ChildProcess) -> None:
         """Take back the jobs that wait in a child behind one that takes its time."""
         child.stop_after_running()
         await asyncio.sleep(CERTAIN)
         for held in reversed(child.take_back()):
-            held.source.ready.appendleft(held)
+            if held.is_lost:
+                del held.source.held[held.job.token]
+            else:
+                held.source.ready.appendleft(held)
         self.give()
 
     # How many children there are.

@@ -121,14 +121,22 @@ class Reaper:
                 held.is_lost = True
                 in_children.setdefault(held.child, []).append(held)
         for child, jobs in in_children.items():
-            running = [held for held in jobs if held.has_begun]
-            if not self.pool.one_job_each:
-                for held in running:
+            if self.pool.one_job_each:
+                self.start(self.end_lost(child, jobs))
+            else:
+                for held in jobs:
                     child.interrupt(held, "lost")
-            elif running:
-                jid = running[0].job.jid
+
+    async def end_lost(self, child: ChildProcess, lost: list[Held]) -> None:
+        """Kill a child that runs a job whose lock was lost; else take such jobs back."""
+        if not any(map(child.is_running, lost)):
+            await self.dispatch.take_back(child)
+        for held in lost:
+            if child.is_running(held):
+                jid = held.job.jid
                 log_event(logging.WARNING, "lock lost, killing", jid=jid, pid=child.pid)
-                child.kill({held.job.token: None for held in jobs})
+                child.kill({each.job.token: None for each in lost})
+                return
 
     def lost(self, held: Held) -> None:
         """Note that a run has ended whose lock was lost: its signal is sent by another."""
