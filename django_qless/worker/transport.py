@@ -111,7 +111,9 @@ class Transport:
             other = replacement()
             return other.read(await self._answer(other, request_id))
         finally:
-            await end_tasks([interruption, waiting])
+            interruption.cancel()
+            if not waiting.done():
+                await end_tasks([waiting])
 
     async def events(self, channels: Sequence[str]) -> AsyncIterator[Event]:
         """Subscribe to `channels` (names without the prefix) and yield their events.
