@@ -243,11 +243,15 @@ def state_of(pid: int) -> str:
 
 
 def processor_seconds(pids: list[int]) -> float:
-    """Return for how long these processes have had a processor so far, in seconds."""
+    """Return for how long these processes have had a processor so far, in seconds.
+
+    Those that have ended count for nothing: a child of the pool `fork` may have.
+    """
     ticks = 0
     for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
