@@ -42,9 +42,6 @@ class Sandboxes:
         self.base = Path(base or tempfile.gettempdir())
         #: This worker's folder, once it is claimed.
         self.folder: Path | None = None
-        #: The process that the sandboxes belong to, None for the present one. A process
-        #: that lives for one job only sets its parent.
-        self.owner: int | None = None
         #: The sandboxes of running jobs by their tokens.
         self.in_use: dict[str, Path] = {}
         self._lock = -1
@@ -56,8 +53,7 @@ class Sandboxes:
         path = self.in_use.get(reserved.token)
         if path is None:
             folder = self.folder or self.claim()
-            prefix = f"{self.owner or os.getpid()}-"
-            path = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
+            path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=folder))
             self.in_use[reserved.token] = path
         return path
 

@@ -197,7 +197,7 @@ class TestHardLimits:
         job = jobs.briefly.using(backoff=[7, 8])
         assert policy.hard_limit(self.reserved(qless, job)) == (2, 7)
 
-    def test_of_a_job_that_nobody_knows(self, policy, qless) -> None:
+    def test_of_a_job_of_an_unknown_type(self, policy, qless) -> None:
         qless.put("", "q", "x", "nobody.knows", "{}")
         [reserved] = qless.settle("w", [], 1, ["q"]).jobs
         assert policy.hard_limit(reserved) == (0, 0)

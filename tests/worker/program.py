@@ -4,7 +4,7 @@
 
 Besides the options of a worker: `limits`, options of the
 project's queues; `jobs`, another module of jobs; `announcements` and `batches`, ledgers
-for what is sent as signals, a line each; `broken`, methods that fail so many times first.
+for what is sent as signals, a line each; `broken`, methods whose first calls fail, with their number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors that nobody expects, in each of the loops of a worker's parent."""
+"""Unexpected errors in each of the loops of a worker's parent."""
 
 from __future__ import annotations
 
