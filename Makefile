@@ -38,7 +38,7 @@ test-fast: .venv/test.stamp ## what to run after each edit: one client's view, a
 	@$(BIN)/python -m tests.run tests $(FAST) $(ARGS)
 
 test-core: .venv/test.stamp ## the tests of the Lua core and its client
-	@$(BIN)/python -m tests.run tests tests/lua tests/core $(ARGS)
+	@$(BIN)/python -m tests.run tests tests/lua tests/client $(ARGS)
 
 test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 	@$(BIN)/python -m tests.run tests tests/worker tests/runtime $(ARGS)

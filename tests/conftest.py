@@ -126,7 +126,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 #: What takes longest, and waits for most of it. Begun first: at the end it would run alone.
 LONG = (
     "acceptance/test_demo.py",
-    "core/test_partition.py",
+    "client/test_partition.py",
     "docs/test_tutorial.py",
     "outbox/test_shown.py",
     "worker/test_cluster.py",

@@ -14,7 +14,7 @@ import redis.asyncio
 from django_qless.core import Client, ConnectionLost, JobNotFound, Settled, Settlement
 from django_qless.core.request import Command, single
 from django_qless.worker.transport import Transport, transport_of
-from tests.core.cutter import Cutter
+from tests.client.cutter import Cutter
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

@@ -17,7 +17,7 @@ from django_qless.core import (
     NotPermitted,
 )
 from django_qless.core import events as module
-from tests.core.jobs import Make, in_loop
+from tests.client.jobs import Make, in_loop
 from tests.real_servers import poll
 
 if TYPE_CHECKING:

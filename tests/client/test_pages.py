@@ -20,8 +20,8 @@ from django_qless.core import (
     TooBig,
     WrongState,
 )
-from tests.core.conftest import NOW
-from tests.core.jobs import Clock, pop, put
+from tests.client.conftest import NOW
+from tests.client.jobs import Clock, pop, put
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

@@ -21,8 +21,8 @@ from django_qless.core import (
     Settlement,
     waiting,
 )
-from tests.core.cutter import Cutter
-from tests.core.jobs import Make
+from tests.client.cutter import Cutter
+from tests.client.jobs import Make
 from tests.real_servers import Server, poll
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from django_qless.core import Client, JobNotFound, Put, ServerFull, Settlement, new_jid
 from django_qless.core.commands.entities import Payload, _parts
-from tests.core.jobs import Make
+from tests.client.jobs import Make
 
 if TYPE_CHECKING:
-    from tests.core.cutter import Cutter
+    from tests.client.cutter import Cutter
     from tests.real_servers import Server
 
 

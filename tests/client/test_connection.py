@@ -12,7 +12,7 @@ import pytest
 from django_qless.core import Client, PoolExhausted, new_jid
 from django_qless.core.connection import Connection
 from django_qless.core.request import Steps, drive
-from tests.core.jobs import Make
+from tests.client.jobs import Make
 from tests.real_servers import poll
 
 if TYPE_CHECKING:

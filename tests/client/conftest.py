@@ -10,7 +10,7 @@ import redis
 
 from django_qless.core import Client
 from tests import drawing
-from tests.core.cutter import Cutter
+from tests.client.cutter import Cutter
 from tests.permissions import client_of, nothing_refused
 
 if TYPE_CHECKING:

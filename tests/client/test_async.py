@@ -26,8 +26,8 @@ from django_qless.core import (
 )
 from django_qless.core.commands import Commands
 from django_qless.core.request import command
-from tests.core.cutter import Cutter
-from tests.core.jobs import in_loop
+from tests.client.cutter import Cutter
+from tests.client.jobs import in_loop
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django_qless.core import Declared, DueSchedule, Schedule, Tick
-from tests.core.conftest import NOW
-from tests.core.jobs import Clock
+from tests.client.conftest import NOW
+from tests.client.jobs import Clock
 
 if TYPE_CHECKING:
     from django_qless.core import Client

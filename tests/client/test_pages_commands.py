@@ -11,8 +11,8 @@ from django_qless.core import Client, Put, TooBig, new_jid
 from django_qless.core.commands import queues
 from django_qless.core.commands.statistics import BELOW_SECOND
 from django_qless.core.states import QUEUE_STATES
-from tests.core.conftest import NOW
-from tests.core.jobs import Clock, Make, pop, put
+from tests.client.conftest import NOW
+from tests.client.jobs import Clock, Make, pop, put
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from django_qless.core import Client, Put, arguments
-from tests.core.jobs import Make
+from tests.client.jobs import Make
 
 
 def spawn(client: Client, parent: str, *jids: str) -> None:

@@ -23,7 +23,7 @@ from django_qless.core import (
 )
 from django_qless.core.request import Command
 from django_qless.core.script import Library
-from tests.core.jobs import Make
+from tests.client.jobs import Make
 from tests.real_servers import Server, poll
 
 BODY = """

@@ -17,8 +17,8 @@ from django_qless.core import (
     Settlement,
     WrongState,
 )
-from tests.core.conftest import NOW
-from tests.core.jobs import Clock, pop, put
+from tests.client.conftest import NOW
+from tests.client.jobs import Clock, pop, put
 from tests.real_servers import Server
 
 

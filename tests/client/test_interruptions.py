@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.core.jobs import Make
+from tests.client.jobs import Make
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

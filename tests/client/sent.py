@@ -1,6 +1,6 @@
 """What each command of the client sends: with what it needs, and with each other argument.
 
-python -m tests.core.sent      writes sent.txt again
+python -m tests.client.sent      writes sent.txt again
 """
 
 from __future__ import annotations

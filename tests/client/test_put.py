@@ -7,8 +7,8 @@ import json
 import pytest
 
 from django_qless.core import Client, JobNotFound, Put, Settlement
-from tests.core.conftest import NOW
-from tests.core.jobs import Clock, put
+from tests.client.conftest import NOW
+from tests.client.jobs import Clock, put
 
 
 def test_put_and_get(client: Client, at: Clock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.sent import SENT, all_lines
+from tests.client.sent import SENT, all_lines
 
 LINES = SENT.read_text().splitlines()
 
@@ -13,7 +13,7 @@ LINES = SENT.read_text().splitlines()
     "line", list(all_lines()), ids=lambda line: line.partition(":")[0]
 )
 def test_each_command_sends_what_it_did(line: str) -> None:
-    """If that is meant to change: python -m tests.core.sent."""
+    """If that is meant to change: python -m tests.client.sent."""
     title = line.partition(": ")[0]
     assert line == next((each for each in LINES if each.startswith(f"{title}: ")), None)
 

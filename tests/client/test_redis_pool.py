@@ -23,7 +23,7 @@ from django_qless.core.redis_pool import (
     is_of_sentinel,
 )
 from django_qless.core.sentinel import AsyncSentinels, Sentinels, sentinels_like
-from tests.core.jobs import Make
+from tests.client.jobs import Make
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

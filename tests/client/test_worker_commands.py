@@ -12,8 +12,8 @@ from django_qless.core import (
     Settlement,
     WorkerNotFound,
 )
-from tests.core.conftest import NOW
-from tests.core.jobs import Clock, pop, put
+from tests.client.conftest import NOW
+from tests.client.jobs import Clock, pop, put
 
 
 def test_pop_and_peek(client: Client, at: Clock) -> None:

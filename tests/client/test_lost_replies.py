@@ -29,8 +29,8 @@ from django_qless.core import (
     Settlement,
     Tick,
 )
-from tests.core.conftest import NOW
-from tests.core.cutter import Cutter
+from tests.client.conftest import NOW
+from tests.client.cutter import Cutter
 from tests.lua.keyspace import snapshot
 
 if TYPE_CHECKING:
