@@ -38,7 +38,7 @@ test-fast: .venv/test.stamp ## what to run after each edit: one client's view, a
 	@$(BIN)/python -m tests.run tests $(FAST) $(ARGS)
 
 test-core: .venv/test.stamp ## the tests of the Lua core and its client
-	@$(BIN)/python -m tests.run tests tests/lua tests/client $(ARGS)
+	@$(BIN)/python -m tests.run tests tests/protocol tests/core tests/client $(ARGS)
 
 test-worker: .venv/test.stamp ## the tests of workers and of what runs in them
 	@$(BIN)/python -m tests.run tests tests/worker tests/runtime $(ARGS)
@@ -76,7 +76,7 @@ chaos: .venv/test.stamp ## break things under workers, for half an hour; counts 
 	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
 against: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
-	@$(BIN)/python -m tests.lua.against $(ARGS)
+	@$(BIN)/python -m tests.core.against $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py
 	@$(PYTHON) -m tests.matrix $(ARGS)

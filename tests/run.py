@@ -111,7 +111,7 @@ def say_how_long() -> None:
     """Print about how long everything takes here."""
     processors = os.cpu_count() or 1
     print(f"This takes about {-(-MINUTES // processors)} minutes on {processors} CPUs.")
-    print("A part: make test ARGS='tests/lua -k pop'")
+    print("A part: make test ARGS='tests/core -k settle'")
 
 
 #: Of so many failed tests each runs once more. More of them are no accident.

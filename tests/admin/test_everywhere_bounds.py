@@ -13,9 +13,9 @@ from django.test import override_settings
 
 from tests.admin import bounds
 from tests.admin.masses import SMALL, Masses
+from tests.core.keyspace import snapshot
 from tests.drawing import part
 from tests.jobs_app.models import Feed
-from tests.lua.keyspace import snapshot
 
 if TYPE_CHECKING:
     import redis

@@ -19,10 +19,10 @@ from tests.admin import people
 from tests.admin.content import Content, fill
 from tests.admin.markup import Markup
 from tests.admin.routes import Place, places
+from tests.core.keyspace import digest, dumped, restore
 from tests.drawing import draw, part
 from tests.jobs_app import jobs
 from tests.jobs_app.models import Feed, Parcel, ProxyFeed
-from tests.lua.keyspace import digest, dumped, restore
 from tests.rows_app.models import Country, Spare
 from tests.schedules.declaring import declaring
 

@@ -13,7 +13,7 @@ from django_qless.admin.links import quote
 from django_qless.core import Settlement
 from tests.admin.reading import read
 from tests.admin.stock import put
-from tests.lua.keyspace import digest
+from tests.core.keyspace import digest
 from tests.real_servers import poll
 from tests.worker.processes import WorkerProcess
 

@@ -26,7 +26,7 @@ from django_qless.core import (
 )
 from django_qless.core.request import Command, drive
 from django_qless.core.retry import to_qless_error
-from tests.lua.keyspace import difference, snapshot
+from tests.core.keyspace import difference, snapshot
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

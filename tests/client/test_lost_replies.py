@@ -31,7 +31,7 @@ from django_qless.core import (
 )
 from tests.client.conftest import NOW
 from tests.client.cutter import Cutter
-from tests.lua.keyspace import snapshot
+from tests.core.keyspace import snapshot
 
 if TYPE_CHECKING:
     from tests.real_servers import Server

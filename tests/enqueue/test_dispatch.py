@@ -17,9 +17,9 @@ from django_qless.core.commands.entities import Payload
 from django_qless.enqueue import dispatch
 from django_qless.exceptions import InvalidOption, JobGone, NotPut
 from django_qless.signals import job_enqueued
+from tests.core.invariants import violations_on
 from tests.jobs_app import jobs, secret
 from tests.jobs_app.models import Feed, Parcel
-from tests.lua.invariants import violations_on
 from tests.real_servers import Server
 from tests.rows_app.models import Source
 from tests.testing.jobs import asks_again

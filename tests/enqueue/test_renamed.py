@@ -12,7 +12,7 @@ from django_qless import failures, job, jobs
 from django_qless.core import WrongState
 from django_qless.job_types.registry import registry
 from django_qless.operations.bulk import change_jobs
-from tests.lua.invariants import violations_on
+from tests.core.invariants import violations_on
 from tests.real_servers import Server
 
 OLD, NEW = "shop.jobs.sync", "shop.tasks.sync"

@@ -15,9 +15,9 @@ from django_qless.exceptions import InvalidOption
 from django_qless.operations.bulk import change_jobs
 from django_qless.signals import job_enqueued
 from django_qless.testing import clock
+from tests.core.invariants import violations_on
 from tests.jobs_app import jobs, policies
 from tests.jobs_app.models import Feed
-from tests.lua.invariants import violations_on
 from tests.real_servers import Server
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "other"])

@@ -10,8 +10,8 @@ from django_qless import jobs, queues
 from django_qless.conf.connections import connections
 from django_qless.core import BadArgument
 from django_qless.operations.job_query import JobQuery
+from tests.core.invariants import violations_on
 from tests.jobs_app.jobs import add, failing
-from tests.lua.invariants import violations_on
 from tests.real_servers import Server
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.lua.test_rates import most_in_a_window
+from tests.core.test_rates import most_in_a_window
 
 if TYPE_CHECKING:
     from django_qless.core import Client

@@ -11,7 +11,7 @@ import pytest
 
 from django_qless.core.commands.entities import Payload
 from tests import drawing
-from tests.lua.invariants import violations_on
+from tests.core.invariants import violations_on
 from tests.real_servers import poll
 from tests.worker.stage import FLAVOURS
 

@@ -1,0 +1,372 @@
+"""No call handles more than 1,000 items or 1 MiB of arguments; the caller repeats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from tests.core.caller import Core, listed
+from tests.core.keyed import Keyed, settlement
+from tests.core.keyspace import snapshot
+
+MANY = [f"j{n:04}" for n in range(1001)]
+
+
+def fill(keyed: Keyed, total: int, **options: object) -> None:
+    """Put many jobs, all at 0."""
+    for start in range(0, total, 1000):
+        stop = min(start + 1000, total)
+        keyed.put_many([{"jid": f"n{n:05}", **options} for n in range(start, stop)])
+
+
+# How each command is called with so many items.
+CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
+    "multiget": lambda many: ("multiget", *many),
+    "cancel": lambda many: ("cancel", *many),
+    "timeout": lambda many: ("timeout", *many),
+    "depends on": lambda many: ("depends", "open", "on", *many),
+    "depends off": lambda many: ("depends", "open", "off", *many),
+    "tag add": lambda many: ("tag", "add", "open", *many),
+    "tag remove": lambda many: ("tag", "remove", "open", *many),
+    "pause": lambda many: ("pause", *many),
+    "unpause": lambda many: ("unpause", *many),
+    "queue.forget": lambda many: ("queue.forget", *many),
+    "worker.deregister": lambda many: ("worker.deregister", *many),
+    "lag": lambda many: ("lag", *many),
+    "due": lambda many: ("due", *many),
+    "survey": lambda many: ("survey", *many),
+    "revive": lambda many: ("revive", *many),
+    "results": lambda many: ("results", *many),
+    "results.gone": lambda many: ("results.gone", *many),
+    "brief": lambda many: ("brief", *many),
+    "briefs": lambda many: (
+        "briefs", 5, *(part for name in many for part in ("waiting", name, 0, 1))),
+    "search": lambda many: (
+        "search", 5, 0, *(part for name in many for part in ("waiting", name, 0, 1))),
+    "stats.counters": lambda many: ("stats.counters", 1, *many),
+    "schedules.of": lambda many: ("schedules.of", *many),
+    "schedule.remove": lambda many: ("schedule.remove", *many),
+    "schedule.pause": lambda many: ("schedule.pause", *many),
+    "schedule.resume": lambda many: ("schedule.resume", *many),
+    "await": lambda many: ("await", "me", 1, "job", *many),
+    "put.many": lambda many: (
+        "put.many", "w",
+        *(part for jid in many for part in (jid, "q", "k", "{}", 0, 0))),
+    "beat": lambda many: (
+        "beat", "w", "", len(many), *(part for jid in many for part in (jid, "1", ""))),
+    "settle": lambda many: ("settle", "w", 0, 1, len(many), *many),
+    "put": lambda many: (
+        "put", "w", "q", "new", "k", "{}", 0, "depends", json.dumps(many)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_more_than_a_thousand_items_are_refused(keyed: Keyed, name: str) -> None:
+    keyed.put("root")
+    keyed.put("open", depends=["root"])
+    before = snapshot(keyed.server)
+    command, *args = CALLS[name](MANY)
+    refused = keyed.refusal(str(command), *args, now=1)
+    assert refused == f"TOOBIG {command}(): 1001 items in one call, at most 1000"
+    assert snapshot(keyed.server) == before
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_thousand_are_not_too_many(keyed: Keyed, name: str) -> None:
+    keyed.put("root")
+    keyed.put("open", depends=["root"])
+    command, *args = CALLS[name](MANY[:1000])
+    refused = ""
+    try:
+        keyed.call(str(command), *args, now=1)
+    except redis.ResponseError as error:
+        refused = str(error)
+    allowed = ("", "NOJOB", "NOSCHEDULE", "NOWORKER", "STATE")
+    if name == "tag add":
+        assert refused == "TOOBIG tag(): 1000 tags, at most 32"
+    else:
+        assert refused.partition(" ")[0] in allowed
+
+
+def test_a_thousand_links_are_staged_at_once(keyed: Keyed) -> None:
+    fill(keyed, 1001)
+    job = ("last", "queue", "k", "{}", 0, 2, "workflow", "f", "absent", 1)
+    keyed.call("workflow.stage", "f", 60, "jobs", *job, now=0)
+    others = [f"n{n:05}" for n in range(1001)]
+    stage = ("workflow.stage", "f", 60, "links", "last")
+    refused = keyed.refusal(*stage, *others, now=0)
+    assert refused == "TOOBIG workflow.stage(): 1001 items in one call, at most 1000"
+    assert keyed.call(*stage, *others[:1000], now=0) == 2
+
+
+def test_a_batch_has_at_most_a_mebibyte(keyed: Keyed) -> None:
+    data = '"' + "x" * 400_000 + '"'
+    parts = [part for n in range(3) for part in (f"j{n}", "q", "k", data, 0, 0)]
+    assert keyed.refusal("put.many", "w", *parts, now=0).startswith("TOOBIG ")
+    assert keyed.server.dbsize() == 0
+    keyed.call("put.many", "w", *parts[:12], now=0)
+    assert keyed.call("length", "q", now=0) == 2
+
+
+@pytest.mark.parametrize("count", [1001, 10**6, 10**9, "1e15"])
+def test_listings_are_bounded(keyed: Keyed, count: object) -> None:
+    core = keyed.core
+    fill(keyed, 1500, tags=["tag"])
+    assert len(core.json("peek", 1, "queue", count)) <= 1000
+    assert len(core.json("tag", 1, "get", "tag", 0, count)["jobs"]) <= 1000
+    assert len(core.json("pop", 1, "queue", "worker", count)) <= 1000
+    core.json("pop", 1, "queue", "worker", count)
+    assert 0 < len(core.old("jobs", 1, "running", "queue", 0, count)) <= 1000
+    assert 0 < len(core.ours("jobs", "running", "queue", 0, -1, now=1)) <= 1000
+    assert len(listed(core.json("peek", 100, "queue", count))) <= 1000
+
+
+def test_unfail_is_bounded(keyed: Keyed) -> None:
+    fill(keyed, 1200)
+    for _ in range(5):
+        taken = keyed.take(240, now=1)
+        ends = [settlement(job["jid"], job["token"], "fail", "g", "m") for job in taken]
+        assert keyed.settle(ends, now=2).refused == []
+    assert keyed.json("failed") == {"g": 1200}
+    assert len(keyed.json("failed", "g", 0, 5000)["jobs"]) <= 1000
+    assert keyed.call("unfail", "queue", "g", 10**6, now=3) == 1000
+    assert keyed.call("unfail", "queue", "g", 10**6, now=3) == 200
+    assert keyed.violations() == []
+
+
+def test_dependents_are_released_by_and_by(keyed: Keyed) -> None:
+    """One completion with 2,500 dependents: later calls carry the release on."""
+    keyed.put("root", queue="side")
+    fill(keyed, 2500, depends=["root"])
+    [job] = keyed.take(queue="side")
+    keyed.settle([settlement("root", job["token"], "complete")], now=1)
+    released = keyed.server.zcard("ql:q:queue-work")
+    assert 0 < released <= 1000
+    assert keyed.violations() == []
+    for turn in range(20):
+        keyed.settle([], 0, now=2 + turn)
+        now_released = keyed.server.zcard("ql:q:queue-work")
+        assert now_released - released <= 1000
+        released = now_released
+    assert released == 2500
+    assert not keyed.server.exists("ql:q:queue-depends", "ql:j:root-dependents")
+    assert keyed.violations() == []
+
+
+def test_dependents_of_a_job_completed_without_keys_are_all_released(
+    core: Core,
+) -> None:
+    keyed = Keyed(core)
+    core.put("root", queue="side")
+    fill(keyed, 2500, depends=["root"])
+    core.pop(0, queue="side")
+    core.complete("root", 1, queue="side")
+    assert core.server.zcard("ql:q:queue-work") <= 1000
+    for turn in range(40):
+        core.put(f"other-{turn}", 2, queue="side")
+        core.pop(2, 1, queue="side")
+        core.complete(f"other-{turn}", 3, queue="side")
+    assert core.server.zcard("ql:q:queue-work") == 2500
+    assert keyed.violations() == []
+
+
+def test_a_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
+    total = 3000
+    keyed.put("root")
+    keyed.put("end", queue="side", depends=["root"])
+    fill(keyed, total)
+    for start in range(0, total, 1000):
+        names = [f"n{n:05}" for n in range(start, start + 1000)]
+        keyed.call("depends", "end", "on", *names, now=1)
+    keyed.call("depends", "end", "off", "root", now=1)
+    keyed.call("cancel", "root", now=1)
+    assert keyed.server.scard("ql:j:end-dependencies") == total
+    done = 0
+    while taken := keyed.take(125, now=2):
+        ends = [settlement(job["jid"], job["token"], "complete") for job in taken]
+        keyed.settle(ends, now=3)
+        done += len(taken)
+        assert keyed.job("end")["state"] == ("waiting" if done == total else "depends")
+    assert done == total
+    assert keyed.violations() == []
+
+
+def test_it_may_gain_those_that_depend_on_many_themselves(keyed: Keyed) -> None:
+    fill(keyed, 2000, queue="behind")
+    for start in (0, 1000):
+        keyed.put_many(
+            [
+                {
+                    "jid": f"m{n:05}",
+                    "queue": "side",
+                    "depends": json.dumps([f"n{n:05}"]),
+                }
+                for n in range(start, start + 1000)
+            ]
+        )
+    first = [f"m{n:05}" for n in range(1000)]
+    second = [f"m{n:05}" for n in range(1000, 2000)]
+    keyed.put("open", depends=first)
+    keyed.call("depends", "open", "on", *second)
+    assert keyed.server.scard("ql:j:open-dependencies") == 2000
+    text = keyed.refusal("depends", "open", "on", "open")
+    assert text.startswith("CYCLE ")
+    assert text.endswith("open waits for open")
+
+
+def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
+    keyed: Keyed,
+) -> None:
+    fill(keyed, 1500)
+    keyed.put("wide", queue="side", depends=["n00000"])
+    for start in (0, 1000):
+        names = [f"n{n:05}" for n in range(start, min(start + 1000, 1500))]
+        keyed.call("depends", "wide", "on", *names)
+    keyed.put("one", queue="side", unique="key")
+    keyed.put("two", queue="side", depends=["one"])
+    # Put again, in place of another, in a batch, moved on: each time there is more behind.
+    keyed.put("one", queue="side", depends=["wide"])
+    again = {"unique": "key", "conflict": "replace", "depends": json.dumps(["wide"])}
+    keyed.put("other", queue="side", **{**again, "depends": ["wide"]})
+    keyed.put_many([{"jid": "third", "queue": "side", **again}])
+    assert keyed.instead == {"third": "one"}
+    assert keyed.job("one")["dependencies"] == ["wide"]
+    for call in (
+        ("depends", "wide", "on", "two"),
+        ("put", "w", "side", "one", "k", "{}", 0, "depends", '["wide", "two"]'),
+        ("put", "w", "side", "n00007", "k", "{}", 0, "depends", '["two"]'),
+    ):
+        before = snapshot(keyed.server)
+        assert keyed.refusal(*call).startswith(("CYCLE ", "TOOBIG "))
+        assert snapshot(keyed.server) == before
+    assert keyed.violations() == []
+
+
+def test_who_waits_for_many_runs_when_these_are_cancelled(
+    keyed: Keyed,
+) -> None:
+    keyed.put_many([{"jid": f"n{n}"} for n in range(60)])
+    links = json.dumps([f"n{n}" for n in range(60)])
+    keyed.put_many(
+        [{"jid": f"m{n}", "depends": links, "on_failure": "run"} for n in range(60)]
+    )
+    # There are 3,600 links, of which one call cuts a thousand.
+    keyed.call("cancel", *[f"n{n}" for n in range(60)])
+    while keyed.server.exists("ql:cascading"):
+        keyed.settle([], 1, ["nobody"])
+    assert keyed.server.zcard("ql:q:queue-work") == 60
+    assert keyed.violations() == []
+
+
+def test_a_recurring_job_with_a_tiny_interval_does_not_flood(core: Core) -> None:
+    core.old("recur", 0, "queue", "cron", "klass", "{}", "interval", 0.001, 0)
+    assert len(core.pop(10**9, 10)) == 10
+    core.json("queues", 10**9)
+    core.old("recur.update", 10**9, "cron", "backlog", 3)
+    assert len(core.pop(10**9, 10)) <= 10
+    assert len(core.server.keys("ql:j:cron-*")) < 200
+
+
+def test_a_thousand_failure_groups_then_other(keyed: Keyed) -> None:
+    fill(keyed, 1002)
+    ends, number = [], 0
+    while taken := keyed.take(125, now=1):
+        ends = [
+            settlement(job["jid"], job["token"], "fail", f"group-{number + n:04}", "m")
+            for n, job in enumerate(taken)
+        ]
+        number += len(taken)
+        keyed.settle(ends, now=2)
+    groups = keyed.json("failed")
+    assert len(groups) == 1001
+    assert groups["other"] == 2
+    for jid in keyed.json("failed", "other")["jobs"]:
+        assert keyed.job(jid)["failure"]["group"].startswith("group-")
+        keyed.call("cancel", jid, now=3)
+    assert "other" not in keyed.json("failed")
+    assert keyed.violations() == []
+
+
+def test_expired_records_go_by_and_by(keyed: Keyed) -> None:
+    keyed.call("config.set", "jobs-history-count", 10**6, now=0)
+    fill(keyed, 1500)
+    while taken := keyed.take(125, now=1):
+        ends = [settlement(job["jid"], job["token"], "complete") for job in taken]
+        keyed.settle(ends, now=2)
+    assert keyed.server.zcard("ql:completed") == 1500
+    keyed.call("config.set", "jobs-history-count", 10, now=3)
+    left = 1500
+    for turn in range(200):
+        keyed.put(f"more-{turn}", 4)
+        [job] = keyed.take(now=4)
+        keyed.settle([settlement(job["jid"], job["token"], "complete")], now=5)
+        now_left = keyed.server.zcard("ql:completed")
+        assert left - now_left <= 1000
+        left = now_left
+        if left <= 10:
+            break
+    assert left == 10
+    assert keyed.violations() == []
+
+
+def test_names_are_bounded(keyed: Keyed) -> None:
+    long = "x" * 100_000
+    for call in (
+        ("put", "w", long, "jid", "k", "{}", 0),
+        ("put", "w", "q", long, "k", "{}", 0),
+    ):
+        assert keyed.refusal(*call, now=0).split()[0] in ("BADARG", "TOOBIG")
+    assert len(keyed.refusal("priority", long, 1, now=0)) < 1000
+    assert keyed.server.dbsize() == 0
+
+
+@pytest.mark.parametrize("option", ["jobs-history", "jobs-history-count"])
+@pytest.mark.parametrize("by_old_client", [False, True], ids=["ours", "old"])
+def test_dependents_of_a_forgotten_job_are_all_released(
+    keyed: Keyed, option: str, by_old_client: bool
+) -> None:
+    """The record may expire before the last of its dependents was released."""
+    core = keyed.core
+    keyed.put("root", queue="side")
+    fill(keyed, 2500, depends=["root"])
+    keyed.call("config.set", option, -1 if option == "jobs-history" else 0, now=0)
+    if by_old_client:
+        core.pop(0, queue="side")
+        core.complete("root", 1, queue="side")
+    else:
+        [job] = keyed.take(queue="side")
+        keyed.settle([settlement("root", job["token"], "complete")], now=1)
+    for turn in range(20):
+        keyed.settle([], 0, now=2 + turn)
+    assert keyed.server.zcard("ql:q:queue-work") == 2500
+    assert keyed.violations() == []
+    assert not core.server.exists("ql:j:root", "ql:j:root-dependents")
+
+
+def test_dependents_of_a_job_that_was_put_again_are_all_released(keyed: Keyed) -> None:
+    """They waited for the run that is over, not for the new one."""
+    keyed.put("root", queue="side")
+    fill(keyed, 2500, depends=["root"])
+    [job] = keyed.take(queue="side")
+    keyed.settle([settlement("root", job["token"], "complete")], now=1)
+    keyed.put("root", 2, queue="side")
+    for turn in range(20):
+        keyed.settle([], 0, now=3 + turn)
+        assert keyed.violations() == []
+    released = keyed.server.zcard("ql:q:queue-work")
+    if released < 2500:  # the rest may wait for the new run, but not for ever
+        [job] = keyed.take(queue="side", now=30)
+        keyed.settle([settlement("root", job["token"], "complete")], now=31)
+        for turn in range(20):
+            keyed.settle([], 0, now=32 + turn)
+    assert keyed.server.zcard("ql:q:queue-work") == 2500
+    assert keyed.violations() == []
+
+
+def test_a_job_may_have_as_many_retries_as_there_are_numbers(keyed: Keyed) -> None:
+    keyed.put("jid", retries=2**53)
+    [job] = keyed.take()
+    assert (job["jid"], int(job["retries"])) == ("jid", 2**53)

@@ -1,0 +1,203 @@
+"""Commands on several jobs, each for itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.keyed import Keyed
+from tests.core.keyspace import digest
+
+
+def each(keyed: Keyed, word: str, *args: Any, now: Any = 10, **more: Any) -> Any:
+    """Return what was done, and what refused with which words."""
+    done, refused = keyed.call(f"{word}.each", *args, now=now, **more)
+    return done, dict(zip(refused[::2], refused[1::2], strict=True))
+
+
+def failed(keyed: Keyed, *jids: str, queue: str = "queue") -> None:
+    for jid in jids:
+        keyed.put(jid, 1, queue=queue)
+        [job] = keyed.take(1, queue=queue, now=2)
+        keyed.call("fail", jid, job["token"], "group", "message", now=3)
+
+
+def test_cancel_takes_what_can_go(keyed: Keyed) -> None:
+    keyed.put("done", 0)
+    keyed.call("complete", "done", keyed.token("done"), "queue", "{}", now=1)
+    for jid in ("a", "b"):
+        keyed.put(jid, 1)
+    keyed.put("needed", 1)
+    keyed.put("waits", 1, depends=["needed"])
+    assert each(keyed, "cancel", "a", "done", "gone", "needed", "b", "a") == (
+        ["a", "b"],
+        {
+            "done": "Job done is complete",
+            "gone": "Job gone does not exist",
+            "needed": "needed is a dependency of waits but is not mentioned to be canceled",
+        },
+    )
+    assert keyed.job("needed", 10)["state"] == "waiting"
+    assert keyed.violations() == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cancel_does_not_mind_the_order(keyed: Keyed, reverse: bool) -> None:
+    jids = [f"j{number:03}" for number in range(250)]
+    for before, jid in zip([None, *jids], jids, strict=False):
+        keyed.put(jid, 1, depends=[before] if before else [])
+    if reverse:
+        jids.reverse()
+    assert each(keyed, "cancel", *jids) == (jids, {})
+    assert not keyed.server.keys("ql:j:*")
+
+
+def test_cancel_in_no_order_at_all(keyed: Keyed) -> None:
+    keyed.put("root", 1)
+    keyed.put("b", 1, depends=["root"])
+    keyed.put("a", 1, depends=["b"])
+    keyed.put("c", 1, depends=["a"])
+    assert each(keyed, "cancel", "b", "root", "c", "a")[1] == {}
+
+
+def test_one_that_must_stay_keeps_those_it_needs(keyed: Keyed) -> None:
+    keyed.put("root", 1)
+    keyed.put("middle", 1, depends=["root"])
+    keyed.put("outside", 1, depends=["middle"])
+    done, refused = each(keyed, "cancel", "root", "middle")
+    assert done == []
+    assert refused == {
+        "root": "root is a dependency of middle but is not mentioned to be canceled",
+        "middle": "middle is a dependency of outside but is not mentioned to be canceled",
+    }
+
+
+def test_what_goes_with_another_is_canceled_as_well(keyed: Keyed) -> None:
+    keyed.put("root", 1)
+    keyed.put("follows", 1, depends=["root"], on_failure="cancel")
+    assert each(keyed, "cancel", "follows", "root") == (["follows", "root"], {})
+    keyed.put("root", 1)
+    keyed.put("follows", 1, depends=["root"], on_failure="cancel")
+    assert each(keyed, "cancel", "root", "follows") == (["root", "follows"], {})
+
+
+def test_a_running_job_is_canceled_and_its_worker_told(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    keyed.take(now=2)
+    with keyed.core.listening() as heard:
+        assert each(keyed, "cancel", "jid") == (["jid"], {})
+    assert "w:worker" in [channel for channel, _ in heard]
+
+
+def test_revive(keyed: Keyed) -> None:
+    failed(keyed, "a", "b", queue="mail")
+    keyed.put("c", 5)
+    keyed.put("d", 5, depends='["c"]')
+    done, refused = each(keyed, "revive", "b", "c", "gone", "a", "d")
+    assert done == ["b", "a"]
+    assert refused == {
+        "c": "Job c has not failed: it is waiting",
+        "d": "Job d has not failed: it is waiting for other jobs",
+        "gone": "Job gone does not exist",
+    }
+    assert {keyed.job(jid, 10)["queue"] for jid in "ab"} == {"mail"}
+    assert not keyed.server.exists("ql:failures")
+
+
+def test_move(keyed: Keyed) -> None:
+    keyed.put("a", 1, tags=["t"], priority=4, context='{"x":1}', data='{"n": 1}')
+    keyed.put("b", 1)
+    keyed.take(1, now=2)
+    assert each(keyed, "move", "other", 5, "b", "gone", "a") == (
+        ["b", "a"],
+        {"gone": "Job gone does not exist"},
+    )
+    job = keyed.job("a", 10)
+    assert (job["queue"], job["state"], job["tags"]) == ("other", "scheduled", ["t"])
+    assert (job["data"], job["context"], job["priority"]) == ('{"n": 1}', {"x": 1}, 4)
+    assert keyed.job("b", 10)["queue"] == "other"
+    assert "other" in keyed.server.zrange("ql:queues", 0, -1)
+    assert keyed.violations() == []
+
+
+def test_priority(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.put("b", 2)
+    refused = {"gone": "Job gone does not exist"}
+    assert each(keyed, "priority", 7, "b", "gone") == (["b"], refused)
+    assert [job["jid"] for job in keyed.take(now=10)] == ["b", "a"]
+
+
+def test_timeout(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.take(now=2)
+    keyed.put("b", 2)
+    refused = {"b": "Job b not running but waiting"}
+    assert each(keyed, "timeout", "a", "b") == (["a"], refused)
+    # As in all lists: no worker has it, and it is the next to be handed out.
+    assert keyed.job("a", 10)["state"] == "waiting"
+
+
+def test_tags_and_tracking(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.put("full", 1, tags=[f"t{number}" for number in range(32)])
+    refused = {"full": "33 tags, at most 32"}
+    assert each(keyed, "tag", "new", "a", "full") == (["a"], refused)
+    assert keyed.job("a", 10)["tags"] == ["new"]
+    assert each(keyed, "untag", "new", "a") == (["a"], {})
+    assert not keyed.job("a", 10)["tags"]
+    assert each(keyed, "track", "a", "gone")[0] == ["a"]
+    assert keyed.job("a", 10)["tracked"]
+    assert each(keyed, "untrack", "a")[0] == ["a"]
+    assert not keyed.job("a", 10)["tracked"]
+
+
+def test_what_is_gone_can_be_untracked(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.call("track", "track", "a", now=1)
+    keyed.call("cancel", "a", now=2)
+    assert each(keyed, "untrack", "a", "b") == (
+        ["a"],
+        {"b": "Job b does not exist"},
+    )
+    assert not keyed.server.exists("ql:tracked")
+
+
+def test_a_repeated_request_gets_the_same_answer(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    first = each(keyed, "cancel", "a", "b", request="client:1")
+    assert each(keyed, "cancel", "a", "b", request="client:1") == first
+    assert first[0] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("word", "args"),
+    [
+        ("cancel", ()),
+        ("move", ("other", 0)),
+        ("move", ("o*", 0, "jid")),
+        ("move", ("other", "soon", "jid")),
+        ("priority", ("high", "jid")),
+        ("priority", (5,)),
+    ],
+)
+def test_what_no_job_could_have_is_refused_as_a_whole(
+    keyed: Keyed, word: str, args: tuple[Any, ...]
+) -> None:
+    keyed.put("jid", 1)
+    before = digest(keyed.server)
+    assert keyed.refusal(f"{word}.each", *args, now=5).startswith("BADARG ")
+    assert digest(keyed.server) == before
+
+
+def test_at_most_250(keyed: Keyed) -> None:
+    refused = keyed.refusal("cancel.each", *map(str, range(251)), now=5)
+    assert refused.startswith("TOOBIG cancel.each(): 251 jobs in one call")
+
+
+def test_an_error_of_the_server_is_not_taken_for_a_refusal(keyed: Keyed) -> None:
+    keyed.put("a")
+    keyed.server.set("ql:j:a-dependents", "no set")
+    assert "WRONGTYPE" in keyed.refusal("cancel.each", "a", now=1)
+    assert keyed.server.hget("ql:j:a", "state") == "waiting"

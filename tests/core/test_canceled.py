@@ -1,0 +1,368 @@
+"""What is left of a canceled job: a record for a while, which nothing but readers see."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.core.caller import Core
+from tests.core.keyed import Keyed, settlement
+from tests.core.test_job_summary import rows
+
+DAY = 86400
+
+
+def left(keyed: Keyed) -> set[str]:
+    """Return the keys of canceled jobs."""
+    return set(keyed.server.scan_iter("ql:canceled*"))
+
+
+def reason(keyed: Keyed, jid: str) -> tuple[str, str, str]:
+    """Return what a job was when it was canceled, why it was, and by what."""
+    job = keyed.job(jid, 50)
+    assert job["state"] == "canceled"
+    return job["canceled"]["was"], job["canceled"]["why"], job["canceled"]["by"]
+
+
+@pytest.mark.parametrize(
+    "state", ["waiting", "scheduled", "depends", "failed", "running"]
+)
+def test_get_shows_what_became_of_it(keyed: Keyed, state: str) -> None:
+    keyed.put("other", queue="side")
+    options: dict[str, Any] = {"depends": ["other"]} if state == "depends" else {}
+    keyed.put(
+        "jid", 1, priority=7, retries=3, tags=["x", "y"], data='{"n": 1.0}',
+        context='{"a":[]}', klass="shop.mail", delay=90 if state == "scheduled" else 0,
+        **options,
+    )  # fmt: skip
+    if state in ("running", "failed"):
+        token = keyed.token("jid", 2)
+        if state == "failed":
+            keyed.settle([settlement("jid", token, "fail", "group", "why")], now=3)
+    before = keyed.job("jid", 4)
+    keyed.call("cancel", "jid", now=5)
+    job = keyed.job("jid", 6)
+    assert job["state"] == "canceled"
+    for name in ("jid", "klass", "data", "context", "priority", "retries", "remaining"):
+        assert job[name] == before[name], name
+    assert (job["tags"], job["queue"]) == (["x", "y"], "queue")
+    assert job["failure"] == before["failure"]
+    assert (job["worker"], job["expires"], job["token"]) == ("", 0, "")
+    assert job["canceled"] == {
+        "when": 5, "was": state, "why": "call", "by": "", "left_out": 0,
+        "worker": "worker" if state == "running" else "",
+    }  # fmt: skip
+    *earlier, last = job["history"]
+    assert earlier == before["history"]
+    assert (last["what"], last["when"], last["was"]) == ("canceled", 5, state)
+    assert [each["jid"] for each in keyed.json("multiget", "jid", "no", now=6)] == [
+        "jid"
+    ]
+    assert keyed.violations() == []
+
+
+def test_for_the_protocol_the_job_does_not_exist(keyed: Keyed) -> None:
+    core = keyed.core
+    keyed.put("jid", tags=["tag"])
+    keyed.call("track", "track", "jid", now=0)
+    keyed.call("cancel", "jid", now=1)
+    assert core.old("get", 2, "jid") is None
+    assert core.old("multiget", 2, "jid") == "{}"
+    assert core.json("track", 2) == {"jobs": {}, "expired": ["jid"]}
+    assert keyed.json("track", now=2)["expired"] == ["jid"]
+    assert "does not exist" in core.error("priority", 2, "jid", 1)
+    assert "Unknown type" in core.error("jobs", 2, "canceled")
+    assert (
+        keyed.refusal("requeue", "w", "queue", "jid", "klass", "{}", 0)[:5] == "NOJOB"
+    )
+    assert keyed.refusal("put", "w", "queue", "b", "klass", "{}", 0, "depends", '["jid"]')[
+        :5
+    ] == "NOJOB"  # fmt: skip
+    keyed.put("old", 2)
+    core.old("put", 2, "w", "queue", "late", "klass", "{}", 0, "depends", '["jid"]')
+    assert core.state("late") == "waiting"
+    assert keyed.call("cancel.each", "jid", now=2)[0] == []
+    assert keyed.json("tag", "get", "tag", now=2)["total"] == 0
+
+
+def test_a_put_is_as_new_and_takes_the_record_away(keyed: Keyed) -> None:
+    for jid in ("one", "old", "absent", "move", "many-1", "many-2"):
+        keyed.put(jid, priority=9, tags=["x"])
+        keyed.call("cancel", jid, now=1)
+    keyed.put("one", 2)
+    keyed.core.old("put", 2, "worker", "queue", "old", "klass", "{}", 0)
+    assert keyed.put("absent", 2, absent=1) == "absent"
+    assert keyed.put_many([{"jid": "many-1", "absent": 1}, {"jid": "new"}], 2) == []
+    assert keyed.put_many([{"jid": "many-2"}, {"jid": "one"}], 2) == []
+    for jid in ("one", "old", "absent", "many-1", "many-2"):
+        job = keyed.job(jid, 3)
+        assert (job["state"], job["priority"], job["tags"]) == ("waiting", 0, {})
+        assert job["history"][0]["when"] == 2
+    assert left(keyed) == {"ql:canceled", "ql:canceled:move"}
+    assert keyed.call("jobs", "canceled", now=3) == ["move"]
+
+
+def test_what_is_left_alone_or_replaced_keeps_other_records(keyed: Keyed) -> None:
+    """The jid that is given for a job for which another stands is not put."""
+    keyed.put("given")
+    keyed.call("cancel", "given", now=1)
+    keyed.put("holder", 2, unique="key")
+    assert keyed.put("given", 3, unique="key") == "holder"
+    assert keyed.put("given", 3, unique="key", conflict="replace") == "holder"
+    keyed.put_many([{"jid": "given", "unique": "key", "conflict": "replace"}], 3)
+    assert reason(keyed, "given") == ("waiting", "call", "")
+
+
+def test_the_key_of_a_canceled_job_is_free(keyed: Keyed) -> None:
+    keyed.put("jid", unique="key")
+    keyed.call("cancel", "jid", now=1)
+    assert keyed.job("jid", 2)["unique"] == "key"
+    assert keyed.put("other", 2, unique="key") == "other"
+
+
+def test_a_new_job_of_a_schedule_takes_the_record_away(keyed: Keyed) -> None:
+    keyed.call("recur", "queue", "cron", "klass", "{}", "interval", 60, 0, now=0)
+    assert [job["jid"] for job in keyed.take(1, now=1)] == ["cron-1"]
+    keyed.call("cancel", "cron-1", now=2)
+    keyed.call("unrecur", "cron", now=3)
+    assert reason(keyed, "cron-1")[0] == "running"
+    keyed.call("recur", "queue", "cron", "klass", "{}", "interval", 60, 0, now=4)
+    assert [job["jid"] for job in keyed.take(1, now=5)] == ["cron-1"]
+    assert left(keyed) == set()
+
+
+def test_what_depends_on_it_says_so(keyed: Keyed) -> None:
+    keyed.put("first")
+    keyed.put("second", depends=["first"], on_failure="cancel")
+    keyed.put("third", depends=["second"], on_failure="cancel")
+    keyed.call("cancel", "first", now=1)
+    assert reason(keyed, "first") == ("waiting", "call", "")
+    assert reason(keyed, "second") == ("depends", "dependency", "first")
+    assert reason(keyed, "third") == ("depends", "dependency", "second")
+
+
+def test_what_depends_on_a_failed_job_says_so(keyed: Keyed) -> None:
+    keyed.put("first")
+    keyed.put("second", depends=["first"], on_failure="cancel")
+    token = keyed.token("first", 1)
+    keyed.settle([settlement("first", token, "fail", "group", "why")], now=2)
+    assert reason(keyed, "second") == ("depends", "dependency", "first")
+
+
+def test_members_of_a_canceled_workflow_say_so(keyed: Keyed) -> None:
+    jobs: list[Any] = []
+    for jid, depends in (("a", []), ("b", ["a"])):
+        pairs = ["workflow", "flow", "depends", json.dumps(depends)]
+        jobs += [jid, "queue", "klass", "{}", 0, 2, *pairs]
+    keyed.call("workflow.put", "flow", "w", "{}", *jobs, now=0)
+    keyed.call("workflow.cancel", "flow", now=1)
+    assert reason(keyed, "a") == ("waiting", "workflow", "flow")
+    assert reason(keyed, "b") == ("depends", "workflow", "flow")
+    found = rows(keyed.json("brief", "a", "b", now=2))
+    assert [(row["state"], row["workflow"]) for row in found if row] == [
+        *(("canceled", "flow"), ("canceled", "flow")),
+    ]  # fmt: skip
+    assert keyed.violations() == []
+
+
+def test_who_waits_is_told_and_who_comes_later_sees_it(keyed: Keyed) -> None:
+    for jid in ("jid", "done"):
+        keyed.put(jid)
+    assert keyed.call("await", "me", 10, "job", "jid", now=0) == ["ql:ended:me"]
+    keyed.call("cancel", "jid", now=1)
+    assert keyed.server.llen("ql:ended:me") == 1
+    for seconds in (10, 0):
+        reply = keyed.call("await", "you", seconds, "job", "jid", "no", now=2)
+        assert reply == ["ql:ended:you", "canceled", ""]
+
+
+def test_lists_and_counts(keyed: Keyed) -> None:
+    for number in range(3):
+        keyed.put(f"j{number}", number, queue="side", tags=["x"], priority=number)
+        keyed.call("cancel", f"j{number}", now=10 + number)
+    assert keyed.call("jobs", "canceled", now=20) == ["j2", "j1", "j0"]
+    assert keyed.call("jobs", "canceled", 1, 1, now=20) == ["j1"]
+    assert keyed.call("jobs", "canceled", 0, 0, now=20) == []
+    assert keyed.call("jobs.count", "canceled", now=20) == 3
+    assert keyed.call("jobs.count", "complete", now=20) == 0
+    [row] = rows(keyed.json("briefs", 9, "canceled", "", 1, 1, now=20))
+    assert row and (row["jid"], row["state"], row["queue"]) == (
+        "j1",
+        "canceled",
+        "side",
+    )
+    assert (float(row["since"]), float(row["put"]), row["worker"]) == (11, 1, "")
+    assert (row["priority"], row["tags"], row["due"]) == ("1", '["x"]', False)
+    assert keyed.call("jobs.count", "canceled", now=10.5 + DAY) == 2
+    assert keyed.call("jobs", "canceled", now=10.5 + DAY) == ["j2", "j1"]
+
+
+def test_a_list_of_all_has_a_thousand(keyed: Keyed) -> None:
+    keyed.put("jid")
+    keyed.server.zadd("ql:canceled", {f"j{number}": number for number in range(1001)})
+    assert len(keyed.call("jobs", "canceled", 0, -1, now=2000)) == 1000
+
+
+def test_a_page_of_one(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    token = keyed.token("jid", 2)
+    keyed.call("spawn", "jid", token, "worker", "s", "queue", "k", "{}", 0, 0, now=3)
+    keyed.call("log", "jid", "said", now=4)
+    keyed.call("cancel", "jid", "s", now=5)
+    found = keyed.json("job.view", "jid", 5, 50, now=6)
+    assert found["job"] == keyed.job("jid", 6)
+    assert found["history_total"] == len(found["job"]["history"]) == 4
+    [own, *_] = rows([found["brief"]])
+    assert own and own["state"] == "canceled"
+    assert [row["jid"] for row in rows(found["spawned"]) if row] == ["s"]
+    child = keyed.json("job.view", "s", 5, 50, now=6)
+    assert [row["jid"] for row in rows(child["spawners"]) if row] == ["jid"]
+
+
+def test_it_goes_by_itself(keyed: Keyed) -> None:
+    keyed.call("config.set", "canceled-history", 100, now=0)
+    keyed.put("jid", "*")
+    keyed.call("cancel", "jid")
+    for name in ("ql:canceled", "ql:canceled:jid"):
+        assert 0 < keyed.server.ttl(name) <= 100, name
+    keyed.call("config.set", "canceled-history", 1000, now=0)
+    keyed.put("later", "*")
+    keyed.call("cancel", "later")
+    assert 0 < keyed.server.ttl("ql:canceled:jid") <= 100
+    assert 100 < keyed.server.ttl("ql:canceled") <= 1000
+    keyed.server.delete("ql:canceled:jid")  # what the server does when its time is over
+    assert keyed.call("get", "jid") is None
+    assert rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now="*"))[1] is None
+    assert keyed.violations() == []
+
+
+def cancel(keyed: Keyed, numbers: range, now: int) -> None:
+    jids = [f"j{number}" for number in numbers]
+    keyed.put_many([{"jid": jid} for jid in jids], now)
+    keyed.call("cancel", *jids, now=now)
+
+
+def test_only_the_newest_records_are_kept(keyed: Keyed) -> None:
+    for thousand in range(5):
+        cancel(keyed, range(thousand * 1000, thousand * 1000 + 1000), thousand)
+    assert keyed.server.zcard("ql:canceled") == 5000
+    cancel(keyed, range(5000, 5010), 9)
+    assert keyed.server.zcard("ql:canceled") == 5000
+    assert keyed.call("get", "j5009", now=9) is not None
+    assert keyed.violations() == []
+
+
+def test_old_records_go_in_bounded_steps(keyed: Keyed) -> None:
+    cancel(keyed, range(600), 0)
+    for number, kept in enumerate((399, 198, 3)):
+        keyed.put(f"one-more-{number}", 0)
+        keyed.call("cancel", f"one-more-{number}", now=DAY + number + 1)
+        assert keyed.server.zcard("ql:canceled") == kept, number
+        assert len(left(keyed)) == kept + 1
+
+
+@pytest.mark.parametrize("value", [0, -1])
+def test_none_is_kept_if_so_wanted(keyed: Keyed, value: int) -> None:
+    keyed.call("config.set", "canceled-history", value, now=0)
+    keyed.put("jid")
+    keyed.call("cancel", "jid", now=1)
+    assert left(keyed) == set()
+    assert keyed.call("get", "jid", now=1) is None
+
+
+def test_the_options_are_no_options_of_the_original(core: Core) -> None:
+    assert "canceled" not in core.old("config.get", 0)
+    assert "number" in core.error("config.set", 0, "canceled-history", "long")
+
+
+def test_what_is_long_is_left_out_or_cut(keyed: Keyed) -> None:
+    keyed.put("big", data=json.dumps("x" * 20_000), context='{"a":1}')
+    keyed.put("small", data=json.dumps("x" * 15_000))
+    tokens = {job["jid"]: job["token"] for job in keyed.take(2, now=1)}
+    message = "é" * 30_000 + "the end"
+    keyed.settle([settlement("small", tokens["small"], "fail", "g", message)], now=2)
+    for number in range(30):
+        keyed.call("log", "big", f"{number} " + "x" * 2_000, now=3)
+    keyed.call("cancel", "big", "small", now=4)
+    big, small = keyed.job("big", 5), keyed.job("small", 5)
+    assert (big["data"], big["context"]) == ("null", None)
+    assert big["canceled"]["left_out"] == 20_002 + len('{"a":1}')
+    assert small["data"] == json.dumps("x" * 15_000)
+    assert small["failure"]["group"] == "g"
+    cut = small["failure"]["message"]
+    assert message.endswith(cut) and 8_000 < len(cut) < 9_000
+    history = big["history"]
+    assert [entry["what"] for entry in (history[0], history[-1])] == ["put", "canceled"]
+    assert history[-2]["what"].startswith("29 ") and len(history) < 12
+    view = keyed.json("job.view", "big", 5, 50, now=5)
+    assert view["history_total"] == 33
+    for jid in ("big", "small"):
+        assert keyed.server.memory_usage(f"ql:canceled:{jid}", 0) < 64 * 1024
+
+
+def test_an_old_client_cancels(keyed: Keyed) -> None:
+    """Its clock may be anywhere: the record has the namespace's time."""
+    keyed.put("jid", "*")
+    keyed.core.old("cancel", 5, "jid")
+    job = keyed.job("jid", "*")
+    assert job["state"] == "canceled"
+    assert job["canceled"]["when"] == pytest.approx(
+        float(keyed.server.hget("ql:meta", "clock")), abs=0.01
+    )
+    assert keyed.call("jobs", "canceled") == ["jid"]
+    assert keyed.violations() == []
+
+
+def test_where_no_call_with_keys_was_made_nothing_is_left(core: Core) -> None:
+    core.put("jid")
+    core.old("cancel", 1, "jid")
+    assert set(core.server.scan_iter()) == {"ql:queues"}
+
+
+def test_a_job_that_another_core_has_put_again_is_as_it_is(keyed: Keyed) -> None:
+    """That core says no word to the record: the job's own record comes first."""
+    keyed.put("jid")
+    keyed.call("cancel", "jid", now=1)
+    record = keyed.server.hgetall("ql:canceled:jid")
+    keyed.put("jid", 2)
+    keyed.server.hset("ql:canceled:jid", mapping=record)
+    keyed.server.expire("ql:canceled:jid", 60)
+    keyed.server.zadd("ql:canceled", {"jid": 1})
+    keyed.server.expire("ql:canceled", 60)
+    assert keyed.job("jid", 3)["state"] == "waiting"
+    [row] = rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now=3))
+    assert row and row["state"] == "waiting"
+    keyed.put("jid", 4)
+    assert left(keyed) == set()
+
+
+def test_a_job_without_a_name_can_be_canceled(keyed: Keyed) -> None:
+    """Something has damaged its record."""
+    keyed.put("jid", "*")
+    keyed.server.hdel("ql:j:jid", "klass")
+    keyed.call("cancel", "jid")
+    job = keyed.job("jid", "*")
+    assert (job["state"], job["klass"]) == ("canceled", "")
+    [row] = rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now="*"))
+    assert row and (row["state"], row["klass"]) == ("canceled", "")
+    assert keyed.violations() == []
+
+
+def test_a_job_of_this_name(keyed: Keyed) -> None:
+    keyed.put("canceled")
+    keyed.call("cancel", "canceled", now=1)
+    assert left(keyed) == {"ql:canceled", "ql:canceled:canceled"}
+    assert reason(keyed, "canceled") == ("waiting", "call", "")
+
+
+def test_a_canceled_job_says_whether_it_is_tracked(keyed: Keyed) -> None:
+    for jid in ("tracked", "other"):
+        keyed.put(jid)
+    keyed.call("track", "track", "tracked", now=1)
+    keyed.call("cancel", "tracked", "other", now=2)
+    for jid in ("tracked", "other"):
+        shown = keyed.json("job.view", jid, 9, 9, now=3)
+        job = shown["job"]
+        assert (job["state"], job["tracked"]) == ("canceled", jid == "tracked")

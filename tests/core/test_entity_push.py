@@ -1,0 +1,155 @@
+"""Pushing payloads: what is refused, whose queue it is, what an older core has left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from tests.core.entities import Entities, jid_of
+from tests.core.keyed import Keyed
+
+
+@pytest.fixture
+def orders(keyed: Keyed) -> Entities:
+    return Entities(keyed)
+
+
+@pytest.mark.parametrize("left", ["waiting", "delayed", "running", "dead"])
+def test_a_queue_with_entities_belongs_to_their_job_type(
+    orders: Entities, left: str
+) -> None:
+    orders.push("o", 1, due=orders.now + 60 if left == "delayed" else "", retries=0)
+    if left in ("running", "dead"):
+        job = orders.take()[0]
+    if left == "dead":
+        orders.settle(job, "retry", 0, "broken", "why")
+    with pytest.raises(redis.ResponseError, match=r"^STATE .*sync.*other"):
+        orders.push("o", 2, klass="other")
+    with pytest.raises(redis.ResponseError, match=r"^STATE "):
+        orders.push("o", 2, klass="other", known=["another"])
+    assert orders.push("o", 2, klass="other", known=["another", "sync"]) == 1
+    assert orders.counts()["klass"] == "other"
+
+
+def fail_by_an_older_core(orders: Entities) -> None:
+    """Fail the run of an entity as a core does that knows nothing of payloads."""
+    [job] = orders.take()
+    server = orders.keyed.server
+    server.zrem("ql:q:orders-locks", job["jid"])
+    server.zrem("ql:w:w1:jobs", job["jid"])
+    server.delete(f"ql:taken:{job['jid']}")
+    failure = '{"group":"g","message":"m","when":1000,"worker":""}'
+    fields = {"state": "failed", "worker": "", "expires": "", "failure": failure}
+    server.hset(f"ql:j:{job['jid']}", mapping=fields)
+    server.lpush("ql:f:g", job["jid"])
+    server.sadd("ql:failures", "g")
+
+
+def test_an_older_core_has_failed_one(orders: Entities) -> None:
+    orders.push("o", 1, priority=3, retries=7)
+    fail_by_an_older_core(orders)
+    assert orders.push("o", 2) == 1
+    assert orders.state("o") == ("waiting", -1, [2], [], [])
+    job = orders.take()[0]
+    assert job["payloads"] == [2]
+    # It is the same one as before.
+    assert (job["priority"], job["retries"]) == ("3", "7")
+
+
+def test_one_that_an_older_core_has_failed_goes_back_to_its_queue(
+    orders: Entities,
+) -> None:
+    """Whatever queue is named to those that failed with it."""
+    orders.push("o", 1)
+    fail_by_an_older_core(orders)
+    assert orders.call("unfail", "elsewhere", "g") == 1
+    orders.push("o", 2)
+    assert orders.take()[0]["payloads"] == [2]
+
+
+def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:
+    orders.push_many([("o", 1, "", ""), ("o", 2, "", ""), ("p", 1, "", "")])
+    assert orders.keyed.json("queues", now=orders.now)[0]["name"] == "orders"
+    assert orders.keyed.server.hgetall("ql:m:orders:0:put") == {"16": "2"}
+
+
+def test_a_delayed_one_is_due_in_its_time(orders: Entities) -> None:
+    orders.push("o", 1, due=orders.now + 5)
+    orders.push("past", 1, due=orders.now - 5)
+    orders.push("now", 1, due=orders.now)
+    assert orders.state("past")[0] == orders.state("now")[0] == "waiting"
+    assert [job["entity"] for job in orders.take(3)] == ["past", "now"]
+    orders.now += 5
+    assert [job["entity"] for job in orders.take(3)] == ["o"]
+    assert orders.violations() == []
+
+
+def test_scores_are_kept_to_the_last_digit(orders: Entities) -> None:
+    orders.push("o", 1, score=0.1)
+    orders.push("o", 2, score=1234567890123456)
+    orders.push("o", 3, score=-1e300)
+    name = f"ql:payloads:{jid_of('o')}"
+    assert dict(orders.keyed.server.zrange(name, 0, -1, withscores=True)) == {
+        "3": -1e300, "1": 0.1, "2": 1234567890123456,
+    }  # fmt: skip
+    assert orders.push("o", 1, score=0) == 0
+    assert orders.keyed.server.zscore(name, "1") == 0
+
+
+def item(**changed: Any) -> list[Any]:
+    """Return the arguments of one payload."""
+    given = {"entity": "o", "data": '{"v":1}', "payload": "1", "score": "", "due": ""}
+    return list((given | changed).values())
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (item(entity="x" * 255), ""),
+        (item(entity="ä" * 128), "BADARG"),
+        (item(data="[]"), "BADARG"),
+        (item(data="{"), "BADARG"),
+        (item(data="1"), "BADARG"),
+        (item(payload="{"), "BADARG"),
+        (item(payload=""), "BADARG"),
+        ([*item(), "batch", 0], "BADARG"),
+        ([*item(), "batch", 1.5], "BADARG"),
+        ([*item(), "batch", 1], ""),
+        ([*item(), "retries", -1], "BADARG"),
+        ([*item(), "retries", 0], ""),
+        ([*item(), "priority", "high"], "BADARG"),
+        ([*item(), "tags", "red"], "BADARG"),
+        ([*item(), "context", "[]"], "BADARG"),
+        ([*item(), "context", "{}"], ""),
+        ([*item(), "known", "sync"], "BADARG"),
+        ([*item(), "known", "[]"], ""),
+        (item()[:4], "BADARG"),
+    ],
+)  # fmt: skip
+def test_arguments_are_checked_before_anything_is_written(
+    orders: Entities, args: list[Any], code: str
+) -> None:
+    call = ("push", "", "orders", "sync", 1, *args)
+    if not code:
+        assert orders.call(*call) == 1
+        return
+    with pytest.raises(redis.ResponseError, match=rf"^{code} "):
+        orders.call(*call)
+    assert orders.keyed.server.keys("ql:*") in ([], ["ql:meta"])
+
+
+@pytest.mark.parametrize("count", ["", 0, -1, 1001, "x"])
+def test_the_number_of_payloads_is_checked(orders: Entities, count: Any) -> None:
+    with pytest.raises(redis.ResponseError, match=r"^(BADARG|TOOBIG) "):
+        orders.call("push", "", "orders", "sync", count, *item() * 1001)
+
+
+def test_a_job_that_somebody_has_put_under_its_id_is_in_the_way(
+    orders: Entities, keyed: Keyed
+) -> None:
+    keyed.put(jid_of("o"), orders.now, queue="other")
+    with pytest.raises(redis.ResponseError, match=r"^STATE .*is in the way"):
+        orders.push_many([("p", 1, "", ""), ("o", 1, "", "")])
+    assert orders.show("p")["job"] is None

@@ -1,0 +1,185 @@
+"""The option failed-queue: jobs that have failed for good go on in another queue."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.core.keyed import Keyed, settlement
+
+MESSAGE = "what went wrong"
+GIVEN = {"group": "trouble", "message": MESSAGE}
+
+
+@pytest.fixture
+def moving(keyed: Keyed) -> Keyed:
+    """Failed jobs of `queue` go on in `dead`, and those of `dead` in `queue`."""
+    keyed.call("config.set", "queue-failed-queue", "dead", now=1)
+    keyed.call("config.set", "dead-failed-queue", "queue", now=1)
+    return keyed
+
+
+def held(keyed: Keyed, jid: str, now: int, queue: str = "queue") -> str:
+    """Reserve the job; return its token."""
+    (job,) = keyed.settle(count=1, queues=[queue], now=now).jobs
+    assert job["jid"] == jid
+    return job["token"]
+
+
+def fail(keyed: Keyed, jid: str, token: str, now: int) -> None:
+    keyed.settle([settlement(jid, token, "fail", *GIVEN.values())], now=now)
+
+
+def job(keyed: Keyed, jid: str, now: int = 100) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(keyed.call("get", jid, now=now))
+    return found
+
+
+def settle_out(keyed: Keyed, jid: str, now: int) -> None:
+    token = held(keyed, jid, now)
+    keyed.settle([settlement(jid, token, "retry", 0, *GIVEN.values())], now=now)
+
+
+def fail_alone(keyed: Keyed, jid: str, now: int) -> None:
+    keyed.call("fail", jid, held(keyed, jid, now), *GIVEN.values(), now=now)
+
+
+def fail_in_batch(keyed: Keyed, jid: str, now: int) -> None:
+    fail(keyed, jid, held(keyed, jid, now), now)
+
+
+def crash(keyed: Keyed, jid: str, now: int) -> None:
+    token = held(keyed, jid, now)
+    keyed.settle([settlement(jid, token, "crash", 0, *GIVEN.values())], now=now)
+
+
+@pytest.mark.parametrize("how", [settle_out, fail_alone, fail_in_batch, crash])
+def test_it_goes_on_with_its_failure(moving: Keyed, how: Any) -> None:
+    moving.put("jid", 2, retries=0, data="[1]", priority=3, tags='["a"]')
+    how(moving, "jid", 3)
+    found = job(moving, "jid")
+    assert (found["state"], found["queue"], found["failed_from"]) == (
+        *("waiting", "dead", "queue"),
+    )
+    assert (found["remaining"], found["priority"], found["data"]) == (0, 3, "[1]")
+    assert (found["worker"], found["tags"]) == ("", ["a"])
+    assert found["failure"] == GIVEN | {"when": 3, "worker": "worker"}
+    assert [(each["what"], each.get("q")) for each in found["history"][-2:]] == [
+        *(("failed", None), ("put", "dead")),
+    ]
+    assert found["history"][-2]["group"] == "trouble"
+    assert json.loads(moving.call("failed", now=100)) == {}
+    assert moving.violations() == []
+
+
+def test_a_lost_lock_without_retries(moving: Keyed) -> None:
+    moving.call("config.set", "grace-period", 0, now=1)
+    moving.put("jid", 2, retries=0)
+    held(moving, "jid", 3)
+    assert moving.settle(count=1, now=1000).jids == []
+    found = job(moving, "jid", 1001)
+    assert (found["state"], found["queue"]) == ("waiting", "dead")
+    assert found["failure"]["group"] == "failed-retries-queue"
+    assert moving.server.hget("ql:j:jid", "grace") is None
+    assert moving.violations() == []
+
+
+def test_what_lost_the_number_of_its_retries_has_none(moving: Keyed) -> None:
+    moving.call("config.set", "grace-period", 0, now=1)
+    moving.put("jid", 2, retries=0)
+    held(moving, "jid", 3)
+    moving.server.hdel("ql:j:jid", "retries")
+    assert moving.settle(count=1, now=1000).jids == []
+    assert moving.server.hget("ql:j:jid", "remaining") == "0"
+    moving.server.hset("ql:j:jid", "retries", 0)
+
+
+def test_it_moves_once(moving: Keyed) -> None:
+    """Queues that name each other make no circle."""
+    moving.put("jid", 2)
+    fail_in_batch(moving, "jid", 3)
+    fail(moving, "jid", held(moving, "jid", 4, "dead"), 5)
+    found = job(moving, "jid")
+    assert (found["state"], found["queue"]) == ("failed", "dead")
+    assert json.loads(moving.call("failed", now=100)) == {"trouble": 1}
+    # Nor does it when it is tried again there, but when it is enqueued again.
+    moving.call("revive", "jid", now=6)
+    fail(moving, "jid", held(moving, "jid", 7, "dead"), 7)
+    assert job(moving, "jid")["queue"] == "dead"
+    moving.put("jid", 8)
+    assert "failed_from" not in job(moving, "jid")
+    fail_in_batch(moving, "jid", 9)
+    assert (job(moving, "jid")["state"], job(moving, "jid")["queue"]) == (
+        *("waiting", "dead"),
+    )
+    assert moving.violations() == []
+
+
+def test_it_has_its_retries_again(moving: Keyed) -> None:
+    moving.put("jid", 2, retries=2)
+    for now in (3, 4, 5):
+        settle_out(moving, "jid", now)
+    found = job(moving, "jid")
+    assert (found["queue"], found["retries"], found["remaining"]) == ("dead", 2, 2)
+
+
+def test_for_those_who_wait_it_goes_on(moving: Keyed) -> None:
+    moving.put("first", 2, unique="key")
+    moving.put("then", 2, depends='["first"]', on_failure="cancel")
+    fail_in_batch(moving, "first", 3)
+    assert job(moving, "then")["state"] == "depends"
+    # Its key stays taken.
+    moving.put_many([{"jid": "again", "unique": "key", "conflict": "keep"}], 4)
+    assert moving.instead == {"again": "first"}
+    token = held(moving, "first", 5, "dead")
+    moving.settle([settlement("first", token, "complete")], now=6)
+    assert job(moving, "then")["state"] == "waiting"
+    assert moving.violations() == []
+
+
+def test_the_queue_counts_the_failure(moving: Keyed) -> None:
+    moving.put("jid", 2)
+    fail_in_batch(moving, "jid", 3)
+    stats = json.loads(moving.call("stats", "queue", 0, now=4))
+    assert (stats["failures"], stats["failed"]) == (1, 0)
+    assert json.loads(moving.call("stats", "dead", 0, now=4))["failures"] == 0
+
+
+def test_workers_of_that_queue_are_woken(moving: Keyed) -> None:
+    moving.put("jid", 2)
+    fail_in_batch(moving, "jid", 3)
+    assert moving.settle(count=1, queues=["d*"], now=4).jids == ["jid"]
+
+
+def test_what_did_not_run_stays(moving: Keyed) -> None:
+    """Expired jobs, and those whose dependencies are gone, have nothing to repair."""
+    moving.put("late", 2, expires=1)
+    moving.put("first", 2)
+    moving.put("then", 2, depends='["first"]', on_failure="cancel")
+    assert moving.settle(count=5, now=50).jids == ["first"]
+    moving.call("cancel", "first", "then", now=51)
+    found = job(moving, "late")
+    assert (found["state"], found["queue"]) == ("failed", "queue")
+
+
+def test_without_the_option_nothing_moves(keyed: Keyed) -> None:
+    keyed.put("jid", 2)
+    fail_in_batch(keyed, "jid", 3)
+    found = job(keyed, "jid")
+    assert (found["state"], found["queue"]) == ("failed", "queue")
+    assert "failed_from" not in found
+
+
+@pytest.mark.parametrize("value", ["queue", "a*", "", "q" * 256])
+def test_what_is_no_other_queue_is_refused(keyed: Keyed, value: str) -> None:
+    assert keyed.refusal("config.set", "queue-failed-queue", value, now=1).startswith(
+        "BADARG "
+    )
+    # A client without KEYS may set anything: then nothing moves.
+    if value:
+        keyed.core.old("config.set", 1, "queue-failed-queue", value)
+    keyed.put("jid", 2)
+    fail_in_batch(keyed, "jid", 3)
+    assert job(keyed, "jid")["state"] == "failed"

@@ -1,0 +1,150 @@
+"""Tokens: each run of a job has its own, and only its holder may do anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.keyed import Keyed, settlement
+from tests.core.keyspace import snapshot
+
+
+def stale_calls(jid: str, token: str) -> list[tuple[object, ...]]:
+    """Every command that a holder may give."""
+    return [
+        ("complete", jid, token, "queue", "{}"),
+        ("complete", jid, token, "queue", "{}", "next", "other"),
+        ("fail", jid, token, "group", "message"),
+        ("retry", jid, "queue", token),
+        ("heartbeat", jid, token),
+        ("heartbeat", jid, token, "[1]"),
+        ("release", jid, token, 5),
+        ("progress", jid, token, '[0.5, "half"]'),
+    ]
+
+
+STALE_SETTLEMENTS = [
+    ("complete",),
+    ("complete", "[1]", 60),
+    ("fail", "group", "message"),
+    ("retry", 5, "group", "message"),
+    ("release", 0),
+    ("unknown", 600),
+    ("crash", 3, "group", "message"),
+    ("move", "other", 0),
+]
+
+
+def assert_powerless(keyed: Keyed, jid: str, token: str, now: float) -> None:
+    """A stale token is refused everywhere, and nothing changes."""
+    before = snapshot(keyed.server)
+    with keyed.core.listening() as heard:
+        for call in stale_calls(jid, token):
+            text = keyed.refusal(*call, now=now)  # type: ignore[arg-type]
+            assert text.split()[0] == "LOCKLOST", (call, text)
+    assert heard == []
+    assert snapshot(keyed.server) == before
+    settlements = [settlement(jid, token, *rest) for rest in STALE_SETTLEMENTS]
+    with keyed.core.listening() as heard:
+        settled = keyed.settle(settlements, now=now)
+    assert heard == []
+    codes = [(refused[0], refused[1]) for refused in settled.refused]
+    assert codes == [(jid, "LOCKLOST")] * len(settlements)
+    after = snapshot(keyed.server)
+    before.pop("ql:meta"), after.pop("ql:meta")
+    assert after == before
+
+
+def test_tokens_rise(keyed: Keyed) -> None:
+    for number in range(5):
+        keyed.put(f"j{number}")
+    tokens = [int(job["token"]) for job in keyed.take(2) + keyed.take(3)]
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 5
+
+
+@pytest.mark.parametrize(
+    "end", ["retry", "release", "expiry", "timeout", "put", "cancel", "advance"]
+)
+def test_a_token_is_worthless_after_its_run(keyed: Keyed, end: str) -> None:
+    keyed.put("jid")
+    stale = keyed.token("jid")
+    now = 70
+    if end == "expiry":
+        assert keyed.take(now=60) == []
+    elif end == "retry":
+        keyed.call("retry", "jid", "queue", stale, now=1)
+    elif end == "release":
+        keyed.call("release", "jid", stale, now=1)
+    elif end == "timeout":
+        keyed.call("timeout", "jid", now=1)
+    elif end == "put":
+        keyed.put("jid", 1)
+    elif end == "cancel":
+        keyed.call("cancel", "jid", now=1)
+        keyed.put("jid", 1)
+    else:
+        keyed.call("complete", "jid", stale, "queue", "{}", "next", "queue", now=1)
+    if end != "expiry":
+        assert_powerless(keyed, "jid", stale, now)
+    fresh = keyed.token("jid", now)
+    assert int(fresh) > int(stale)
+    assert_powerless(keyed, "jid", stale, now)
+    assert keyed.call("complete", "jid", fresh, "queue", "{}", now=now) == "complete"
+
+
+def test_the_same_worker_may_not_use_the_token_of_its_first_run(keyed: Keyed) -> None:
+    """The original tells runs apart by the worker's name only."""
+    keyed.put("jid")
+    first = keyed.token("jid")
+    keyed.call("release", "jid", first, now=1)
+    second = keyed.token("jid", 2)
+    assert keyed.refusal("complete", "jid", first, "queue", "{}", now=3).startswith(
+        "LOCKLOST"
+    )
+    assert keyed.call("complete", "jid", second, "queue", "{}", now=3) == "complete"
+
+
+@pytest.mark.parametrize("token", ["", "0", "-1", "worker", "1.0", "01", " 1", "1e0"])
+def test_only_the_exact_token_counts(keyed: Keyed, token: str) -> None:
+    keyed.put("jid")
+    assert keyed.token("jid") == "1"
+    assert_powerless(keyed, "jid", token, 1)
+
+
+def test_tokens_are_never_used_again_after_everything_is_gone(keyed: Keyed) -> None:
+    keyed.call("config.set", "jobs-history", -1, now=0)
+    highest = 0
+    for turn in range(5):
+        keyed.put("jid", turn)
+        token = int(keyed.token("jid", turn))
+        assert token > highest
+        highest = token
+        if turn % 2:
+            keyed.call("cancel", "jid", now=turn)
+        else:
+            keyed.call("complete", "jid", str(token), "queue", "{}", now=turn)
+        assert not keyed.server.exists("ql:j:jid")
+
+
+def test_a_late_holder_whom_nobody_replaced_may_still_settle(keyed: Keyed) -> None:
+    keyed.put("jid")
+    token = keyed.token("jid")
+    assert keyed.call("complete", "jid", token, "queue", "{}", now=500) == "complete"
+
+
+def test_a_holder_in_its_grace_may_still_settle(keyed: Keyed) -> None:
+    keyed.put("jid")
+    token = keyed.token("jid")
+    assert keyed.take(now=60, worker="second") == []
+    assert keyed.call("complete", "jid", token, "queue", "{}", now=65) == "complete"
+
+
+def test_a_large_counter_keeps_its_digits(keyed: Keyed) -> None:
+    keyed.put("before")
+    keyed.take()  # From now on it is known on which server tokens are drawn.
+    keyed.server.hset("ql:meta", "token", 10**15)
+    keyed.put("first")
+    keyed.put("jid")
+    tokens = {job["jid"]: job["token"] for job in keyed.take()}
+    assert sorted(tokens.values()) == [str(10**15 + 1), str(10**15 + 2)]
+    keyed.call("heartbeat", "jid", tokens["jid"], now=1)

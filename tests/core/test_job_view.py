@@ -1,0 +1,222 @@
+"""All that pages show of a job, of workers, tags and schedules."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.core.keyed import Keyed, settlement
+from tests.core.test_job_summary import rows
+
+
+def view(keyed: Keyed, jid: str, links: int = 50, history: int = 50) -> Any:
+    return keyed.json("job.view", jid, links, history, now=100)
+
+
+def names(part: Any) -> list[str]:
+    return [row["jid"] for row in rows(part) if row]
+
+
+def test_the_job_is_as_get_shows_it(keyed: Keyed) -> None:
+    keyed.put("first", 1)
+    keyed.put("jid", 2, depends=["first"], data='{"n": 1.0}', context='{"a":[]}')
+    keyed.put("after", 3, depends=["jid"])
+    for number in range(5):
+        keyed.call("log", "jid", f"entry {number}", now=4)
+    found = view(keyed, "jid")
+    assert found["job"] == keyed.job("jid", 100)
+    [own] = rows([found["brief"]])
+    assert own and (own["jid"], own["state"]) == ("jid", "depends")
+    assert keyed.call("job.view", "nosuch", 5, 5, now=100) is None
+
+
+def test_links_both_ways(keyed: Keyed) -> None:
+    keyed.put("done", 1)
+    keyed.put("open", 1)
+    keyed.put("jid", 2, depends=["done", "open"])
+    for number in range(3):
+        keyed.put(f"after{number}", 3, depends=["jid"])
+    keyed.call("complete", "done", keyed.token("done", 4), "queue", "{}", now=5)
+    found = view(keyed, "jid")
+    assert names(found["dependencies"]) == ["open"]
+    assert names(found["dependents"]) == ["after0", "after1", "after2"]
+    assert names(found["needs"]) == ["done", "open"]
+    assert [found[f"{kind}_total"] for kind in ("dependencies", "dependents", "needs")] == [
+        *(1, 3, 2),
+    ]  # fmt: skip
+    found = view(keyed, "jid", 2)
+    assert (len(names(found["dependents"])), found["dependents_total"]) == (2, 3)
+    assert len(found["job"]["dependents"]) == 2
+    found = view(keyed, "jid", 0)
+    assert not names(found["dependents"]) and not found["job"]["dependents"]
+
+
+def test_of_a_hundred_thousand_dependents_fifty_are_shown(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    for first in range(0, 100_000, 10_000):
+        members = [f"d{number}" for number in range(first, first + 10_000)]
+        keyed.server.sadd("ql:j:jid-dependents", *members)
+    found = view(keyed, "jid")
+    assert found["dependents_total"] == 100_000
+    assert len(found["job"]["dependents"]) == 50
+
+
+def test_all_of_several_pages_of_dependents_are_shown(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    members = sorted(f"d{number:03}" for number in range(240))
+    keyed.server.sadd("ql:j:jid-dependents", *members)
+    assert view(keyed, "jid", 250)["job"]["dependents"] == members
+    assert view(keyed, "jid", 240)["job"]["dependents"] == members
+    assert len(view(keyed, "jid", 239)["job"]["dependents"]) == 239
+
+
+def test_what_it_has_spawned_and_who_has(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    token = keyed.token("jid", 2)
+    jobs = [part for n in range(3) for part in (f"s{n}", "queue", "k", "{}", 0, 0)]
+    keyed.call("spawn", "jid", token, "worker", *jobs, now=3)
+    keyed.call("cancel", "s1", now=4)
+    keyed.server.delete("ql:canceled:s1")  # what the server does in time
+    found = view(keyed, "jid")
+    assert (names(found["spawned"]), found["spawned_total"]) == (["s0", "s2"], 3)
+    assert names(view(keyed, "s0")["spawners"]) == ["jid"]
+    for number in range(3):
+        keyed.put(f"p{number}", 4)
+    keyed.server.hset("ql:j:s0", "spawners", '["p0","p1","p2"]')
+    assert names(view(keyed, "s0", 2)["spawners"]) == ["p0", "p1"]
+
+
+def test_the_result_and_how_long_it_is_kept(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    token = keyed.token("jid", 2)
+    found = view(keyed, "jid")
+    assert (found["result"], found["result_ttl"]) == (None, None)
+    end = settlement("jid", token, "complete", '{"a": [1.0]}', 600)
+    keyed.settle([end], now=3)
+    found = view(keyed, "jid")
+    assert found["result"] == '{"a": [1.0]}'
+    assert 590 < found["result_ttl"] <= 600
+
+
+def test_the_first_entry_of_a_long_history_and_the_newest(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    for number in range(60):
+        keyed.call("log", "jid", f"entry {number}", now=2)
+    found = view(keyed, "jid", history=45)
+    assert found["history_total"] == 61
+    whats = [entry["what"] for entry in found["job"]["history"]]
+    assert whats == ["put", *(f"entry {number}" for number in range(16, 60))]
+    assert len(view(keyed, "jid", history=61)["job"]["history"]) == 61
+    whats = [e["what"] for e in view(keyed, "jid", history=1)["job"]["history"]]
+    assert whats == ["put"]
+
+
+def test_long_entries_are_left_out_from_the_oldest_on(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    for number in range(30):
+        keyed.call("log", "jid", f"{number}", json.dumps({"text": "x" * 60_000}), now=2)
+    found = view(keyed, "jid")
+    whats = [entry["what"] for entry in found["job"]["history"]]
+    assert whats == ["put", "26", "27", "28", "29"]
+    assert found["history_total"] == 31
+
+
+def test_workers_with_the_jobs_they_hold(keyed: Keyed) -> None:
+    for number in range(7):
+        keyed.put(f"j{number}", number)
+        keyed.take(1, worker="busy", now=10 + number)
+    keyed.call("beat", "idle", '{"pid":7}', 0, now=50)
+    found = keyed.json("worker.views", 0, 9, now=60)
+    assert found["total"] == 2
+    idle, busy = found["workers"]
+    assert idle["worker"] == keyed.json("workers", now=60)[0]
+    assert (idle["worker"]["info"], names(idle["jobs"])) == ({"pid": 7}, [])
+    assert (busy["worker"]["name"], busy["worker"]["jobs"]) == ("busy", 7)
+    assert names(busy["jobs"]) == ["j0", "j1", "j2", "j3", "j4"]
+    found = keyed.json("worker.views", 1, 1, now=60)
+    assert (found["total"], found["workers"][0]["worker"]["name"]) == (2, "busy")
+    assert not keyed.json("worker.views", 2, 5, now=60)["workers"]
+
+
+def test_the_longest_running_job_comes_first_whatever_its_lock(keyed: Keyed) -> None:
+    keyed.put("long", 1)
+    token = keyed.token("long", 2)
+    keyed.put("short", 3)
+    keyed.take(now=4)
+    keyed.call("heartbeat", "long", token, now=30)
+    [worker] = keyed.json("worker.views", 0, 9, now=40)["workers"]
+    assert names(worker["jobs"]) == ["long", "short"]
+
+
+def test_of_many_workers_fewer_locks_are_looked_at(keyed: Keyed) -> None:
+    """5,000 in a call: 17 of each of 294 workers, 16 of each of 300."""
+    keyed.put("long", 1)
+    token = keyed.token("long", 2)
+    keyed.put_many([{"jid": f"short-{n:02}"} for n in range(16)], 3)
+    assert len(keyed.take(50, now=4)) == 16
+    keyed.call("heartbeat", "long", token, now=30)
+    for count, shown in ((294, "long"), (300, "short-00")):
+        [worker] = keyed.json("worker.views", 0, count, now=40)["workers"]
+        assert names(worker["jobs"])[0] == shown
+
+
+def test_tags_with_their_numbers(keyed: Keyed) -> None:
+    keyed.put("a", 1, tags=["x", "y"])
+    keyed.put("b", 1, tags=["x"])
+    found = keyed.json("tag.counts", 0, 9, now=5)
+    assert found == {"total": 2, "tags": [["x", 2], ["y", 1]]}
+    assert keyed.json("tag.counts", 1, 9, now=5)["tags"] == [["y", 1]]
+    assert not keyed.json("tag.counts", 0, 0, now=5)["tags"]
+
+
+def schedule(keyed: Keyed, name: str, *args: Any, queue: str = "queue") -> None:
+    keyed.call("schedule.set", name, queue, "k", "{}", *args, now=10)
+
+
+def test_schedules_by_their_ids(keyed: Keyed) -> None:
+    schedule(keyed, "every", "interval", 60)
+    schedule(keyed, "cron", "cron", "* * * * *", "timezone", "UTC")
+    keyed.call("recur", "queue", "old", "k", "{}", "interval", 60, 0, now=10)
+    found = keyed.json("schedules.of", "cron", "nosuch", "old", "every", now=20)
+    assert [each["id"] for each in found] == ["cron", "old", "every"]
+    assert found[2] == keyed.json("schedule.get", "every", now=20)
+
+
+def test_the_schedules_that_tick_next(keyed: Keyed) -> None:
+    for number in (30, 10, 20):
+        # The queue that is looked at last has the one that ticks first.
+        args = ("interval", 600, "offset", number)
+        schedule(keyed, f"in{number}", *args, queue=f"q{100 - number}")
+    schedule(keyed, "known", "cron", "* * * * *", "timezone", "UTC")
+    schedule(keyed, "unknown", "cron", "* * * * *", "timezone", "UTC")
+    schedule(keyed, "paused", "interval", 600, "offset", 1)
+    keyed.call("schedule.pause", "paused", now=11)
+    score = keyed.server.zscore("ql:schedules", "known")
+    keyed.call("schedule.tick", "known", score, "", "", "", 16, now=12)
+    for count in (9, 4, 3, 2, 1, 0):
+        found = keyed.json("schedules.next", count, now=15)
+        ids = [each["id"] for each in found or ()]
+        assert ids == ["known", "in10", "in20", "in30"][:count]
+
+
+def test_the_schedules_of_a_queue(keyed: Keyed) -> None:
+    for queue in ("a", "b"):
+        for number in (2, 1):
+            schedule(keyed, f"{queue}{number}", "interval", 60, "offset", number,
+                     queue=queue)  # fmt: skip
+        more = ("cron", "* * * * *", "timezone", "UTC")
+        schedule(keyed, f"{queue}-cron", *more, queue=queue)
+        schedule(keyed, f"{queue}-cron-rests", *more, queue=queue)
+        schedule(keyed, f"{queue}-rests", "interval", 60, queue=queue)
+        keyed.call("schedule.pause", f"{queue}-rests", now=20)
+        keyed.call("schedule.pause", f"{queue}-cron-rests", now=21)
+    expected = ["a-cron", "a-rests", "a-cron-rests", "a1", "a2"]
+    for offset in range(7):
+        for count in range(7):
+            found = keyed.json("schedules.in", "a", offset, count, now=30)
+            ids = [each["id"] for each in found["schedules"] or ()]
+            assert (found["total"], ids) == (5, expected[offset : offset + count])
+    assert keyed.call("schedules.count", "b", "nosuch", "a", now=30) == [5, 0, 5]
+    assert keyed.call("schedules.count", *map(str, range(200)), now=30) == [0] * 200
+    refused = keyed.refusal("schedules.count", *map(str, range(201)), now=30)
+    assert refused.startswith("TOOBIG schedules.count(): 201 queues")

@@ -1,0 +1,63 @@
+"""Random operations where jobs have limits, keys and tenants, with the invariants checked."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from tests import drawing
+from tests.core.caller import Core
+from tests.core.operations import WEIGHTS, Generator, Operation
+from tests.core.random_run import RandomRun
+
+USUAL = "4000" if drawing.ALL else "2000"
+TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", USUAL))
+EACH = 500
+
+
+class Limited(Generator):
+    """Draws operations in which most jobs are under some limit."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, {**WEIGHTS, "configure": 6})
+
+    def old(self, command: str, *args: Any) -> Operation:
+        """By a client whose clock is right: looks are judged by the time of the last call."""
+        return Operation(False, self.now, command, args)
+
+    def pairs(self, keyed: bool) -> list[Any]:
+        chosen, choose = super().pairs(keyed), self.random.choice
+        if keyed and self.random.random() < 0.6:
+            chosen += ["limit_key", choose(["x", "y"])]
+        if keyed and self.random.random() < 0.3:
+            chosen += ["fair_by", choose(["big", "small"])]
+        return chosen
+
+    def configure(self) -> Operation:
+        choose = self.random.choice
+        if self.random.random() < 0.3:
+            return super().configure()
+        option, values = choose([
+            ("klass-max-concurrency-of-type", [0, 1, 3]),
+            ("klass-max-concurrency-per-key", [1, 1, 2]),
+            ("klass-rate-of-type", ["0", "3/m", "20/h", "2/2s"]),
+            ("klass-rate-per-key", ["2/30s", "1/m", "1/s"]), ("k-max-concurrency-of-type", [1]),
+            ("a-rate", ["5/m", "10001/h"]), ("b-rate", ["1/s"]),
+        ])  # fmt: skip
+        if self.random.random() < 0.3:
+            return self.either("config.unset", option)
+        return self.either("config.set", option, choose(values))
+
+
+@pytest.mark.parametrize("turn", range(max(TOTAL // EACH // 2, 1)))
+def test_random_operations_under_limits_leave_a_sound_namespace(
+    core: Core, turn: int, request: pytest.FixtureRequest
+) -> None:
+    cell = request.node.callspec.id
+    seed = 7_000_000 + sum(map(ord, cell)) * 1000 + turn
+    try:
+        RandomRun(core, seed, Limited).run(min(EACH, TOTAL))
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed} ({cell}): {error}") from None

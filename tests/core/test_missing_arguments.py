@@ -1,0 +1,76 @@
+"""A call that ends before an argument that it needs is told which one is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.keyed import Keyed
+
+# Each call, and what it lacks.
+CALLS: list[tuple[tuple[Any, ...], str]] = [
+    (("beat", "w"), "info"),
+    (("cancel.each",), "jid"),
+    (("config.set",), "option"),
+    (("config.set", "heartbeat"), "value"),
+    (("config.unset",), "option"),
+    (("depends", "job"), "on or off"),
+    (("due",), "queue"),
+    (("entities.list",), "list"),
+    (("fail", "job", "1"), "group"),
+    (("failure.group",), "name"),
+    (("failure.groups",), "order"),
+    (("jobs",), "state"),
+    (("jobs.count",), "state"),
+    (("lag",), "queue"),
+    (("order", "w"), "order"),
+    (("peek", "queue"), "count"),
+    (("pop", "queue", "w"), "count"),
+    (("recur", "queue", "id"), "klass"),
+    *(
+        (("recur.update", "cron", name), name)
+        for name in (
+            "priority",
+            "retries",
+            "data",
+            "klass",
+            "queue",
+            "interval",
+            "backlog",
+        )
+    ),
+    (("results",), "jid"),
+    (("results.gone",), "jid"),
+    (("schedule.get",), "id"),
+    (("schedule.mark",), "name"),
+    (("schedule.mark", "name"), "expected"),
+    (("schedule.mark", "name", ""), "text"),
+    (("schedule.pause",), "id"),
+    (("schedule.remove",), "id"),
+    (("schedule.resume",), "id"),
+    (("schedule.run",), "id"),
+    (("schedule.set", "id", "queue"), "klass"),
+    (("schedule.trouble",), "id"),
+    (("schedule.trouble", "id", 5), "text"),
+    (("schedule.update",), "id"),
+    (("search", 5, 2, "klass", "k*", "state"), "state"),
+    (("throughput",), "queue"),
+    (("unfail", "queue"), "group"),
+    (("workflow.cancel",), "workflow"),
+    (("workflow.get",), "workflow"),
+    (("workflow.jobs",), "workflow"),
+    (("workflow.put",), "workflow"),
+    (("workflow.stage", "id"), "seconds"),
+    (("workflow.stage", "id", 60, "links"), "jid"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "what"), CALLS, ids=lambda each: "-".join(map(str, each))
+)
+def test_what_is_missing_is_named(
+    keyed: Keyed, call: tuple[Any, ...], what: str
+) -> None:
+    keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 500, now=1)
+    assert f'{call[0]}(): Arg "{what}" missing' in keyed.refusal(*call, now=2)

@@ -1,0 +1,267 @@
+"""Requests that are sent again after a lost reply: one effect, the same reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.core.keyed import Keyed, settlement
+from tests.core.keyspace import difference, snapshot
+
+Call = tuple[Any, ...]
+
+# Every command that writes. `{run}` and `{run2}` stand for tokens of running jobs.
+MUTATING: list[Call] = [
+    ("put", "w", "queue", "new", "klass", "{}", 0, "tags", '["t"]'),
+    ("put", "w", "queue", "new", "klass", "{}", 50),
+    ("put", "w", "queue", "new", "klass", "{}", 0, "depends", '["waiting"]'),
+    ("put", "w", "queue", "waiting", "klass", "{}", 0, "absent", "1"),
+    ("put", "w", "other", "run", "klass", "{}", 0),
+    ("requeue", "w", "other", "waiting", "klass", "{}", 0),
+    ("put.many", "w", "n1", "queue", "k", "{}", 0, 0, "waiting", "queue", "k", "{}", 0,
+     1, "absent", "1"),
+    ("pop", "queue", "w2", 2),
+    ("pop", "empty", "w2", 2),
+    ("settle", "w2", 0, 2, 1, "queue"),
+    ("settle", "w2", 0, 2, 1, "empty", "wait", 5),
+    ("settle", "w", 1, "run", "{run}", "", "complete", 0, 2, 1, "queue"),
+    ("settle", "w", 2, "run", "{run}", "", "fail", 2, "group", "message",
+     "waiting", "1", "", "complete", 0, 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "retry", 3, 5, "group", "message", 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "release", 1, 0, 1, 1, "queue"),
+    ("settle", "w", 1, "run", "{run}", "", "unknown", 1, 600, 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "crash", 3, 3, "worker-crash", "m", 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "move", 2, "other", 0, 0, 0),
+    ("settle", "w", 1, "run", "{run}", "", "move", 4, "other", 0, "[]", "there", 0, 0),
+    ("settle", "w2", 0, 3, 2, "queue", "side", "turns", 1),
+    ("order", "w", "quiet"),
+    ("detached.keep", "w2", "run", "{run}", '{"pid":7}'),
+    ("forget", "failing"),
+    ("beat", "w", '{"pid":1}', 2, "run", "{run}", "", "waiting", "1", 0),
+    ("complete", "run", "{run}", "queue", "{}"),
+    ("complete", "run", "{run}", "queue", "{}", "result", "[1]", "result_ttl", 60),
+    ("complete", "run", "{run}", "queue", "{}", "next", "other", "delay", 5),
+    ("fail", "run", "{run}", "group", "message"),
+    ("retry", "run", "queue", "{run}", 0, "group", "message"),
+    ("heartbeat", "run", "{run}", "[1]"),
+    ("release", "run", "{run}", 5),
+    ("progress", "run", "{run}", '[0.5,"half"]'),
+    ("cancel", "waiting2", "run"),
+    ("timeout", "run"),
+    ("depends", "dependent", "on", "waiting2"),
+    ("depends", "dependent", "off", "all"),
+    ("priority", "waiting", 5),
+    ("tag", "add", "waiting", "a", "b"),
+    ("tag", "remove", "waiting", "old"),
+    ("track", "track", "waiting"),
+    ("track", "untrack", "tracked"),
+    ("unfail", "queue", "group"),
+    ("config.set", "heartbeat", 7),
+    ("config.unset", "grace-period"),
+    ("pause", "queue"),
+    ("unpause", "paused"),
+    ("queue.forget", "queue"),
+    ("worker.deregister", "w"),
+    ("recur", "queue", "cron2", "k", "{}", "interval", 60, 0),
+    ("recur.update", "cron", "priority", 4, "interval", 30),
+    ("recur.tag", "cron", "a"),
+    ("recur.untag", "cron", "old"),
+    ("unrecur", "cron"),
+    ("log", "waiting", "message", '{"a":1}'),
+]  # fmt: skip
+
+
+def scene(keyed: Keyed) -> dict[str, str]:
+    """Fill a namespace, and return the tokens of its running jobs."""
+    keyed.put("run", 1, worker="w")
+    keyed.put("run2", 1, worker="w")
+    tokens = {job["jid"]: job["token"] for job in keyed.take(worker="w", now=2)}
+    for number in range(4):
+        keyed.put(f"ready{number}", 3)
+    keyed.put("waiting", 3, queue="side", tags=["old"])
+    keyed.put("waiting2", 3, queue="side")
+    keyed.put("tracked", 3, queue="side")
+    keyed.put("dependent", 3, queue="side", depends=["waiting"])
+    keyed.call("track", "track", "tracked", now=3)
+    keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 500,
+               "tags", '["old"]', now=3)  # fmt: skip
+    keyed.call("pause", "paused", now=3)
+    keyed.call("config.set", "grace-period", 20, now=3)
+    keyed.call("order", "w", "stop", now=3)
+    keyed.put("failing", 3, queue="bad")
+    [job] = keyed.take(queue="bad", now=4)
+    keyed.call("fail", "failing", job["token"], "group", "message", now=5)
+    return {"{run}": tokens["run"], "{run2}": tokens["run2"]}
+
+
+def replies(keyed: Keyed) -> list[str]:
+    """Return the fields in which replies are kept."""
+    fields: list[str] = keyed.server.hkeys("ql:meta")
+    return [field for field in fields if field.startswith("reply:")]
+
+
+@pytest.mark.parametrize("call", MUTATING, ids=lambda c: " ".join(map(str, c))[:60])
+def test_a_repeat_has_no_effect_and_the_same_reply(keyed: Keyed, call: Call) -> None:
+    tokens = scene(keyed)
+    command, *args = [tokens.get(part, part) for part in call]
+    first = keyed.call(command, *args, now=10, request="client:1")
+    after = snapshot(keyed.server)
+    with keyed.core.listening() as heard:
+        again = keyed.call(command, *args, now=11, request="client:1")
+    assert again == first
+    assert heard == []
+    assert difference(after, snapshot(keyed.server)) == {}
+    assert keyed.violations() == []
+
+
+@pytest.mark.parametrize("call", MUTATING, ids=lambda c: " ".join(map(str, c))[:60])
+def test_an_older_request_is_stale(keyed: Keyed, call: Call) -> None:
+    tokens = scene(keyed)
+    keyed.call("config.set", "colour", "red", now=10, request="client:7")
+    command, *args = [tokens.get(part, part) for part in call]
+    before = snapshot(keyed.server)
+    for number in (1, 6):
+        text = keyed.refusal(command, *args, now=11, request=f"client:{number}")
+        assert text.startswith("STALE ")
+    assert snapshot(keyed.server) == before
+
+
+def test_every_command_that_writes_is_in_the_list() -> None:
+    from tests.core.caller import READS
+
+    known = {call[0] for call in MUTATING}
+    assert known & READS == set()
+    assert len(known) == 34
+
+
+def test_a_later_request_is_a_new_one(keyed: Keyed) -> None:
+    keyed.put("a", request="client:1")
+    keyed.put("b", request="client:2")
+    keyed.put("c", request="client:50")
+    assert keyed.call("length", "queue", now=0) == 3
+
+
+def test_clients_are_apart(keyed: Keyed) -> None:
+    keyed.put("a", request="one:5")
+    keyed.put("b", request="two:5")
+    keyed.put("c", request="three:1")
+    assert keyed.call("length", "queue", now=0) == 3
+
+
+def test_a_refused_request_may_be_sent_again(keyed: Keyed) -> None:
+    """A refusal has no effect, so there is nothing to protect: it may succeed later."""
+    refused = keyed.refusal("priority", "jid", 5, now=0, request="client:1")
+    assert refused.startswith("NOJOB ")
+    keyed.put("jid")
+    assert keyed.call("priority", "jid", 5, now=0, request="client:1") == 5
+
+
+def test_a_repeated_pop_hands_out_the_same_jobs(keyed: Keyed) -> None:
+    for number in range(5):
+        keyed.put(f"j{number}", number)
+    first = keyed.settle([], 2, now=10, request="client:1")
+    again = keyed.settle([], 2, now=11, request="client:1")
+    assert again == first
+    assert keyed.call("jobs", "running", "queue", now=11) == first.jids
+    later = keyed.settle([], 2, now=12, request="client:2")
+    assert set(later.jids) & set(first.jids) == set()
+
+
+@pytest.mark.parametrize("how", ["another holds it", "timeout", "complete"])
+def test_a_repeated_settle_hands_out_no_job_that_was_lost_meanwhile(
+    keyed: Keyed, how: str
+) -> None:
+    for jid in ("lost", "held"):
+        keyed.put(jid)
+    first = keyed.settle([], 2, worker="one", now=1, request="one:1")
+    tokens = {job["jid"]: job["token"] for job in first.jobs}
+    if how == "another holds it":
+        keyed.call("heartbeat", "held", tokens["held"], now=40)
+        for now in (65, 80):  # At first its worker is given notice.
+            taken = keyed.take(worker="two", now=now)
+        assert [job["jid"] for job in taken] == ["lost"]
+    elif how == "timeout":
+        keyed.call("timeout", "lost", now=40)
+    else:
+        keyed.call("complete", "lost", tokens["lost"], "queue", "{}", now=40)
+    again = keyed.settle([], 2, worker="one", now=90, request="one:1")
+    assert again.jids == ["held"]
+
+
+def test_a_repeated_settle_completes_once(keyed: Keyed) -> None:
+    keyed.put("a")
+    token = keyed.token("a")
+    for now in (10, 11, 12):
+        settled = keyed.settle(
+            [settlement("a", token, "complete")], now=now, request="c:9"
+        )
+        assert settled.refused == []
+    assert len(keyed.job("a")["history"]) == 3
+    assert keyed.json("stats", "queue", 10)["run"]["count"] == 1
+
+
+def test_a_request_may_be_very_far_along(keyed: Keyed) -> None:
+    keyed.put("a", request=f"client:{2**53 - 2}")
+    keyed.put("b", request=f"client:{2**53 - 1}")
+    keyed.put("b", request=f"client:{2**53 - 1}")
+    assert keyed.call("length", "queue", now=0) == 2
+    assert len(keyed.job("b")["history"]) == 1
+
+
+@pytest.mark.parametrize(
+    "request_id", ["client", ":1", "client:", "client:x", "client:-1", "client:1.5",
+                   "client:1e3", "client:0x1", " :1", "a b:1", "c" * 500 + ":1"],
+)  # fmt: skip
+def test_malformed_request_ids_are_refused(keyed: Keyed, request_id: str) -> None:
+    text = keyed.refusal(
+        "put", "w", "queue", "jid", "k", "{}", 0, now=0, request=request_id
+    )
+    assert text.startswith("BADARG ")
+    assert keyed.server.dbsize() == 0
+
+
+def test_replies_are_kept_for_ten_minutes(keyed: Keyed) -> None:
+    for number in range(300):
+        keyed.put(f"j{number}", number * 2, request=f"client{number}:1")
+    assert len(replies(keyed)) == 300
+
+
+def test_old_replies_go_as_clients_come(keyed: Keyed) -> None:
+    for number in range(300):
+        keyed.put(f"j{number}", number * 601, request=f"client{number}:1")
+    assert 1 <= len(replies(keyed)) < 30
+
+
+def test_replies_of_a_clock_that_was_set_back_go_as_well(keyed: Keyed) -> None:
+    for number in range(300):
+        keyed.put(f"j{number}", -number * 601, request=f"client{number}:1")
+    assert 1 <= len(replies(keyed)) < 30
+
+
+def test_what_is_known_of_the_namespace_has_no_replies(keyed: Keyed) -> None:
+    keyed.put("jid", request="client:1")
+    assert set(keyed.json("meta")) == {"token", "format", "now"}
+
+
+def test_one_reply_is_kept_per_client(keyed: Keyed) -> None:
+    for number in range(1, 20):
+        keyed.put(f"j{number}", request=f"client:{number}")
+    assert replies(keyed) == ["reply:client"]
+
+
+def test_without_a_request_id_every_call_counts(keyed: Keyed) -> None:
+    keyed.put("jid", 1)
+    keyed.put("jid", 2)
+    assert len(keyed.job("jid")["history"]) == 2
+    assert replies(keyed) == []
+
+
+def test_the_reply_to_a_large_pop_is_not_kept_whole(keyed: Keyed) -> None:
+    """A bounded hash of replies: the data of reserved jobs is not stored twice."""
+    data = '"' + "x" * 100_000 + '"'
+    for number in range(10):
+        keyed.put(f"j{number}", data=data)
+    first = keyed.settle([], 10, now=1, request="client:1")
+    assert keyed.server.hstrlen("ql:meta", "reply:client") < 20_000
+    assert keyed.settle([], 10, now=1, request="client:1") == first

@@ -1,0 +1,44 @@
+"""What is known of results that have expired."""
+
+from __future__ import annotations
+
+from tests.core.keyed import Keyed, settlement
+
+
+def complete(
+    keyed: Keyed, *jids: str, now: float, result: str = '"1234"', ttl: int = 86400
+) -> None:
+    """Put and complete jobs that return something, in one call."""
+    for jid in jids:
+        keyed.put(jid, now)
+    tokens = {job["jid"]: job["token"] for job in keyed.take(250, now=now)}
+    keyed.settle(
+        [settlement(jid, tokens[jid], "complete", result, ttl) for jid in jids], now=now
+    )
+
+
+def test_what_the_record_says_of_a_result_that_is_gone(keyed: Keyed) -> None:
+    complete(keyed, "jid", "second", now=0, ttl=1000)
+    complete(keyed, "null", now=0, result="null")
+    keyed.put("nothing", 0)
+    keyed.settle([settlement("nothing", keyed.token("nothing"), "complete")], now=0)
+    for jid in ("null", "nothing"):
+        assert "returned" not in keyed.job(jid, 1)
+    assert keyed.job("jid", 1)["returned"] == 1000
+    assert keyed.call("results.gone", "jid", "null", "nothing", now=1) == []
+    keyed.server.delete("ql:result:jid")
+    gone = keyed.call("results.gone", "jid", "second", "null", "nothing", "no", now=2)
+    assert gone == ["jid"]
+    assert keyed.job("jid", 2000)["returned"] == -999
+    assert keyed.violations() == []
+
+
+def test_a_result_of_another_run_is_not_missed(keyed: Keyed) -> None:
+    """An older core that puts the job again leaves the field in its record."""
+    complete(keyed, "jid", now=0)
+    returned = keyed.server.hget("ql:j:jid", "returned")
+    keyed.put("jid", 1)
+    keyed.settle([settlement("jid", keyed.token("jid", 1), "complete")], now=1)
+    keyed.server.hset("ql:j:jid", "returned", returned)
+    assert "returned" not in keyed.job("jid", 2)
+    assert keyed.call("results.gone", "jid", now=2) == []

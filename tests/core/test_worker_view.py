@@ -1,0 +1,77 @@
+"""Workers with the jobs that they have held for the longest time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.core.caller import listed
+from tests.core.keyed import Keyed
+
+
+def views(keyed: Keyed, *part: Any, now: float) -> dict[str, list[str]]:
+    """Return the jids that are shown of each worker, in the order of the page."""
+    reply = keyed.json("worker.views", *part, now=now)
+    return {
+        each["worker"]["name"]: [row[-1] for row in listed(each["jobs"])]
+        for each in listed(reply["workers"])
+    }
+
+
+def start(keyed: Keyed, worker: str, *jids: str, now: float) -> None:
+    for jid in jids:
+        keyed.put(jid, now)
+        [job] = keyed.take(1, worker=worker, now=now)
+        assert job["jid"] == jid
+
+
+def test_the_five_that_it_has_held_for_the_longest_time(keyed: Keyed) -> None:
+    keyed.call("config.set", "heartbeat", 500, now=0)
+    for n in range(7):
+        start(keyed, "w", f"j{n}", now=10 + n)
+    assert views(keyed, 0, 9, now=20) == {"w": ["j0", "j1", "j2", "j3", "j4"]}
+    # A longer lock does not change since when it has held a job.
+    token = keyed.server.hget("ql:j:j0", "token")
+    keyed.call("heartbeat", "j0", token, now=20)
+    assert views(keyed, 0, 9, now=20)["w"][0] == "j0"
+
+
+def test_it_is_looked_among_a_hundred_that_expire_first_or_less_on_a_long_page(
+    keyed: Keyed,
+) -> None:
+    keyed.call("config.set", "heartbeat", 500, now=0)
+    start(keyed, "w", "first", now=10)
+    keyed.put_many([{"jid": f"j{n:02}"} for n in range(99)], 11)
+    assert len(keyed.take(99, worker="w", now=11)) == 99
+    token = keyed.server.hget("ql:j:first", "token")
+    keyed.call("heartbeat", "first", token, now=20)
+    for count, is_seen in ((9, True), (50, True), (51, False)):
+        [shown] = views(keyed, 0, count, now=20).values()
+        assert ("first" in shown, len(shown)) == (is_seen, 5)
+    start(keyed, "w", "one more", now=12)
+    assert "first" not in views(keyed, 0, 9, now=20)["w"]
+
+
+def test_a_page_of_a_thousand_workers_looks_at_five_jobs_of_each(keyed: Keyed) -> None:
+    for n in range(7):
+        start(keyed, "w", f"j{n}", now=10 + n)
+    for count in (1000, 100_000):
+        assert views(keyed, 0, count, now=20) == {"w": ["j0", "j1", "j2", "j3", "j4"]}
+
+
+def test_those_of_one_moment_are_in_the_order_of_their_names(keyed: Keyed) -> None:
+    start(keyed, "w", "c", "a", "d", "b", now=10)
+    assert views(keyed, 0, 9, now=20) == {"w": ["a", "b", "c", "d"]}
+
+
+def test_pages_of_workers(keyed: Keyed) -> None:
+    for n, worker in enumerate(["one", "two", "three"]):
+        start(keyed, worker, f"of-{worker}", now=10 + n)
+    whole = list(views(keyed, 0, 9, now=20).items())
+    assert dict(whole) == {each: [f"of-{each}"] for each in ("one", "two", "three")}
+    for at in range(4):
+        for count in range(1, 4):
+            found = views(keyed, at, count, now=20)
+            assert list(found.items()) == whole[at : at + count]
+            total = keyed.json("worker.views", at, count, now=20)["total"]
+            assert total == 3
+    assert views(keyed, 0, 0, now=20) == {}

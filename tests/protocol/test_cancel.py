@@ -1,0 +1,155 @@
+"""cancel: a job disappears from everywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.caller import Core
+
+CANCELED = '{"jid":"jid","queue":"queue","event":"canceled","worker":""}'
+
+
+@pytest.mark.parametrize("state", ["waiting", "scheduled", "depends", "failed"])
+def test_a_cancelled_job_is_gone(core: Core, state: str) -> None:
+    core.put("other", queue="side")
+    if state == "failed":
+        core.put("jid", tags=["tag"])
+        core.pop()
+        core.old("fail", 0, "jid", "worker", "group", "message")
+    else:
+        core.put(
+            "jid",
+            tags=["tag"],
+            delay=9 if state == "scheduled" else 0,
+            depends=["other"] if state == "depends" else [],
+        )
+    assert core.state("jid") == state
+    assert core.old("cancel", 1, "jid") == ["jid"]
+    assert core.old("get", 1, "jid") is None
+    left = [key for key in core.server.scan_iter() if "jid" in key]
+    assert left == []
+    places = ("work", "locks", "scheduled", "depends")
+    assert not core.server.exists(*(f"ql:q:queue-{place}" for place in places))
+    assert core.old("failed", 1) == "{}"
+    assert not core.server.exists("ql:f:group", "ql:failures", "ql:t:tag", "ql:tags")
+    assert core.job("other")["dependents"] == {}
+    assert core.popped(100) == []
+
+
+def test_cancel_of_a_running_job(core: Core) -> None:
+    core.put("jid")
+    core.pop()
+    with core.listening() as heard:
+        assert core.old("cancel", 1, "jid") == ["jid"]
+    text = '{"jid":"jid","queue":"queue","event":"canceled","worker":"worker"}'
+    assert heard == [("log", text), ("w:worker", text)]
+    assert not core.server.exists(
+        "ql:w:worker:jobs", "ql:q:queue-locks", "ql:j:jid", "ql:j:jid-history"
+    )
+
+
+def test_the_event_of_a_waiting_job(core: Core) -> None:
+    core.put("jid")
+    with core.listening() as heard:
+        core.old("cancel", 1, "jid")
+    assert heard == [("log", CANCELED)]
+
+
+def test_cancel_of_a_tracked_job(core: Core) -> None:
+    core.put("jid")
+    core.pop()
+    core.old("track", 0, "track", "jid")
+    with core.listening() as heard:
+        core.old("cancel", 1, "jid")
+    text = '{"jid":"jid","queue":"queue","event":"canceled","worker":"worker"}'
+    assert heard == [("log", text), ("w:worker", text), ("canceled", "jid")]
+    assert core.json("track", 2) == {"jobs": {}, "expired": ["jid"]}
+
+
+def test_cancel_leaves_a_complete_job_alone(core: Core) -> None:
+    core.put("jid")
+    core.pop()
+    core.complete("jid")
+    with core.listening() as heard:
+        assert core.old("cancel", 1, "jid") == ["jid"]
+    assert heard == []
+    assert core.state("jid") == "complete"
+
+
+def test_unknown_jids_are_fine(core: Core) -> None:
+    """*(quirk)* they are announced with `false` for worker and queue."""
+    with core.listening() as heard:
+        assert core.old("cancel", 1, "nosuch") == ["nosuch"]
+    assert heard == [
+        ("log", '{"jid":"nosuch","queue":false,"event":"canceled","worker":false}')
+    ]
+
+
+def test_cancel_answers_the_jids_in_order(core: Core) -> None:
+    for jid in "abc":
+        core.put(jid)
+    with core.listening() as heard:
+        assert core.old("cancel", 1, "b", "nosuch", "a") == ["b", "nosuch", "a"]
+    assert ['"b"' in heard[0][1], '"a"' in heard[2][1]] == [True, True]
+    assert core.old("length", 1, "queue") == 1
+
+
+def test_cancel_of_nothing_is_an_empty_list(core: Core) -> None:
+    assert core.old("cancel", 1) == []
+
+
+def test_all_or_nothing_with_dependents(core: Core) -> None:
+    core.put("a")
+    core.put("b", depends=["a"])
+    core.put("c", depends=["b"])
+    core.put("free")
+    core.error("cancel", 1, "free", "a", "b")
+    assert core.state("free") == "waiting"
+    assert core.old("cancel", 1, "a", "c", "b") == ["a", "c", "b"]
+    assert core.old("get", 1, "a") is None
+    assert core.old("get", 1, "c") is None
+
+
+def test_a_dependent_may_be_cancelled(core: Core) -> None:
+    core.put("a")
+    core.put("b", depends=["a"])
+    core.old("cancel", 1, "b")
+    assert core.job("a")["dependents"] == {}
+    assert core.old("cancel", 1, "a") == ["a"]
+
+
+def test_a_job_with_a_finished_dependency_may_be_cancelled(core: Core) -> None:
+    core.put("a")
+    core.put("b", depends=["a"])
+    core.pop()
+    core.complete("a")
+    assert core.old("cancel", 1, "b") == ["b"]
+
+
+def test_cancelling_a_failed_job_lowers_the_count_of_that_day(core: Core) -> None:
+    core.put("jid")
+    core.pop()
+    core.old("fail", 10, "jid", "worker", "group", "message")
+    core.old("cancel", 90000, "jid")
+    stats = core.json("stats", 90000, "queue", 0)
+    assert (stats["failures"], stats["failed"]) == (1, 0)
+
+
+def test_cancelling_one_of_two_failed_jobs_keeps_the_group(core: Core) -> None:
+    for jid in "ab":
+        core.put(jid)
+    core.pop()
+    for jid in "ab":
+        core.old("fail", 1, jid, "worker", "group", "message")
+    core.old("cancel", 2, "a")
+    assert core.json("failed", 2) == {"group": 1}
+    assert core.server.smembers("ql:failures") == {"group"}
+
+
+def test_a_cancelled_jid_may_be_put_again(core: Core) -> None:
+    core.put("jid", priority=5, tags=["tag"])
+    core.old("cancel", 1, "jid")
+    core.put("jid", 2)
+    job = core.job("jid")
+    assert (job["priority"], job["tags"]) == (0, {})
+    assert [entry["when"] for entry in job["history"]] == [2]

@@ -1,0 +1,254 @@
+"""complete: the end of a job, its way into the next queue, and the expiry of records."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.caller import Core
+from tests.core.keyed import Keyed, settlement
+from tests.core.keyspace import scores
+
+
+@pytest.fixture
+def held(core: Core) -> Core:
+    """`worker` holds `jid` since 10."""
+    core.put("jid", 0, tags=["tag"], priority=4, retries=3)
+    assert core.popped(10) == ["jid"]
+    return core
+
+
+def test_complete_ends_a_job(held: Core) -> None:
+    assert held.complete("jid", 20, data="[1]") == "complete"
+    record = held.server.hgetall("ql:j:jid")
+    assert record["state"] == "complete"
+    assert (record["worker"], record["queue"], record["expires"]) == ("", "", "0")
+    assert (record["failure"], record["remaining"]) == ("{}", "3")
+    assert record["time"] == "20.00000000000000000000"
+    assert record["data"] == "[1]"
+    assert scores(held.server, "ql:completed") == [("jid", 20)]
+    assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
+    assert held.job("jid")["history"][-1] == {"when": 20, "what": "done"}
+
+
+def test_data_is_kept_verbatim(held: Core) -> None:
+    held.complete("jid", 20, data='{"n": 12345678901234567, "l": []}')
+    assert held.job("jid")["data"] == '{"n": 12345678901234567, "l": []}'
+
+
+def test_complete_announces_the_end(held: Core) -> None:
+    with held.listening() as heard:
+        held.complete("jid", 20)
+    assert heard == [("log", '{"jid":"jid","event":"completed","queue":"queue"}')]
+
+
+def test_completion_of_a_tracked_job_comes_before_the_log(held: Core) -> None:
+    held.old("track", 0, "track", "jid")
+    with held.listening() as heard:
+        held.complete("jid", 20)
+    assert heard == [
+        ("completed", "jid"),
+        ("log", '{"jid":"jid","event":"completed","queue":"queue"}'),
+    ]
+
+
+def test_complete_samples_the_run_time(held: Core) -> None:
+    held.complete("jid", 25)
+    run = held.json("stats", 25, "queue", 25)["run"]
+    assert (run["count"], run["mean"]) == (1, 15)
+
+
+def test_a_completed_job_can_not_be_completed_again(held: Core) -> None:
+    held.complete("jid", 20)
+    text = held.error("complete", 21, "jid", "worker", "queue", "{}")
+    assert "not currently running" in text
+
+
+def test_complete_with_next_goes_on(held: Core) -> None:
+    held.put("lower", 11, queue="next", priority=3)
+    assert held.complete("jid", 20, data='{"a": 1}', next="next") == "waiting"
+    job = held.job("jid")
+    assert (job["state"], job["queue"], job["worker"]) == ("waiting", "next", "")
+    assert (job["expires"], job["remaining"], job["failure"]) == (0, 3, {})
+    assert (job["priority"], job["retries"], job["tags"]) == (4, 3, ["tag"])
+    assert job["data"] == '{"a": 1}'
+    assert [entry["what"] for entry in job["history"]] == [
+        "put",
+        "popped",
+        "done",
+        "put",
+    ]
+    assert job["history"][-1] == {"when": 20, "what": "put", "q": "next"}
+    assert "next" in dict(scores(held.server, "ql:queues"))
+    assert not held.server.exists("ql:completed", "ql:q:queue-locks")
+    assert not held.server.exists("ql:w:worker:jobs")
+    assert held.popped(21, queue="next") == ["jid", "lower"]
+
+
+def test_the_way_the_published_clients_advance_a_job(held: Core) -> None:
+    reply = held.old(
+        "complete", 20, "jid", "worker", "queue", "{}",
+        "next", "next", "delay", 0, "depends", "[]",
+    )  # fmt: skip
+    assert reply == "waiting"
+
+
+def test_a_job_may_advance_into_its_own_queue(held: Core) -> None:
+    assert held.complete("jid", 20, next="queue") == "waiting"
+    assert held.popped(21) == ["jid"]
+
+
+def test_advancing_is_announced_once(held: Core) -> None:
+    with held.listening() as heard:
+        held.complete("jid", 20, next="next")
+    assert heard == [
+        ("log", '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}')
+    ]
+
+
+def test_advancing_a_tracked_job_says_completed_and_not_put(held: Core) -> None:
+    held.old("track", 0, "track", "jid")
+    with held.listening() as heard:
+        held.complete("jid", 20, next="next")
+    assert heard == [
+        ("completed", "jid"),
+        ("log", '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}'),
+    ]
+
+
+def test_advancing_samples_the_run_time_of_the_old_queue(held: Core) -> None:
+    held.complete("jid", 25, next="next")
+    assert held.json("stats", 25, "queue", 25)["run"]["count"] == 1
+    assert held.json("stats", 25, "next", 25)["run"]["count"] == 0
+
+
+def test_the_wait_in_the_next_queue_counts_from_the_advance(held: Core) -> None:
+    held.complete("jid", 25, next="next")
+    held.pop(32, queue="next")
+    assert held.json("stats", 32, "next", 32)["wait"]["mean"] == 7
+
+
+def test_advance_with_a_delay(held: Core) -> None:
+    """The original's record says `waiting` until then; ours says where the job is."""
+    assert held.complete("jid", 20, next="next", delay=10) == "scheduled"
+    assert scores(held.server, "ql:q:next-scheduled") == [("jid", 30)]
+    assert held.state("jid") == "scheduled"
+    assert held.popped(29, queue="next") == []
+    assert held.popped(30, queue="next") == ["jid"]
+
+
+def test_advance_with_dependencies(held: Core) -> None:
+    held.put("other")
+    reply = held.complete("jid", 20, next="next", depends=["other", "nosuch"])
+    assert reply == "depends"
+    job = held.job("jid")
+    assert (job["state"], job["dependencies"]) == ("depends", ["other"])
+    assert scores(held.server, "ql:q:next-depends") == [("jid", 20)]
+    held.pop(20)
+    held.complete("other", 21)
+    assert held.popped(22, queue="next") == ["jid"]
+
+
+def test_advance_with_dependencies_and_a_delay(held: Core) -> None:
+    held.put("other")
+    reply = held.complete("jid", 20, next="next", delay=100, depends=["other"])
+    assert reply == "depends"
+    assert held.server.hget("ql:j:jid", "scheduled") == "120"
+    held.pop(20)
+    held.complete("other", 21)
+    assert held.state("jid") == "scheduled"
+    assert scores(held.server, "ql:q:next-scheduled") == [("jid", 120)]
+    assert held.server.hget("ql:j:jid", "scheduled") is None
+
+
+@pytest.mark.parametrize("depends", [[], ["nosuch"], ["finished"]])
+def test_satisfied_dependencies_do_not_hold_a_job(
+    held: Core, depends: list[str]
+) -> None:
+    held.put("finished", 11, queue="side")
+    held.pop(11, queue="side")
+    held.complete("finished", 12, queue="side")
+    assert held.complete("jid", 20, next="next", depends=depends) == "waiting"
+
+
+def test_old_records_expire_by_age(core: Core) -> None:
+    core.old("config.set", 0, "jobs-history", 100)
+    core.put("old", tags=["tag"])
+    core.pop(0)
+    core.complete("old", 10)
+    core.put("new", 50)
+    core.pop(50)
+    core.complete("new", 109)
+    assert core.old("jobs", 109, "complete") == ["new", "old"]
+    core.put("last", 109)
+    core.pop(109)
+    core.complete("last", 110)
+    assert core.old("jobs", 110, "complete") == ["last", "new"]
+    assert core.old("get", 110, "old") is None
+    assert not core.server.exists("ql:j:old", "ql:j:old-history", "ql:t:tag")
+    assert core.json("tag", 110, "get", "tag") == {"total": 0, "jobs": {}}
+
+
+def test_old_records_expire_by_number(core: Core) -> None:
+    core.old("config.set", 0, "jobs-history-count", 3)
+    for now in range(6):
+        core.put(f"j{now}", now)
+        core.pop(now)
+        core.complete(f"j{now}", now)
+    assert core.old("jobs", 9, "complete") == ["j5", "j4", "j3"]
+    assert core.old("get", 9, "j2") is None
+
+
+def test_a_negative_history_forgets_the_job_just_completed(core: Core) -> None:
+    core.old("config.set", 0, "jobs-history", -1)
+    core.put("jid", 5, tags=["tag"])
+    core.pop(5)
+    assert core.complete("jid", 6) == "complete"
+    assert core.old("get", 6, "jid") is None
+    assert not core.server.exists("ql:completed", "ql:t:tag", "ql:tags")
+
+
+def test_expiry_runs_only_at_completion(core: Core) -> None:
+    core.put("jid")
+    core.pop(0)
+    core.complete("jid", 0)
+    core.old("config.set", 0, "jobs-history", 1)
+    core.put("other", 1000)
+    core.pop(1000)
+    core.old("fail", 1000, "other", "worker", "group", "message")
+    assert core.old("jobs", 1000, "complete") == ["jid"]
+
+
+def test_a_revived_job_does_not_expire(core: Core) -> None:
+    core.old("config.set", 0, "jobs-history", 10)
+    core.put("jid")
+    core.pop(0)
+    core.complete("jid", 0)
+    core.put("jid", 5)
+    core.put("other", 5, queue="side")
+    core.pop(5, queue="side")
+    core.complete("other", 100, queue="side")
+    assert core.state("jid") == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kept"),
+    [("jobs-history-count", 3, 3), ("jobs-history", 0.035, 4), ("jobs-history", 0, 1)],
+)
+def test_single_completions_keep_to_a_short_history(
+    keyed: Keyed, option: str, value: float, kept: int
+) -> None:
+    """Where much is kept only some calls look at it: here each of them does."""
+    keyed.call("config.set", option, value, now=100)
+    keyed.put_many([{"jid": f"j{n}"} for n in range(8)], now=100)
+    jobs = keyed.take(now=100)
+    # The first call of a second looks anyway: it has been.
+    keyed.server.hset("ql:meta", "clock", "100")
+    for n, job in enumerate(jobs):
+        now = 100 + n / 100
+        keyed.settle([settlement(job["jid"], job["token"], "complete")], now=now)
+        ended = [job["jid"] for job in jobs[: n + 1]]
+        left = keyed.server.zrange("ql:completed", 0, -1)
+        if option == "jobs-history" and value == 0:
+            assert left in ([], ended[-1:])
+        else:
+            assert left == ended[-kept:]

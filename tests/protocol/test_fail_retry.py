@@ -1,0 +1,270 @@
+"""fail and retry."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.core.caller import Core
+from tests.core.keyed import Keyed
+from tests.core.keyspace import scores
+
+
+@pytest.fixture
+def held(core: Core) -> Core:
+    """`worker` holds `jid` of `queue` since 10; it has two retries."""
+    core.put("jid", 0, retries=2)
+    assert core.popped(10) == ["jid"]
+    return core
+
+
+def test_fail(held: Core) -> None:
+    assert held.old("fail", 20.9, "jid", "worker", "group", "message") == "jid"
+    job = held.job("jid")
+    assert (job["state"], job["queue"], job["worker"]) == ("failed", "queue", "")
+    assert job["remaining"] == 2
+    assert job["failure"] == {
+        "group": "group",
+        "message": "message",
+        "when": 20,
+        "worker": "worker",
+    }
+    assert job["history"][-1] == {
+        "when": 20,
+        "what": "failed",
+        "worker": "worker",
+        "group": "group",
+    }
+    assert held.server.lrange("ql:f:group", 0, -1) == ["jid"]
+    assert held.server.smembers("ql:failures") == {"group"}
+    assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
+
+
+def test_the_newest_failure_is_at_the_head(core: Core) -> None:
+    for jid in "abc":
+        core.put(jid)
+        core.pop()
+        core.old("fail", 1, jid, "worker", "group", "message")
+    assert core.server.lrange("ql:f:group", 0, -1) == ["c", "b", "a"]
+    assert core.json("failed", 1, "group") == {"total": 3, "jobs": ["c", "b", "a"]}
+
+
+def test_fail_stores_data(held: Core) -> None:
+    held.old("fail", 20, "jid", "worker", "group", "message", '{"seen":1}')
+    assert held.job("jid")["data"] == '{"seen":1}'
+
+
+def test_fail_without_data_keeps_it(core: Core) -> None:
+    core.put("jid", data="[ 1 ]")
+    core.pop()
+    core.old("fail", 20, "jid", "worker", "group", "message")
+    assert core.job("jid")["data"] == "[ 1 ]"
+
+
+def test_the_events_of_fail(held: Core) -> None:
+    held.old("track", 0, "track", "jid")
+    with held.listening() as heard:
+        held.old("fail", 20, "jid", "worker", "the group", 'a "message"')
+    assert heard == [
+        (
+            "log",
+            '{"message":"a \\"message\\"","jid":"jid","group":"the group",'
+            '"event":"failed","worker":"worker"}',
+        ),
+        ("failed", "jid"),
+    ]
+
+
+def test_fail_counts_in_the_stats_of_its_queue_and_day(held: Core) -> None:
+    held.old("fail", 90000, "jid", "worker", "group", "message")
+    stats = held.json("stats", 90000, "queue", 90000)
+    assert (stats["failures"], stats["failed"], stats["retries"]) == (1, 1, 0)
+    assert held.json("stats", 90000, "queue", 0)["failures"] == 0
+    assert held.server.hgetall("ql:s:stats:86400:queue") == {
+        "failures": "1",
+        "failed": "1",
+    }
+
+
+def test_a_failed_job_is_not_popped(held: Core) -> None:
+    held.old("fail", 20, "jid", "worker", "group", "message")
+    assert held.popped(1000) == []
+
+
+def test_retry_gives_the_job_back(held: Core) -> None:
+    assert held.old("retry", 20, "jid", "queue", "worker") == 1
+    job = held.job("jid")
+    assert (job["state"], job["remaining"], job["failure"]) == ("waiting", 1, {})
+    assert scores(held.server, "ql:q:queue-work") == [("jid", -20 / 10**10)]
+    assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
+    assert [entry["what"] for entry in job["history"]] == ["put", "popped"]
+    assert held.popped(21, worker="second") == ["jid"]
+
+
+def test_after_a_retry_the_worker_may_nothing(held: Core) -> None:
+    held.old("retry", 20, "jid", "queue", "worker")
+    for call in (
+        ("complete", 21, "jid", "worker", "queue", "{}"),
+        ("fail", 21, "jid", "worker", "group", "message"),
+        ("heartbeat", 21, "jid", "worker"),
+        ("retry", 21, "jid", "queue", "worker"),
+    ):
+        assert "not currently running" in held.error(*call)
+
+
+def test_retry_keeps_the_name_of_the_old_worker(held: Core) -> None:
+    """*(quirk)* worker and expires keep their values although the job waits."""
+    held.old("retry", 20, "jid", "queue", "worker")
+    job = held.job("jid")
+    assert (job["worker"], job["expires"]) == ("worker", 70)
+
+
+def test_retry_with_a_delay(held: Core) -> None:
+    assert held.old("retry", 20, "jid", "queue", "worker", 30) == 1
+    assert held.state("jid") == "scheduled"
+    assert scores(held.server, "ql:q:queue-scheduled") == [("jid", 50)]
+    assert held.popped(49) == []
+    assert held.popped(50) == ["jid"]
+
+
+def test_retry_with_a_group_and_a_message_records_a_failure(held: Core) -> None:
+    held.old("retry", 20.9, "jid", "queue", "worker", 0, "group", "message")
+    job = held.job("jid")
+    assert (job["state"], job["remaining"]) == ("waiting", 1)
+    assert job["failure"] == {
+        "group": "group",
+        "message": "message",
+        "when": 20,
+        "worker": "worker",
+    }
+    assert held.old("failed", 20) == "{}"
+
+
+def test_retry_says_nothing(held: Core) -> None:
+    held.old("track", 0, "track", "jid")
+    with held.listening() as heard:
+        held.old("retry", 20, "jid", "queue", "worker")
+    assert heard == []
+
+
+def test_retry_does_not_count_in_the_stats(held: Core) -> None:
+    held.old("retry", 20, "jid", "queue", "worker")
+    stats = held.json("stats", 20, "queue", 20)
+    assert (stats["retries"], stats["failures"], stats["failed"]) == (0, 0, 0)
+
+
+def test_the_wait_after_a_retry_counts_from_the_pop_before(held: Core) -> None:
+    """retry leaves `time`, the start of the phase that ended, as it is."""
+    held.old("retry", 20, "jid", "queue", "worker")
+    held.pop(25)
+    wait = held.json("stats", 25, "queue", 25)["wait"]
+    assert (wait["count"], wait["mean"]) == (2, 12.5)
+
+
+@pytest.fixture
+def exhausted(core: Core) -> Core:
+    """`worker` holds `jid` since 10, and no retries are left."""
+    core.put("jid", 0, retries=0)
+    assert core.popped(10) == ["jid"]
+    return core
+
+
+def test_an_exhausting_retry_fails_the_job(exhausted: Core) -> None:
+    assert exhausted.old("retry", 20.5, "jid", "queue", "worker") == -1
+    job = exhausted.job("jid")
+    assert (job["state"], job["worker"], job["remaining"]) == ("failed", "", -1)
+    assert job["failure"] == {
+        "group": "failed-retries-queue",
+        "message": 'Job exhausted retries in queue "queue"',
+        "when": 20.5,
+        "worker": "",
+    }
+    assert job["history"][-1] == {
+        "when": 20,
+        "what": "failed",
+        "group": "failed-retries-queue",
+    }
+    assert exhausted.server.hget("ql:j:jid", "expires") == ""
+    assert exhausted.json("failed", 20) == {"failed-retries-queue": 1}
+    stats = exhausted.json("stats", 20, "queue", 20)
+    assert (stats["retries"], stats["failures"], stats["failed"]) == (0, 1, 1)
+
+
+def test_an_exhausting_retry_into_another_queue_is_filed_under_that_one(
+    exhausted: Core,
+) -> None:
+    assert exhausted.old("retry", 20.5, "jid", "other", "worker") == -1
+    job = exhausted.job("jid")
+    assert job["failure"]["group"] == "failed-retries-other"
+    assert job["failure"]["message"] == 'Job exhausted retries in queue "queue"'
+    assert job["history"][-1]["group"] == "failed-retries-other"
+    assert exhausted.json("failed", 20) == {"failed-retries-other": 1}
+    assert job["queue"] == "queue"
+    assert exhausted.json("stats", 20, "queue", 20)["failed"] == 1
+
+
+def test_an_exhausting_retry_with_group_and_message(exhausted: Core) -> None:
+    reply = exhausted.old(
+        "retry", 20.5, "jid", "queue", "worker", 0, "group", "message"
+    )
+    assert reply == -1
+    job = exhausted.job("jid")
+    assert job["failure"] == {
+        "group": "group",
+        "message": "message",
+        "when": 20,
+        "worker": "worker",
+    }
+    assert job["history"][-1] == {"when": 20, "what": "failed", "group": "group"}
+    assert exhausted.json("failed", 20, "group") == {"total": 1, "jobs": ["jid"]}
+
+
+def test_an_exhausting_retry_with_a_group_only(exhausted: Core) -> None:
+    exhausted.old("retry", 20.5, "jid", "queue", "worker", 0, "group")
+    failure = exhausted.job("jid")["failure"]
+    assert failure["group"] == "group"
+    assert failure["message"] == 'Job exhausted retries in queue "queue"'
+    assert (failure["when"], failure["worker"]) == (20.5, "")
+
+
+def test_an_exhausting_retry_is_not_logged(exhausted: Core) -> None:
+    exhausted.old("track", 0, "track", "jid")
+    with exhausted.listening() as heard:
+        exhausted.old("retry", 20, "jid", "queue", "worker")
+    assert heard == [("failed", "jid")]
+
+
+def test_retries_are_used_up_one_by_one(core: Core) -> None:
+    core.put("jid", retries=2)
+    for remaining in (1, 0, -1):
+        core.pop()
+        assert core.old("retry", 0, "jid", "queue", "worker") == remaining
+    assert core.state("jid") == "failed"
+
+
+def test_the_stored_failure_is_json(held: Core) -> None:
+    held.old("fail", 20, "jid", "worker", "gr\u00fcp\u2028", "tab\t\x01")
+    stored = json.loads(held.server.hget("ql:j:jid", "failure"))
+    assert (stored["group"], stored["message"]) == ("gr\u00fcp\u2028", "tab\t\x01")
+
+
+def test_retry_into_a_new_queue_registers_it(held: Core) -> None:
+    held.old("retry", 20, "jid", "other", "worker")
+    assert "other" in dict(scores(held.server, "ql:queues"))
+
+
+def test_the_answer_when_no_retry_is_left(keyed: Keyed) -> None:
+    keyed.put("jid", retries=1)
+    assert keyed.call("retry", "jid", "queue", keyed.token("jid"), now=1) == 0
+    assert keyed.call("retry", "jid", "queue", keyed.token("jid", 2), now=2) == -1
+    job = keyed.job("jid", 3)
+    assert (job["state"], job["remaining"]) == ("failed", -1)
+
+
+def test_a_log_entry_has_at_most_64_kib(keyed: Keyed) -> None:
+    keyed.put("jid")
+    refused = keyed.refusal("log", "jid", "m" * 65537, now=1)
+    assert refused == "TOOBIG log(): message has 65537 bytes, at most 65536"
+    keyed.call("log", "jid", "m" * 65536, now=1)
+    assert keyed.job("jid", 1)["history"][-1]["what"] == "m" * 65536

@@ -1,0 +1,158 @@
+"""get, multiget, the history and records of ancient versions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.core.caller import Core
+
+MEMBERS = set(
+    "jid klass state queue worker data priority retries remaining expires tags history "
+    "failure tracked spawned_from_jid dependents dependencies".split()
+)
+
+
+def test_get_has_exactly_17_members(core: Core) -> None:
+    core.put("jid")
+    assert set(core.job("jid")) == MEMBERS
+    assert set(core.pop()[0]) == MEMBERS
+
+
+def test_get_of_a_missing_job_is_null(core: Core) -> None:
+    assert core.old("get", 0, "jid") is None
+
+
+def test_a_running_job(core: Core) -> None:
+    core.put("jid", 5)
+    core.pop(10)
+    job = core.job("jid")
+    assert (job["state"], job["worker"], job["expires"]) == ("running", "worker", 70)
+    assert job["history"] == [
+        {"when": 5, "what": "put", "q": "queue"},
+        {"when": 10, "what": "popped", "worker": "worker"},
+    ]
+
+
+def test_a_failed_job_has_an_empty_expiry_in_the_store(core: Core) -> None:
+    core.put("jid")
+    core.pop()
+    core.old("fail", 3.5, "jid", "worker", "group", "message")
+    assert core.server.hget("ql:j:jid", "expires") == ""
+    job = core.job("jid")
+    assert (job["expires"], job["worker"]) == (0, "")
+    assert job["failure"] == {
+        "group": "group",
+        "message": "message",
+        "when": 3,
+        "worker": "worker",
+    }
+
+
+def test_a_complete_job_is_in_no_queue(core: Core) -> None:
+    core.put("jid")
+    core.pop()
+    core.complete("jid", data='{"done": true}')
+    job = core.job("jid")
+    assert (job["state"], job["queue"], job["worker"]) == ("complete", "", "")
+    assert (job["expires"], job["remaining"], job["failure"]) == (0, 5, {})
+    assert job["data"] == '{"done": true}'
+
+
+def test_tracked_and_links(core: Core) -> None:
+    core.put("a")
+    core.put("b", depends=["a"])
+    core.old("track", 0, "track", "a")
+    first, second = core.job("a"), core.job("b")
+    assert (first["tracked"], second["tracked"]) == (True, False)
+    assert (first["dependents"], first["dependencies"]) == (["b"], {})
+    assert (second["dependents"], second["dependencies"]) == ({}, ["a"])
+
+
+def test_multiget_keeps_the_order_and_skips_the_missing(core: Core) -> None:
+    for jid in "abc":
+        core.put(jid)
+    jobs = core.json("multiget", 0, "c", "nosuch", "a", "c")
+    assert [job["jid"] for job in jobs] == ["c", "a", "c"]
+    assert jobs[1] == core.job("a")
+    assert core.old("multiget", 0) == "{}"
+
+
+def whens(core: Core, jid: str) -> list[int]:
+    return [entry["when"] for entry in core.job(jid)["history"]]
+
+
+def test_the_history_is_a_list_of_triples(core: Core) -> None:
+    core.put("jid", 1.9)
+    core.pop(2.9)
+    core.old("log", 3.9, "jid", "hello", '{"a": 1}')
+    core.complete("jid", 4.9)
+    stored = core.server.lrange("ql:j:jid-history", 0, -1)
+    assert [json.loads(entry) for entry in stored] == [
+        [1, "put", {"q": "queue"}],
+        [2, "popped", {"worker": "worker"}],
+        [3, "hello", {"a": 1}],
+        [4, "done"],
+    ]
+
+
+def test_the_history_is_trimmed_to_the_first_and_the_newest(core: Core) -> None:
+    core.old("config.set", 0, "max-job-history", 5)
+    for now in range(100):
+        core.put("jid", now)
+    assert whens(core, "jid") == [0, 96, 97, 98, 99]
+
+
+def test_the_history_holds_100_entries_by_default(core: Core) -> None:
+    for now in range(150):
+        core.put("jid", now)
+    assert whens(core, "jid") == [0, *range(51, 150)]
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_the_history_may_be_unlimited(core: Core, limit: int) -> None:
+    core.old("config.set", 0, "max-job-history", limit)
+    for now in range(150):
+        core.put("jid", now)
+    assert whens(core, "jid") == list(range(150))
+
+
+def test_a_history_of_two_is_never_trimmed(core: Core) -> None:
+    """*(quirk)*"""
+    core.old("config.set", 0, "max-job-history", 2)
+    for now in range(10):
+        core.put("jid", now)
+    assert whens(core, "jid") == list(range(10))
+
+
+ANCIENT = [
+    {"q": "queue", "put": 10.5, "popped": 20.5, "worker": "worker", "failed": 30.5},
+    {"q": "other", "put": 40, "popped": 50, "worker": "second", "done": 60},
+    {"q": "third", "put": 70},
+]
+CONVERTED = [
+    {"when": 10, "what": "put", "q": "queue"},
+    {"when": 20, "what": "popped", "worker": "worker"},
+    {"when": 30, "what": "failed"},
+    {"when": 40, "what": "put", "q": "other"},
+    {"when": 50, "what": "popped", "worker": "second"},
+    {"when": 60, "what": "done"},
+    {"when": 70, "what": "put", "q": "third"},
+]
+
+
+@pytest.mark.parametrize("touch", ["get", "log", "pop"])
+def test_an_ancient_history_is_converted_on_the_first_touch(
+    core: Core, touch: str
+) -> None:
+    core.put("jid")
+    core.server.delete("ql:j:jid-history")
+    core.server.hset("ql:j:jid", "history", json.dumps(ANCIENT))
+    if touch == "log":
+        core.old("log", 80, "jid", "hello")
+    elif touch == "pop":
+        core.pop(80)
+    assert core.job("jid")["history"][:7] == CONVERTED
+    assert len(core.job("jid")["history"]) == (7 if touch == "get" else 8)
+    assert core.server.hexists("ql:j:jid", "history") is False

@@ -1,0 +1,169 @@
+"""jobs, queues, length, pause, unpause and queue.forget."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.caller import Core
+
+
+def count(**given: object) -> dict[str, object]:
+    """Return a queue's counts: zero unless given."""
+    names = "waiting stalled running scheduled depends recurring".split()
+    counts: dict[str, object] = dict.fromkeys(names, 0)
+    return {"name": "queue", "paused": False} | counts | given
+
+
+def test_jobs_complete_newest_first(core: Core) -> None:
+    for now in range(30):
+        core.put(f"j{now}", now)
+        core.pop(now)
+        core.complete(f"j{now}", now)
+    expected = [f"j{n}" for n in range(29, -1, -1)]
+    assert core.old("jobs", 50, "complete") == expected[:25]
+    assert core.old("jobs", 50, "complete", 25, 25) == expected[25:]
+    assert core.old("jobs", 50, "complete", 3, 2) == expected[3:5]
+
+
+def test_jobs_running_and_stalled(core: Core) -> None:
+    for now, jid in enumerate("abc"):
+        core.put(jid, now)
+        core.pop(now * 10)
+    assert core.old("jobs", 0, "running", "queue") == ["a", "b", "c"]
+    assert core.old("jobs", 70, "running", "queue") == ["b", "c"]
+    assert core.old("jobs", 70, "stalled", "queue") == ["a", "b"]
+    assert core.old("jobs", 100, "running", "queue") == []
+    assert core.old("jobs", 100, "stalled", "queue") == ["a", "b", "c"]
+    assert core.old("jobs", 100, "stalled", "queue", 1, 1) == ["b"]
+    assert core.state("a") == "running"
+
+
+def test_a_count_of_minus_one_means_all(core: Core) -> None:
+    for n in range(30):
+        core.put(f"j{n}")
+    core.pop(0, 30)
+    assert len(core.old("jobs", 0, "running", "queue", 0, -1)) == 30
+    assert len(core.old("jobs", 0, "running", "queue")) == 25
+
+
+def test_jobs_scheduled(core: Core) -> None:
+    for n, delay in enumerate((30, 10, 20)):
+        core.put(f"j{n}", delay=delay)
+    assert core.old("jobs", 0, "scheduled", "queue") == ["j1", "j2", "j0"]
+    assert core.old("jobs", 0, "scheduled", "queue", 1, 1) == ["j2"]
+    assert core.old("jobs", 10, "scheduled", "queue") == ["j2", "j0"]
+    assert core.state("j1") == "waiting"
+    assert core.popped(10) == ["j1"]
+
+
+def test_jobs_depends(core: Core) -> None:
+    core.put("a", queue="side")
+    for now, jid in enumerate("dcb"):
+        core.put(jid, now, depends=["a"])
+    assert core.old("jobs", 9, "depends", "queue") == ["d", "c", "b"]
+
+
+def test_jobs_recurring(core: Core) -> None:
+    for jid, offset in (("late", 500), ("soon", 5)):
+        core.old("recur", 0, "queue", jid, "klass", "{}", "interval", 60, offset)
+    assert core.old("jobs", 0, "recurring", "queue") == ["soon", "late"]
+    assert core.old("jobs", 0, "recurring", "queue", 1, 5) == ["late"]
+
+
+def test_an_unknown_queue_is_empty(core: Core) -> None:
+    for state in ("running", "stalled", "scheduled", "depends", "recurring"):
+        assert core.old("jobs", 0, state, "nosuch") == []
+    assert core.json("queues", 0, "nosuch") == count(name="nosuch")
+    assert core.old("length", 0, "nosuch") == 0
+
+
+def test_queues_counts_every_state(core: Core) -> None:
+    core.put("r1", 0)
+    core.put("r2", 0)
+    core.pop(0)
+    core.put("w", 0)
+    core.put("s", 0, delay=500)
+    core.put("d", 0, depends=["w"])
+    core.old("recur", 0, "queue", "cron", "klass", "{}", "interval", 60, 900)
+    expected = count(waiting=1, running=2, scheduled=1, depends=1, recurring=1)
+    assert core.json("queues", 1, "queue") == expected
+    assert core.json("queues", 1) == [expected]
+    late = expected | {"running": 0, "stalled": 2}
+    assert core.json("queues", 100, "queue") == late
+
+
+def test_a_lock_that_ends_now_counts_as_stalled(core: Core) -> None:
+    core.put("jid")
+    core.pop(0)
+    assert core.json("queues", 60, "queue")["stalled"] == 1
+    assert core.json("queues", 59.9, "queue")["stalled"] == 0
+
+
+def test_a_negative_expiry_counts_as_running(core: Core) -> None:
+    """*(quirk)*"""
+    core.old("config.set", 0, "heartbeat", -10)
+    core.put("jid")
+    core.pop(5)
+    assert core.json("queues", 5, "queue") == count(running=1)
+
+
+def test_queues_moves_what_is_due(core: Core) -> None:
+    core.put("jid", delay=10)
+    assert core.json("queues", 9, "queue") == count(scheduled=1)
+    assert core.json("queues", 10, "queue") == count(waiting=1)
+    assert core.state("jid") == "waiting"
+
+
+def test_queues_come_in_the_order_they_were_first_seen(core: Core) -> None:
+    for now, queue in ((5, "b"), (5, "a"), (3, "z"), (9, "c"), (11, "z")):
+        core.put(f"{queue}{now}", now, queue=queue)
+    assert [q["name"] for q in core.json("queues", 20)] == ["z", "a", "b", "c"]
+
+
+def test_pause_and_unpause(core: Core) -> None:
+    for queue in "abc":
+        core.put(f"in-{queue}", queue=queue)
+    core.old("pause", 1, "a", "c")
+    assert core.server.smembers("ql:paused_queues") == {"a", "c"}
+    paused = {q["name"]: q["paused"] for q in core.json("queues", 1)}
+    assert paused == {"a": True, "b": False, "c": True}
+    core.old("unpause", 2, "a", "c", "never")
+    assert core.json("queues", 2, "a")["paused"] is False
+    assert not core.server.exists("ql:paused_queues")
+
+
+def test_a_paused_queue_takes_everything_but_pops(core: Core) -> None:
+    core.put("held")
+    core.pop()
+    core.old("pause", 0, "queue")
+    core.put("more")
+    assert core.old("heartbeat", 1, "held", "worker") == 61
+    assert core.complete("held", 2) == "complete"
+    assert core.old("pop", 3, "queue", "worker", 1) == "{}"
+    assert core.old("length", 3, "queue") == 1
+
+
+def test_queue_forget(core: Core) -> None:
+    for queue in "abc":
+        core.put(f"in-{queue}", queue=queue)
+    assert core.old("queue.forget", 1, "a", "c", "never") is None
+    assert [q["name"] for q in core.json("queues", 1)] == ["b"]
+    assert core.popped(2, queue="a") == ["in-a"]
+
+
+def test_length_counts_locks_work_and_scheduled(core: Core) -> None:
+    core.put("running")
+    core.pop()
+    core.put("waiting")
+    core.put("scheduled", delay=10)
+    core.put("depends", depends=["waiting"])
+    core.put("elsewhere", queue="other")
+    assert core.old("length", 0, "queue") == 3
+
+
+@pytest.mark.parametrize("command", ["pause", "unpause", "queue.forget"])
+def test_queue_commands_are_silent(core: Core, command: str) -> None:
+    core.put("jid")
+    with core.listening() as heard:
+        core.old(command, 0, "queue")
+    assert heard == []

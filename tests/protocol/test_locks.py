@@ -1,0 +1,218 @@
+"""Lost locks: the courtesy notice, its grace period, exhaustion."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.core.caller import Core
+
+LOST = '{"jid":"jid","event":"lock_lost","worker":"worker"}'
+NOTICE = [("w:worker", LOST), ("log", LOST)]
+
+
+@pytest.fixture
+def held(core: Core) -> Core:
+    """`worker` holds `jid` of `queue` until 60; the grace period is 10."""
+    core.put("jid")
+    assert core.popped(0) == ["jid"]
+    return core
+
+
+def whats(core: Core, jid: str = "jid") -> list[str]:
+    return [entry["what"] for entry in core.job(jid)["history"]]
+
+
+def test_the_first_sighting_of_an_expired_lock_is_only_a_notice(held: Core) -> None:
+    with held.listening() as heard:
+        assert held.popped(100, worker="second") == []
+    assert heard == NOTICE
+    job = held.job("jid")
+    assert (job["state"], job["worker"], job["remaining"]) == ("running", "worker", 5)
+    assert whats(held) == ["put", "popped", "timed-out"]
+    assert job["history"][-1] == {"when": 100, "what": "timed-out"}
+    assert held.server.hget("ql:j:jid", "grace") == "1"
+
+
+def test_the_grace_counts_from_the_notice(held: Core) -> None:
+    held.pop(100, worker="second")
+    assert held.server.zscore("ql:q:queue-locks", "jid") == 110
+    assert not held.server.exists("ql:w:worker:jobs")
+    assert held.popped(109, worker="second") == []
+    assert held.popped(110, worker="second") == ["jid"]
+
+
+def test_after_the_grace_the_job_goes_straight_to_the_next_worker(held: Core) -> None:
+    held.pop(100, worker="second")
+    with held.listening() as heard:
+        [job] = held.pop(110, worker="second")
+    assert heard == []
+    assert (job["state"], job["worker"], job["remaining"]) == ("running", "second", 4)
+    assert job["expires"] == 170
+    assert whats(held) == ["put", "popped", "timed-out", "popped"]
+    assert held.server.hget("ql:j:jid", "grace") is None
+    assert held.server.zscore("ql:q:queue-locks", "jid") == 170
+    assert held.server.zscore("ql:w:second:jobs", "jid") == 170
+
+
+def test_within_the_grace_the_owner_may_complete(held: Core) -> None:
+    held.pop(100, worker="second")
+    assert held.complete("jid", 105) == "complete"
+
+
+def test_within_the_grace_the_owner_may_fail(held: Core) -> None:
+    held.pop(100, worker="second")
+    assert held.old("fail", 105, "jid", "worker", "group", "message") == "jid"
+
+
+def test_within_the_grace_the_owner_may_retry(held: Core) -> None:
+    held.pop(100, worker="second")
+    assert held.old("retry", 105, "jid", "queue", "worker") == 4
+
+
+def test_before_anyone_noticed_the_owner_may_complete_late(held: Core) -> None:
+    assert held.complete("jid", 500) == "complete"
+
+
+def test_after_the_job_went_on_the_owner_may_nothing(held: Core) -> None:
+    held.pop(100, worker="second")
+    held.pop(110, worker="second")
+    for call in (
+        ("complete", 111, "jid", "worker", "queue", "{}"),
+        ("fail", 111, "jid", "worker", "group", "message"),
+        ("heartbeat", 111, "jid", "worker"),
+        ("retry", 111, "jid", "queue", "worker"),
+    ):
+        assert "another worker" in held.error(*call)
+
+
+def test_each_loss_has_its_own_grace(held: Core) -> None:
+    held.pop(100, worker="second")
+    held.pop(110, worker="second")
+    assert held.popped(200, worker="third") == []
+    assert held.popped(210, worker="third") == ["jid"]
+    assert held.job("jid")["remaining"] == 3
+
+
+def test_the_first_sighting_of_a_tracked_job_is_announced(held: Core) -> None:
+    held.old("track", 0, "track", "jid")
+    with held.listening() as heard:
+        held.pop(100, worker="second")
+    assert heard == [("stalled", "jid"), *NOTICE]
+
+
+@pytest.mark.parametrize("grace", [0, -5])
+def test_without_a_grace_both_happen_at_once(held: Core, grace: int) -> None:
+    held.old("config.set", 0, "grace-period", grace)
+    with held.listening() as heard:
+        [job] = held.pop(100, worker="second")
+    assert heard == NOTICE
+    assert (job["worker"], job["remaining"]) == ("second", 4)
+    assert whats(held) == ["put", "popped", "timed-out", "popped"]
+
+
+def test_the_grace_period_is_an_option(held: Core) -> None:
+    held.old("config.set", 0, "grace-period", 25)
+    held.pop(100, worker="second")
+    assert held.popped(124, worker="second") == []
+    assert held.popped(125, worker="second") == ["jid"]
+
+
+def test_a_noticed_lock_counts_as_a_retry_in_the_stats(held: Core) -> None:
+    assert held.json("stats", 100, "queue", 100)["retries"] == 0
+    held.pop(100, worker="second")
+    assert held.json("stats", 100, "queue", 100)["retries"] == 1
+    held.pop(110, worker="second")
+    assert held.json("stats", 100, "queue", 100)["retries"] == 1
+
+
+def test_at_most_count_locks_are_noticed(core: Core) -> None:
+    for now in range(3):
+        core.put(f"j{now}", now)
+    core.pop(5)
+    core.pop(100, 2, worker="second")
+    noticed = [jid for jid in ("j0", "j1", "j2") if "timed-out" in whats(core, jid)]
+    assert len(noticed) == 2
+
+
+def test_a_notice_leaves_room_for_waiting_work(held: Core) -> None:
+    held.put("other", 50)
+    assert held.popped(100, 1, worker="second") == ["other"]
+
+
+@pytest.mark.parametrize("queue", ["elsewhere"])
+def test_only_pops_of_its_queue_notice_a_lock(held: Core, queue: str) -> None:
+    held.pop(100, queue=queue)
+    held.json("queues", 100)
+    held.old("jobs", 100, "stalled", "queue")
+    held.json("peek", 100, "queue", 10)
+    assert whats(held) == ["put", "popped"]
+
+
+@pytest.fixture
+def exhausted(core: Core) -> Core:
+    """`worker` holds `jid`, which has no retries left, and there is no grace."""
+    core.old("config.set", 0, "grace-period", 0)
+    core.put("jid", retries=0)
+    assert core.popped(0) == ["jid"]
+    return core
+
+
+def test_an_exhausted_job_fails(exhausted: Core) -> None:
+    assert exhausted.popped(100.5, worker="second") == []
+    job = exhausted.job("jid")
+    assert (job["state"], job["worker"], job["expires"]) == ("failed", "", 0)
+    assert (job["remaining"], job["queue"]) == (-1, "queue")
+    assert job["failure"] == {
+        "group": "failed-retries-queue",
+        "message": 'Job exhausted retries in queue "queue"',
+        "when": 100.5,
+        "worker": "",
+    }
+    assert job["history"][-2:] == [
+        {"when": 100, "what": "timed-out"},
+        {"when": 100, "what": "failed", "group": "failed-retries-queue"},
+    ]
+    assert exhausted.server.hget("ql:j:jid", "expires") == ""
+    assert exhausted.json("failed", 100) == {"failed-retries-queue": 1}
+    assert not exhausted.server.exists("ql:q:queue-locks", "ql:w:worker:jobs")
+    assert exhausted.server.hget("ql:j:jid", "grace") is None
+
+
+def test_the_events_of_an_exhausted_job(exhausted: Core) -> None:
+    exhausted.old("track", 0, "track", "jid")
+    with exhausted.listening() as heard:
+        exhausted.pop(100, worker="second")
+    failed = (
+        '{"message":"Job exhausted retries in queue \\"queue\\"","jid":"jid",'
+        '"group":"failed-retries-queue","event":"failed","worker":"worker"}'
+    )
+    assert heard == [("stalled", "jid"), *NOTICE, ("failed", "jid"), ("log", failed)]
+
+
+def test_the_stats_of_an_exhausted_job(exhausted: Core) -> None:
+    exhausted.pop(100, worker="second")
+    stats = exhausted.json("stats", 100, "queue", 100)
+    assert (stats["retries"], stats["failures"], stats["failed"]) == (1, 1, 1)
+
+
+def test_an_exhausted_job_makes_room_for_work(exhausted: Core) -> None:
+    exhausted.put("other", 50)
+    assert exhausted.popped(100, 1, worker="second") == ["other"]
+
+
+def test_retries_run_out_one_by_one(core: Core) -> None:
+    core.old("config.set", 0, "grace-period", 0)
+    core.put("jid", retries=2)
+    for turn, remaining in enumerate((2, 1, 0)):
+        [job] = core.pop(turn * 100, worker=f"w{turn}")
+        assert job["remaining"] == remaining
+    assert core.popped(300) == []
+    assert core.state("jid") == "failed"
+
+
+def test_the_stored_failure_is_json_text(exhausted: Core) -> None:
+    exhausted.pop(100, worker="second")
+    stored = json.loads(exhausted.server.hget("ql:j:jid", "failure"))
+    assert set(stored) == {"group", "message", "when", "worker"}

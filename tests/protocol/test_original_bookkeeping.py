@@ -1,0 +1,227 @@
+"""The defects of qless-core in bookkeeping that this core does not have: one test each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.core.caller import Core, listed
+from tests.core.keyspace import scores
+
+
+@pytest.mark.parametrize("way", ["heartbeat", "retry", "advance", "timeout", "put"])
+def test_each_run_of_a_job_has_its_own_grace(core: Core, way: str) -> None:
+    core.put("jid")
+    core.pop(0)
+    assert core.popped(60, worker="second") == []
+    assert core.server.hget("ql:j:jid", "grace") == "1"
+    if way == "heartbeat":
+        assert core.old("heartbeat", 65, "jid", "worker") == 125
+    else:
+        if way == "retry":
+            core.old("retry", 65, "jid", "queue", "worker")
+        elif way == "advance":
+            core.complete("jid", 65, next="queue")
+        elif way == "timeout":
+            core.old("timeout", 65, "jid")
+        else:
+            core.put("jid", 65)
+        assert core.popped(65) == ["jid"]
+    assert core.server.hget("ql:j:jid", "grace") is None
+    assert core.popped(125, worker="third") == []
+    assert core.popped(135, worker="third") == ["jid"]
+
+
+def test_timeout_takes_the_job_off_its_workers_list(core: Core) -> None:
+    core.put("jid")
+    core.pop(0)
+    core.old("timeout", 1, "jid")
+    assert not core.server.exists("ql:w:worker:jobs")
+    assert core.json("workers", 1, "worker") == {"jobs": {}, "stalled": {}}
+
+
+@pytest.mark.parametrize("way", ["put", "unfail", "cancel"])
+def test_the_number_of_failed_jobs_is_lowered_where_it_was_raised(
+    core: Core, way: str
+) -> None:
+    core.put("jid")
+    core.pop(0)
+    core.old("fail", 5, "jid", "worker", "group", "message")
+    if way == "put":
+        core.put("jid", 90000, queue="other")
+    elif way == "unfail":
+        core.old("unfail", 90000, "other", "group")
+    else:
+        core.old("cancel", 90000, "jid")
+    assert core.json("stats", 90000, "queue", 0)["failed"] == 0
+    assert core.json("stats", 90000, "queue", 0)["failures"] == 1
+    for day in (0, 90000):
+        assert core.json("stats", 90000, "other", day)["failed"] == 0
+
+
+def test_the_number_of_failed_jobs_is_never_negative(core: Core) -> None:
+    for jid in "ab":
+        core.put(jid)
+    core.pop(0)
+    for jid in "ab":
+        core.old("fail", 0, jid, "worker", "group", "message")
+    core.server.hset("ql:s:wait:0:queue", "failed", 1)
+    core.old("cancel", 1, "a", "b")
+    assert core.json("stats", 1, "queue", 0)["failed"] == 0
+
+
+def test_the_counters_of_tags_are_what_they_count(core: Core) -> None:
+    core.put("a", tags=["x", "x"])
+    core.put("a", 1, tags=["x"])
+    core.old("tag", 2, "add", "a", "x", "x", "y")
+    core.old("tag", 3, "remove", "a", "nosuch", "nosuch")
+    core.put("b", 4, tags=["y"])
+    assert core.job("a")["tags"] == ["x", "y"]
+    assert dict(scores(core.server, "ql:tags")) == {"x": 1, "y": 2}
+    core.old("tag", 5, "remove", "a", "y", "y")
+    assert dict(scores(core.server, "ql:tags")) == {"x": 1, "y": 1}
+    core.old("cancel", 6, "a", "b")
+    assert not core.server.exists("ql:tags", "ql:t:x", "ql:t:y", "ql:t:nosuch")
+
+
+@pytest.mark.parametrize("data", ["[]", '{"n": 12345678901234567}', "[1.0, []]", '""'])
+@pytest.mark.parametrize("command", ["heartbeat", "fail", "complete"])
+def test_data_is_never_encoded_again(core: Core, command: str, data: str) -> None:
+    core.put("jid")
+    core.pop()
+    if command == "heartbeat":
+        core.old("heartbeat", 0, "jid", "worker", data)
+    elif command == "fail":
+        core.old("fail", 0, "jid", "worker", "group", "message", data)
+    else:
+        core.complete("jid", data=data)
+    assert core.job("jid")["data"] == data
+
+
+def test_a_changed_priority_keeps_the_order_among_equals(core: Core) -> None:
+    for now, jid in enumerate(("first", "second", "third"), start=1400000000):
+        core.put(jid, now)
+    core.old("priority", 1400000009, "third", 5)
+    core.old("priority", 1400000009, "first", 5)
+    assert core.popped(1400000010) == ["first", "third", "second"]
+
+
+def test_depends_off_respects_the_delay(core: Core) -> None:
+    core.put("a", queue="side")
+    for jid, word in (("b", "a"), ("c", "all")):
+        core.put(jid, 10, delay=100, depends=["a"])
+        core.old("depends", 20, jid, "off", word)
+        assert core.state(jid) == "scheduled"
+        assert core.server.zscore("ql:q:queue-scheduled", jid) == 110
+        assert core.server.hget(f"ql:j:{jid}", "scheduled") is None
+    assert core.popped(109) == []
+    assert len(core.popped(110)) == 2
+
+
+def test_clocks_that_disagree_do_not_make_negative_samples(core: Core) -> None:
+    core.put("jid", 1000)
+    core.pop(900)
+    core.complete("jid", 800)
+    for sample in ("wait", "run"):
+        stored = core.server.hgetall(f"ql:s:{sample}:0:queue")
+        assert set(stored) == {"total", "mean", "vk", "s0"}
+        assert stored["mean"] == "0"
+
+
+def test_old_statistics_are_forgotten(core: Core) -> None:
+    """stats-history and histogram-history are days."""
+    core.old("config.set", 0, "stats-history", 3)
+    core.old("config.set", 0, "histogram-history", 2)
+    for day in range(12):
+        now = day * 86400
+        core.put("jid", now)
+        core.pop(now)
+        core.old("fail", now, "jid", "worker", "group", "message")
+        core.put("other", now)
+        core.pop(now)
+        core.complete("other", now)
+    days: dict[str, set[int]] = {"wait": set(), "run": set(), "stats": set()}
+    for key in core.server.scan_iter("ql:s:*"):
+        _, _, kind, day, _ = key.split(":")
+        days[kind].add(int(day) // 86400)
+    for kind, kept in days.items():
+        assert 11 in kept, kind
+        assert len(kept) <= 5, f"{kind} of {len(kept)} days is still there"
+        assert min(kept) >= 7, kind
+
+
+def test_statistics_of_one_day_are_forgotten_as_well(core: Core) -> None:
+    core.old("config.set", 0, "stats-history", 1)
+    for day in range(4):
+        core.put("jid", day * 86400)
+        core.pop(day * 86400)
+        core.complete("jid", day * 86400)
+    assert not core.server.exists("ql:s:wait:0:queue")
+
+
+@pytest.mark.parametrize(
+    "read", [("queues", "queue"), ("queues",), ("jobs", "scheduled", "queue")],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_read_moves_a_bounded_number_of_due_jobs(
+    core: Core, read: tuple[str, ...]
+) -> None:
+    total = 2500
+    put_by_hand(core, total, "scheduled")
+    moved = 0
+    for _ in range(10):
+        core.old(read[0], 100, *read[1:])
+        now_moved = core.server.zcard("ql:q:queue-work")
+        assert now_moved - moved <= 1000
+        moved = now_moved
+    assert moved + core.server.zcard("ql:q:queue-scheduled") == total
+
+
+def test_one_complete_deletes_a_bounded_number_of_expired_jobs(core: Core) -> None:
+    total = 2500
+    put_by_hand(core, total, "completed")
+    core.old("config.set", 0, "jobs-history", 10)
+    left = total
+    for number in range(5):
+        core.put(f"last-{number}", 1000)
+        core.pop(1000)
+        core.complete(f"last-{number}", 1000)
+        now_left = sum(1 for _ in core.server.scan_iter("ql:j:made-????", count=10_000))
+        assert left - now_left <= 1000
+        left = now_left
+    assert left < total
+    assert set(core.old("jobs", 1000, "complete", 0, 5)) == {
+        f"last-{number}" for number in range(5)
+    }
+
+
+def put_by_hand(core: Core, total: int, place: str) -> None:
+    """Write many records that are due since 1, without a call for each."""
+    pipe = core.server.pipeline(transaction=False)
+    pipe.zadd("ql:queues", {"queue": 0})
+    key = "ql:completed" if place == "completed" else f"ql:q:queue-{place}"
+    complete = place == "completed"
+    for number in range(total):
+        jid = f"made-{number:04}"
+        pipe.zadd(key, {jid: 1})
+        pipe.hset(
+            f"ql:j:{jid}",
+            mapping={
+                "jid": jid,
+                "klass": "klass",
+                "data": "{}",
+                "priority": 0,
+                "tags": "{}",
+                "state": "complete" if complete else "scheduled",
+                "worker": "",
+                "expires": 0,
+                "queue": "" if complete else "queue",
+                "retries": 5,
+                "remaining": 5,
+                "time": "0.00000000000000000000",
+            },
+        )
+        pipe.rpush(f"ql:j:{jid}-history", json.dumps([0, "put", {"q": "queue"}]))
+    pipe.execute()
+    assert listed(core.job("made-0000")["tags"]) == []

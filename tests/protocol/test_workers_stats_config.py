@@ -1,0 +1,309 @@
+"""workers, stats and config."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.core.caller import Core
+from tests.core.keyed import Keyed
+
+DEFAULTS = {
+    "application": "qless",
+    "heartbeat": 60,
+    "grace-period": 10,
+    "stats-history": 30,
+    "histogram-history": 7,
+    "jobs-history-count": 50000,
+    "jobs-history": 604800,
+}
+
+# Of the numbers 0 to 19. The last digit depends on how the mean was rounded on the way.
+DEVIATION = pytest.approx(5.916079783099, abs=1e-11)
+
+
+def test_workers_most_recently_active_first(core: Core) -> None:
+    for jid in "abc":
+        core.put(jid)
+    core.pop(0, 1, worker="first")
+    core.pop(10, 2, worker="second")
+    assert core.json("workers", 20) == [
+        {"name": "second", "jobs": 2, "stalled": 0},
+        {"name": "first", "jobs": 1, "stalled": 0},
+    ]
+    core.old("heartbeat", 30, core.json("workers", 20, "first")["jobs"][0], "first")
+    assert [w["name"] for w in core.json("workers", 30)] == ["first", "second"]
+
+
+def test_one_worker_in_detail(core: Core) -> None:
+    for jid in "abc":
+        core.put(jid)
+        core.pop(ord(jid) - ord("a"), 1)
+    assert core.json("workers", 10, "worker") == {
+        "jobs": ["c", "b", "a"],
+        "stalled": {},
+    }
+    assert core.json("workers", 61, "worker") == {
+        "jobs": ["c", "b"],
+        "stalled": ["b", "a"],
+    }
+    assert core.json("workers", 61) == [{"name": "worker", "jobs": 2, "stalled": 2}]
+    assert core.json("workers", 500, "worker")["jobs"] == {}
+
+
+def test_locks_of_more_than_a_hundred_days_are_not_listed(core: Core) -> None:
+    core.old("config.set", 0, "heartbeat", 8640001)
+    core.put("jid")
+    core.pop(0)
+    assert core.json("workers", 0, "worker") == {"jobs": {}, "stalled": {}}
+    assert core.json("workers", 1, "worker") == {"jobs": ["jid"], "stalled": {}}
+
+
+def test_an_unknown_worker_has_nothing(core: Core) -> None:
+    assert core.json("workers", 0, "nosuch") == {"jobs": {}, "stalled": {}}
+
+
+def test_silent_workers_are_forgotten(core: Core) -> None:
+    core.put("jid")
+    core.pop(0, worker="old")
+    core.pop(100, worker="new")
+    assert len(core.json("workers", 86399)) == 2
+    assert [w["name"] for w in core.json("workers", 86400)] == ["new"]
+    assert not core.server.exists("ql:w:old:jobs")
+
+
+def test_the_age_of_workers_is_an_option(core: Core) -> None:
+    core.old("config.set", 0, "max-worker-age", 10)
+    core.pop(0, worker="old")
+    core.pop(1, worker="new")
+    assert [w["name"] for w in core.json("workers", 10)] == ["new"]
+
+
+def test_a_worker_whose_locks_are_good_is_not_forgotten(core: Core) -> None:
+    """However short the age is: its jobs stay on its list until their locks have expired."""
+    core.old("config.set", 0, "max-worker-age", 10)
+    core.put("jid")
+    core.pop(0, worker="holds")
+    core.pop(0, worker="idle")
+    core.pop(20, worker="new")
+    assert [w["name"] for w in core.json("workers", 25)] == ["new", "holds"]
+    assert core.json("workers", 25, "holds") == {"jobs": ["jid"], "stalled": {}}
+    assert core.server.zrange("ql:w:holds:jobs", 0, -1) == ["jid"]
+    core.old("workers", 60)
+    assert not core.server.exists("ql:w:holds:jobs", "ql:workers")
+
+
+def test_deregister_removes_only_the_entry(core: Core) -> None:
+    core.put("jid")
+    core.pop(0)
+    core.pop(0, worker="other")
+    assert core.old("worker.deregister", 0, "worker", "other") is None
+    assert core.old("workers", 0) == "{}"
+    assert core.json("workers", 0, "worker")["jobs"] == ["jid"]
+
+
+def test_stats_of_a_day_without_any(core: Core) -> None:
+    nothing = {"count": 0, "mean": 0, "std": 0, "histogram": [0] * 148}
+    assert core.json("stats", 0, "queue", 0) == {
+        "retries": 0,
+        "failed": 0,
+        "failures": 0,
+        "wait": nothing,
+        "run": nothing,
+    }
+
+
+def test_mean_and_deviation(core: Core) -> None:
+    for n in range(20):
+        core.put(f"j{n:02}", n)
+    for n in range(20):
+        core.pop(n + n, 1)
+    wait = core.json("stats", 30, "queue", 30)["wait"]
+    assert (wait["count"], wait["mean"], wait["std"]) == (20, 9.5, DEVIATION)
+    assert wait["histogram"][:20] == [1] * 20
+    assert sum(wait["histogram"]) == 20
+
+
+def test_the_run_time_is_sampled_too(core: Core) -> None:
+    for n in range(20):
+        core.put(f"j{n:02}", 0)
+    core.pop(0, 20)
+    for n in range(20):
+        core.complete(f"j{n:02}", n)
+    run = core.json("stats", 30, "queue", 30)["run"]
+    assert (run["count"], run["mean"], run["std"]) == (20, 9.5, DEVIATION)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "index", "field"),
+    [
+        (0, 0, "s0"), (59.9, 59, "s59"), (60, 61, "m1"), (3599, 119, "m59"),
+        (3600, 120, "h1"), (86399, 142, "h23"), (86400, 143, "d1"),
+        (6 * 86400 + 5, 148, "d6"),
+    ],
+)  # fmt: skip
+def test_the_histogram(core: Core, seconds: float, index: int, field: str) -> None:
+    """60 seconds, 59 minutes, 23 hours, 6 days: 148 numbers (m0, h0, d0 are none)."""
+    core.put("jid", 0)
+    core.pop(seconds)
+    day = seconds - seconds % 86400
+    assert core.server.hget(f"ql:s:wait:{day:.0f}:queue", field) == "1"
+    histogram = core.json("stats", seconds, "queue", seconds)["wait"]["histogram"]
+    position = index if index < 60 else index - 1
+    assert histogram[position] == 1
+    assert (len(histogram), sum(histogram)) == (148, 1)
+
+
+def test_more_than_six_days_are_stored_and_not_reported(core: Core) -> None:
+    core.put("jid", 0)
+    core.pop(9 * 86400)
+    assert core.server.hget(f"ql:s:wait:{9 * 86400}:queue", "d9") == "1"
+    wait = core.json("stats", 9 * 86400, "queue", 9 * 86400)["wait"]
+    assert (wait["count"], sum(wait["histogram"])) == (1, 0)
+
+
+def test_the_stored_samples(core: Core) -> None:
+    for now, jid in enumerate("ab"):
+        core.put(jid, now)
+    core.pop(5)
+    stored = core.server.hgetall("ql:s:wait:0:queue")
+    assert set(stored) == {"total", "mean", "vk", "s5", "s4"}
+    assert (stored["total"], stored["s5"], stored["s4"]) == ("2", "1", "1")
+    assert math.isclose(float(stored["mean"]), 4.5)
+    assert math.isclose(float(stored["vk"]), 0.5)
+
+
+def test_the_histogram_counts_whole_seconds(core: Core) -> None:
+    core.put("jid", 0)
+    core.pop(5.75)
+    assert core.server.hget("ql:s:wait:0:queue", "s5") == "1"
+
+
+def test_a_sample_belongs_to_the_day_of_the_later_event(core: Core) -> None:
+    core.put("jid", 86000)
+    core.pop(86500)
+    core.complete("jid", 172900)
+    for day, counts in ((0, (0, 0)), (86400, (1, 0)), (172800, (0, 1))):
+        stats = core.json("stats", 200000, "queue", day + 77)
+        assert (stats["wait"]["count"], stats["run"]["count"]) == counts
+
+
+def test_config_without_options_is_exactly_the_defaults(core: Core) -> None:
+    assert core.json("config.get", 0) == DEFAULTS
+    assert not core.server.exists("ql:config")
+
+
+def test_defaults_of_single_options(core: Core) -> None:
+    for option, value in DEFAULTS.items():
+        assert core.old("config.get", 0, option) == value
+        assert isinstance(core.old("config.get", 0, option), type(value))
+    assert core.old("config.get", 0, "nosuch") is None
+
+
+def test_set_options_are_strings(core: Core) -> None:
+    assert core.old("config.set", 0, "heartbeat", 7) is None
+    core.old("config.set", 0, "mail-heartbeat", 8)
+    core.old("config.set", 0, "colour", "red")
+    assert core.old("config.get", 0, "heartbeat") == "7"
+    assert core.json("config.get", 0) == DEFAULTS | {
+        "heartbeat": "7",
+        "mail-heartbeat": "8",
+        "colour": "red",
+    }
+    assert core.server.hgetall("ql:config") == {
+        "heartbeat": "7",
+        "mail-heartbeat": "8",
+        "colour": "red",
+    }
+
+
+def test_unset_brings_the_default_back(core: Core) -> None:
+    core.old("config.set", 0, "heartbeat", 7)
+    assert core.old("config.unset", 0, "heartbeat") is None
+    assert core.old("config.get", 0, "heartbeat") == 60
+    assert not core.server.exists("ql:config")
+    assert core.old("config.unset", 0, "nosuch") is None
+
+
+def test_the_events_of_config(core: Core) -> None:
+    with core.listening() as heard:
+        core.old("config.set", 0, "heartbeat", 5)
+        core.old("config.unset", 0, "heartbeat")
+    assert heard == [
+        ("log", '{"option":"heartbeat","event":"config_set","value":"5"}'),
+        ("log", '{"event":"config_unset","option":"heartbeat"}'),
+    ]
+
+
+def test_the_old_spelling_of_the_queue_heartbeat_has_no_effect(core: Core) -> None:
+    core.old("config.set", 0, "heartbeat-queue", 7)
+    core.put("jid")
+    assert core.pop(0)[0]["expires"] == 60
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "fits"),
+    [
+        ("o" * 512, "v", True), ("o" * 513, "v", False),
+        ("option", "v" * 65536, True), ("option", "v" * 65537, False),
+    ],
+)  # fmt: skip
+def test_options_and_values_have_their_lengths(
+    keyed: Keyed, option: str, value: str, fits: bool
+) -> None:
+    if fits:
+        keyed.call("config.set", option, value, now=0)
+    else:
+        refused = keyed.refusal("config.set", option, value, now=0)
+        assert refused == "TOOBIG config.set(): Option or value is too long"
+    assert keyed.server.hexists("ql:config", option) is fits
+
+
+def test_options_are_found_among_very_many(keyed: Keyed) -> None:
+    """They are read one by one then."""
+    keyed.server.hset("ql:config", mapping={f"o{n}": n for n in range(200)})
+    assert keyed.call("config.get", "o7", now=0) == "7"
+    assert keyed.call("config.get", "heartbeat", now=0) == 60
+    assert keyed.call("config.get", "nosuch", now=0) is None
+    keyed.call("config.set", "heartbeat", 500, now=0)
+    keyed.call("config.set", "far-heartbeat", 7, now=0)
+    for queue, expires in (("queue", "501"), ("far", "8")):
+        keyed.put("in-" + queue, 1, queue=queue)
+        [job] = keyed.take(queue=queue, now=1)
+        assert job["expires"] == expires
+
+
+def test_an_option_is_gone_with_what_the_server_forgets(keyed: Keyed) -> None:
+    keyed.call("config.set", "heartbeat", 500, now=0)
+    keyed.server.delete("ql:config")
+    assert keyed.call("config.get", "heartbeat", now=1) == 60
+
+
+def test_a_silent_worker_with_one_good_lock_stays(core: Core) -> None:
+    core.old("config.set", 0, "max-worker-age", 10)
+    core.put("good", 0)
+    core.put("ending", 0, queue="short")
+    core.old("config.set", 0, "short-heartbeat", 12)
+    core.pop(0, worker="holds")
+    core.pop(0, queue="short", worker="lost")
+    workers = core.json("workers", 11.5)
+    assert sorted(worker["name"] for worker in workers) == ["holds", "lost"]
+    # A lock that ends just now is good no longer.
+    assert [worker["name"] for worker in core.json("workers", 12)] == ["holds"]
+    assert not core.server.exists("ql:w:lost:jobs")
+
+
+def test_a_day_of_statistics_goes_when_it_is_as_old_as_they_are_kept(
+    core: Core,
+) -> None:
+    core.old("config.set", 0, "stats-history", 2)
+    for day in range(4):
+        now = day * 86400 + 5.0
+        core.put(f"jid{day}", now)
+        core.pop(now, 1)
+        kept = {
+            f"ql:s:wait:{each * 86400}:queue"
+            for each in range(max(0, day - 1), day + 1)
+        }
+        assert set(core.server.keys("ql:s:wait:*")) == kept
