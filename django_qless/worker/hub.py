@@ -209,7 +209,7 @@ class Hub(Reaper):
             return False
         now = time.monotonic()
         self._deadline = self._deadline or now + LAST
-        is_done = all(source.is_settled for source in self.sources)
+        is_done = all(source.is_done for source in self.sources)
         return is_done or now > self._deadline
 
     async def settle_rest(self) -> bool:

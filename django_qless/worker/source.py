@@ -157,6 +157,11 @@ class Source:
         return not (self.held or self.outcomes or self._sent)
 
     @property
+    def is_done(self) -> bool:
+        """True if it is settled, and no call is under way that may bring jobs soon."""
+        return self.is_settled and (not self.asked or self._failures > 0)
+
+    @property
     def claimed(self) -> int:
         """Number of jobs that the present call may bring, if it has not taken long.
 
@@ -212,13 +217,15 @@ class Source:
             self.changed.clear()
             count = self.room(self)
             if count > 0 or len(self.outcomes) >= MOST_OUTCOMES or self._is_overdue:
+                pause = 0.0
                 try:
                     await self._reserve(count)
                     self._note_success()
                 except QlessError as error:
-                    await asyncio.sleep(self._note_failure(error))
+                    pause = self._note_failure(error)
                 finally:
                     self.asked = 0
+                await asyncio.sleep(pause)
             elif self.outcomes:
                 rest = self._oldest + COMPANY - time.monotonic()
                 with contextlib.suppress(TimeoutError):
@@ -298,7 +305,7 @@ class Source:
             command = self._command(order, settlements, count)
             final = await self._final(transport, outcomes)
             sent, began = boottime(), time.monotonic()
-            settled = await transport.call(command)
+            settled = await transport.call_for_certain(command, self._note_failure)
             self.latency = min(AHEAD_MOST, time.monotonic() - began)
         except BaseException as error:
             if is_about_the_call(error) and outcomes:
@@ -333,6 +340,7 @@ class Source:
                 self._command(order, (), count),
                 interrupted=self.interrupted,
                 replacement=lambda: self._command((), (), 0),
+                failed=self._note_failure,
             )
         finally:
             self.is_waiting = False
@@ -381,7 +389,7 @@ class Source:
             try:
                 command = self._command((), [outcome.settlement], 0)
                 final = await self._final(transport, [outcome])
-                settled = await transport.call(command)
+                settled = await transport.call_for_certain(command, self._note_failure)
             except BaseException as error:
                 if not is_about_the_call(error):
                     self.outcomes.extendleft(reversed(outcomes[at:]))

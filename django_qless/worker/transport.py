@@ -8,6 +8,9 @@ The core keeps the reply to the last request of each client id. A request whose 
 lost is sent again under its id: what was executed is answered as before, and nothing is done
 twice. The same rule resolves a wait that was interrupted: another command that takes over
 its id gets the reply to the first one if that was executed, and replaces it otherwise.
+
+So the id of a request that may have brought jobs is used until there is an answer, however
+long the server is away: jobs that this worker does not know of would stay locked.
 """
 
 from __future__ import annotations
@@ -24,7 +27,12 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from django_qless.core.cluster import slot_map_of
 from django_qless.core.connection import pack_command
 from django_qless.core.events import RECONNECTED, SILENCE, Event, read_event
-from django_qless.core.exceptions import QlessError
+from django_qless.core.exceptions import (
+    ConnectionLost,
+    NotReached,
+    QlessError,
+    ServerError,
+)
 from django_qless.core.redis_pool import copy_pool
 from django_qless.core.request import Command
 from django_qless.core.retry import (
@@ -40,6 +48,9 @@ from django_qless.core.retry import (
 from django_qless.core.script import Library, Script, check_loading
 
 T = TypeVar("T")
+
+#: Notes that a request has had no answer; returns the seconds until it is sent again.
+Failed = Callable[[QlessError], float]
 
 #: Seconds that the reply to a blocking command may come later than its own limit.
 LATE_SECONDS = 5.0
@@ -80,6 +91,14 @@ class Transport:
         request_id = self._next_id(command)
         return command.read(await self._answer(command, request_id))
 
+    async def call_for_certain(self, command: Command[T], failed: Failed) -> T:
+        """Send a command as `call` does, but repeat it for ever if it may be executed.
+
+        Raises QlessError if it was not executed.
+        """
+        request_id = self._next_id(command)
+        return command.read(await self._certain(command, request_id, failed))
+
     async def wait_then(
         self,
         keys: Sequence[str],
@@ -88,13 +107,14 @@ class Transport:
         *,
         interrupted: asyncio.Event,
         replacement: Callable[[], Command[T]],
+        failed: Failed,
     ) -> T:
         """Block on `keys` (BLPOP) for up to `seconds`, then send a command.
 
         Both are sent at once, so the server executes the command in the moment in which the
-        wait ends. If `interrupted` is set before, the wait is given up and `replacement()`
-        takes its place: its result is returned, or that of `command` if it was executed all
-        the same. Raises QlessError.
+        wait ends. If `interrupted` is set before, or there is no answer, the wait is given
+        up and `replacement()` takes its place, for ever: its result is returned, or that of
+        `command` if it was executed all the same. Raises QlessError if it was not.
         """
         request_id = self._next_id(command)
         waiting = asyncio.ensure_future(
@@ -105,11 +125,18 @@ class Transport:
             await asyncio.wait(
                 (waiting, interruption), return_when=asyncio.FIRST_COMPLETED
             )
-            if waiting.done():
-                return command.read(waiting.result())
+            try:
+                if waiting.done():
+                    return command.read(waiting.result())
+            except ConnectionLost as error:
+                if not may_be_executed(error):
+                    raise
+                await asyncio.sleep(failed(error))
             await end_tasks([waiting])
             other = replacement()
-            return other.read(await self._answer(other, request_id))
+            return other.read(
+                await self._certain(other, request_id, failed, is_open=True)
+            )
         finally:
             interruption.cancel()
             if not waiting.done():
@@ -173,6 +200,27 @@ class Transport:
         self._sequence += 1
         return f"{self._client_id}:{self._sequence}"
 
+    async def _certain(
+        self,
+        command: Command[Any],
+        request_id: str,
+        failed: Failed,
+        *,
+        is_open: bool = False,
+    ) -> Any:
+        """Return the reply to a command, sent for ever once it may be executed.
+
+        `is_open` says that an earlier request with this id may be.
+        """
+        while True:
+            try:
+                return await self._answer(command, request_id)
+            except ServerError as error:
+                is_open = is_open or may_be_executed(error)
+                if not is_open:
+                    raise
+                await asyncio.sleep(failed(error))
+
     async def _answer(
         self,
         command: Command[Any],
@@ -182,7 +230,7 @@ class Transport:
     ) -> Any:
         """Return the reply to a command, sent as often as needed; only once behind a wait."""
         retries = Retries(
-            self.retry_timeout,
+            self.retry_timeout + (wait[1] if wait else 0.0),
             reads=command.kind == "read",
             in_cluster=self._is_of_cluster,
         )
@@ -299,6 +347,11 @@ def transport_of(
     # Of Sentinels a connection has only a weak reference to its pool.
     made.pool = pool
     return made
+
+
+def may_be_executed(error: QlessError) -> bool:
+    """Return whether the request that failed may have been executed, or may be yet."""
+    return isinstance(error, ConnectionLost) and not isinstance(error, NotReached)
 
 
 async def end_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:

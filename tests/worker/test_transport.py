@@ -139,6 +139,7 @@ async def wait_for_job(
         settle(client),
         interrupted=interrupted or asyncio.Event(),
         replacement=lambda: settle(client, 0),
+        failed=lambda error: 0.0,
     )
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.client.cutter import Cutter
+from tests.permissions import url_of
 from tests.real_servers import poll
 from tests.worker.test_crashes import running
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core import Client, Job
+    from tests.real_servers import Server
     from tests.worker.conftest import WorkerProcess
     from tests.worker.ledger import Gate, Ledger
 
@@ -83,6 +86,43 @@ def test_what_was_asked_of_a_server_that_went_away_is_found_out(
     ledger.wait_until(30)
     poll(lambda: not client.length("q"), what="all are settled")
     assert sorted(map(int, ledger.all())) == list(range(30))
+
+
+def test_jobs_handed_out_while_no_reply_arrives_are_run_afterwards(
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client, server: Server
+) -> None:
+    """However long that takes: with its lock such a job would lose its last retry, unrun."""
+    client.config_set("heartbeat", 3600)
+    jids = [put("say", ledger.path, n, retries=0) for n in range(100)]
+    with Cutter(server.socket) as cutter:
+        url = url_of(server, "worker").replace(server.socket, cutter.path)
+        worker = start_worker(queues=["q"], url=url)
+        ledger.wait_until(20)
+        cutter.cut("settle", times=1_000_000)
+        worker.wait_for_log("call failed")
+        cutter.cut("", times=0)
+        poll(lambda: not client.length("q"), what="all are settled")
+        worker.close()
+    assert sorted(map(int, ledger.all())) == list(range(100))
+    assert {job.state for job in client.multiget(jids)} == {"complete"}
+    assert "refused" not in worker.output
+
+
+def test_a_stopped_worker_hands_back_what_a_lost_reply_has_brought(
+    start_worker: StartWorker, put: Put, ledger: Ledger, client: Client, server: Server
+) -> None:
+    client.config_set("heartbeat", 3600)
+    jid = put("say", ledger.path, "job", retries=0)
+    with Cutter(server.socket) as cutter:
+        url = url_of(server, "worker").replace(server.socket, cutter.path)
+        cutter.cut("settle", times=4)
+        worker = start_worker(queues=["q"], url=url)
+        poll(lambda: cutter.cuts, what="the job was handed out")
+        worker.signal("TERM")
+        assert worker.wait() == 0
+    job = client.get(jid)
+    assert job is not None
+    assert (job.state, job.remaining) == ("waiting", 0)
 
 
 @both_pools
