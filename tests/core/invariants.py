@@ -7,7 +7,6 @@ namespace at rest: nothing may be written while it reads.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -50,8 +49,8 @@ KNOWN_KEYS = re.compile(
     r"s:(wait|run|stats):\d+:.+"
 )
 OUR_KEYS = re.compile(
-    r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
-    r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
+    r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|"
+    r"entity_types|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets)|q:.+-(aside|openings|ticks)|"
     r"meta|releasing|cascading|workflows|idle|wake|journal|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|detached|m|idle|wake|timer):.+"
 )
@@ -104,7 +103,7 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
         known_keys, places, records, running, worker_lists, dependencies, circles,
         dependents, unique_keys, needs, kept, spawned, tags, failures, failed_counts, completed, templates,
         schedules,
-        workflows, canceled, entities, dead, limits, rates, deliveries,
+        workflows, canceled, entities, dead, limits, rates,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -289,12 +288,6 @@ def kept(space: Namespace) -> Iterator[str]:
                 yield f"{kind} of {jid} does not expire"
 
 
-def deliveries(space: Namespace) -> Iterator[str]:
-    for number, until in space.scores("deliveries").items():
-        if not math.isfinite(until):
-            yield f"delivery {number} is remembered for ever"
-
-
 def canceled(space: Namespace) -> Iterator[str]:
     listed = space.scores("canceled")
     records = dict(space.family("canceled:"))
@@ -388,16 +381,6 @@ def completed(space: Namespace) -> Iterator[str]:
         job = space.job(jid)
         if (job["queue"], job["worker"], job["expires"]) != ("", "", "0"):
             yield f"{jid} is complete and still somewhere"
-
-
-def filled(keys: Snapshot, prefix: str = "ql:") -> set[str]:
-    """Return the known queues that have something in one of their places."""
-    space = Namespace(keys, prefix)
-    return {
-        queue
-        for place in {*PLACES.values(), "aside", "recur", "openings"}
-        for queue, _ in space.family("q:", f"-{place}")
-    } & set(space.scores("queues"))
 
 
 def templates(space: Namespace) -> Iterator[str]:

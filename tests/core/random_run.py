@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import redis
 
 from tests.core.caller import READS, Core
-from tests.core.delivery_operations import Deliveries
-from tests.core.invariants import filled, violations
+from tests.core.invariants import violations
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import difference, digest, snapshot
 from tests.core.operations import (
@@ -30,7 +29,7 @@ DAY = 86400
 CHECKED = 10  # operations between two checks of the invariants
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
-    r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|detached|idle|wake|timer|awaiting|ended|staged|workflow):.*"
+    r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|detached|idle|wake|timer|awaiting|ended|workflow):.*"
     r"|idle|wake|journal|ticker|entity_types)"
 )
 
@@ -69,9 +68,6 @@ class RandomRun:
             self.generator = generator(seed)
         self.made: list[Operation] = []
         self.last_token = 0
-        self.deliveries = Deliveries()
-        #: Queues that had something before the first call with KEYS: none was listed.
-        self.unlisted: set[str] = set()
 
     def run(self, count: int) -> None:
         """Make `count` operations, then drain; a failure tells how to repeat it."""
@@ -108,8 +104,6 @@ class RandomRun:
     def perform(self, operation: Operation, *, curious: bool = False) -> None:
         """Make one operation; sometimes look whether a refusal has changed something."""
         command, args = operation.command, [self.resolve(p) for p in operation.args]
-        if operation.keyed and not self.server.exists("ql:meta"):
-            self.unlisted = filled(snapshot(self.server))
         before = digest(self.server) if curious else ""
         try:
             reply = self.call(operation, args)
@@ -118,8 +112,6 @@ class RandomRun:
             if curious and digest(self.server) != before:
                 self.refuse_again(operation, args)
             return
-        if wrong := self.deliveries.wrong(operation, args, reply):
-            raise Violation(f"delivery: {wrong}")
         if operation.request and command not in READS:
             self.repeat(operation, args, reply)
 
@@ -185,10 +177,6 @@ class RandomRun:
         keys = snapshot(self.server)
         if found := violations(keys):
             raise Violation("invariants: " + "; ".join(found[:5]))
-        index = set(self.server.zrange("ql:nonempty", 0, -1))
-        missing = filled(keys) - index - self.unlisted
-        if missing and "ql:meta" in keys:
-            raise Violation(f"not in the index: {missing}")
 
     # At the end: everything is brought to its end, and nothing may be left.
 
@@ -225,7 +213,7 @@ class RandomRun:
         assert left == [], f"left over: {left}"
         for_ever = [
             name
-            for family in ("workflow", "staged", "awaiting", "ended", "canceled")
+            for family in ("workflow", "awaiting", "ended", "canceled")
             for name in self.server.scan_iter(f"ql:{family}:*")
             if self.server.ttl(name) == -1
         ]
@@ -278,7 +266,6 @@ class RandomRun:
         call("queue.forget", *QUEUES, "e", now=now)
         for number in range(1, 10):  # Results, and lists of what was spawned, expire.
             call("queue.forget", *QUEUES, now=now + number * DAY)
-        call("deliver.forget", now=now + 9 * DAY)
         workers = self.server.zrange("ql:workers", 0, -1)
         if workers:
             call("worker.deregister", *workers, now=now)
@@ -306,7 +293,6 @@ class RandomRun:
         """Make these operations anew, and say whether the same kind of failure comes."""
         self.server.flushall()
         self.last_token = 0
-        self.deliveries = Deliveries()
         try:
             for operation in made[:-1]:
                 try:

@@ -12,7 +12,6 @@ from tests.core.test_repeats import MUTATING, Call, scene
 READY = ["ready3", "queue", "klass", "{}", "4", "5", "5", "0", "{}", "", "70"]
 NEXT = ["ready2", "queue", "klass", "{}", "5", "5", "5", "0", "{}", "", "70"]
 LOST = "settle(): Job waiting is not currently running: waiting"
-BESIDE = ["waiting2", "side", *READY[2:4], "5", *READY[5:]]
 
 ANSWERS: dict[str, Any] = {
     "put w queue new klass {} 0 tags": "new",
@@ -32,8 +31,6 @@ ANSWERS: dict[str, Any] = {
     "settle w 1 run {run} unknown": [[], [], []],
     "settle w 1 run {run} crash": [[], [], []],
     "settle w 1 run {run} move": [[], [], []],
-    "settle w2 0 3 2 queue side turns": [
-        [], [READY, BESIDE, [*NEXT[:4], "6", *NEXT[5:]]], [], "10"],
     "order": None,
     "detached.keep": "60",
     "forget": 1,

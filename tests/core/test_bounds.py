@@ -91,17 +91,6 @@ def test_a_thousand_are_not_too_many(keyed: Keyed, name: str) -> None:
         assert refused.partition(" ")[0] in allowed
 
 
-def test_a_thousand_links_are_staged_at_once(keyed: Keyed) -> None:
-    fill(keyed, 1001)
-    job = ("last", "queue", "k", "{}", 0, 2, "workflow", "f", "absent", 1)
-    keyed.call("workflow.stage", "f", 60, "jobs", *job, now=0)
-    others = [f"n{n:05}" for n in range(1001)]
-    stage = ("workflow.stage", "f", 60, "links", "last")
-    refused = keyed.refusal(*stage, *others, now=0)
-    assert refused == "TOOBIG workflow.stage(): 1001 items in one call, at most 1000"
-    assert keyed.call(*stage, *others[:1000], now=0) == 2
-
-
 def test_a_batch_has_at_most_a_mebibyte(keyed: Keyed) -> None:
     data = '"' + "x" * 400_000 + '"'
     parts = [part for n in range(3) for part in (f"j{n}", "q", "k", data, 0, 0)]
@@ -192,29 +181,6 @@ def test_a_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
         assert keyed.job("end")["state"] == ("waiting" if done == total else "depends")
     assert done == total
     assert keyed.violations() == []
-
-
-def test_it_may_gain_those_that_depend_on_many_themselves(keyed: Keyed) -> None:
-    fill(keyed, 2000, queue="behind")
-    for start in (0, 1000):
-        keyed.put_many(
-            [
-                {
-                    "jid": f"m{n:05}",
-                    "queue": "side",
-                    "depends": json.dumps([f"n{n:05}"]),
-                }
-                for n in range(start, start + 1000)
-            ]
-        )
-    first = [f"m{n:05}" for n in range(1000)]
-    second = [f"m{n:05}" for n in range(1000, 2000)]
-    keyed.put("open", depends=first)
-    keyed.call("depends", "open", "on", *second)
-    assert keyed.server.scard("ql:j:open-dependencies") == 2000
-    text = keyed.refusal("depends", "open", "on", "open")
-    assert text.startswith("CYCLE ")
-    assert text.endswith("open waits for open")
 
 
 def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(

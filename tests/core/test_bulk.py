@@ -53,14 +53,6 @@ def test_cancel_does_not_mind_the_order(keyed: Keyed, reverse: bool) -> None:
     assert not keyed.server.keys("ql:j:*")
 
 
-def test_cancel_in_no_order_at_all(keyed: Keyed) -> None:
-    keyed.put("root", 1)
-    keyed.put("b", 1, depends=["root"])
-    keyed.put("a", 1, depends=["b"])
-    keyed.put("c", 1, depends=["a"])
-    assert each(keyed, "cancel", "b", "root", "c", "a")[1] == {}
-
-
 def test_one_that_must_stay_keeps_those_it_needs(keyed: Keyed) -> None:
     keyed.put("root", 1)
     keyed.put("middle", 1, depends=["root"])
@@ -194,10 +186,3 @@ def test_what_no_job_could_have_is_refused_as_a_whole(
 def test_at_most_250(keyed: Keyed) -> None:
     refused = keyed.refusal("cancel.each", *map(str, range(251)), now=5)
     assert refused.startswith("TOOBIG cancel.each(): 251 jobs in one call")
-
-
-def test_an_error_of_the_server_is_not_taken_for_a_refusal(keyed: Keyed) -> None:
-    keyed.put("a")
-    keyed.server.set("ql:j:a-dependents", "no set")
-    assert "WRONGTYPE" in keyed.refusal("cancel.each", "a", now=1)
-    assert keyed.server.hget("ql:j:a", "state") == "waiting"

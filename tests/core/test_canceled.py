@@ -104,17 +104,6 @@ def test_a_put_is_as_new_and_takes_the_record_away(keyed: Keyed) -> None:
     assert keyed.call("jobs", "canceled", now=3) == ["move"]
 
 
-def test_what_is_left_alone_or_replaced_keeps_other_records(keyed: Keyed) -> None:
-    """The jid that is given for a job for which another stands is not put."""
-    keyed.put("given")
-    keyed.call("cancel", "given", now=1)
-    keyed.put("holder", 2, unique="key")
-    assert keyed.put("given", 3, unique="key") == "holder"
-    assert keyed.put("given", 3, unique="key", conflict="replace") == "holder"
-    keyed.put_many([{"jid": "given", "unique": "key", "conflict": "replace"}], 3)
-    assert reason(keyed, "given") == ("waiting", "call", "")
-
-
 def test_the_key_of_a_canceled_job_is_free(keyed: Keyed) -> None:
     keyed.put("jid", unique="key")
     keyed.call("cancel", "jid", now=1)
@@ -199,12 +188,6 @@ def test_lists_and_counts(keyed: Keyed) -> None:
     assert keyed.call("jobs", "canceled", now=10.5 + DAY) == ["j2", "j1"]
 
 
-def test_a_list_of_all_has_a_thousand(keyed: Keyed) -> None:
-    keyed.put("jid")
-    keyed.server.zadd("ql:canceled", {f"j{number}": number for number in range(1001)})
-    assert len(keyed.call("jobs", "canceled", 0, -1, now=2000)) == 1000
-
-
 def test_a_page_of_one(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     token = keyed.token("jid", 2)
@@ -238,31 +221,6 @@ def test_it_goes_by_itself(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
-def cancel(keyed: Keyed, numbers: range, now: int) -> None:
-    jids = [f"j{number}" for number in numbers]
-    keyed.put_many([{"jid": jid} for jid in jids], now)
-    keyed.call("cancel", *jids, now=now)
-
-
-def test_only_the_newest_records_are_kept(keyed: Keyed) -> None:
-    for thousand in range(5):
-        cancel(keyed, range(thousand * 1000, thousand * 1000 + 1000), thousand)
-    assert keyed.server.zcard("ql:canceled") == 5000
-    cancel(keyed, range(5000, 5010), 9)
-    assert keyed.server.zcard("ql:canceled") == 5000
-    assert keyed.call("get", "j5009", now=9) is not None
-    assert keyed.violations() == []
-
-
-def test_old_records_go_in_bounded_steps(keyed: Keyed) -> None:
-    cancel(keyed, range(600), 0)
-    for number, kept in enumerate((399, 198, 3)):
-        keyed.put(f"one-more-{number}", 0)
-        keyed.call("cancel", f"one-more-{number}", now=DAY + number + 1)
-        assert keyed.server.zcard("ql:canceled") == kept, number
-        assert len(left(keyed)) == kept + 1
-
-
 @pytest.mark.parametrize("value", [0, -1])
 def test_none_is_kept_if_so_wanted(keyed: Keyed, value: int) -> None:
     keyed.call("config.set", "canceled-history", value, now=0)
@@ -277,31 +235,6 @@ def test_the_options_are_no_options_of_the_original(core: Core) -> None:
     assert "number" in core.error("config.set", 0, "canceled-history", "long")
 
 
-def test_what_is_long_is_left_out_or_cut(keyed: Keyed) -> None:
-    keyed.put("big", data=json.dumps("x" * 20_000), context='{"a":1}')
-    keyed.put("small", data=json.dumps("x" * 15_000))
-    tokens = {job["jid"]: job["token"] for job in keyed.take(2, now=1)}
-    message = "é" * 30_000 + "the end"
-    keyed.settle([settlement("small", tokens["small"], "fail", "g", message)], now=2)
-    for number in range(30):
-        keyed.call("log", "big", f"{number} " + "x" * 2_000, now=3)
-    keyed.call("cancel", "big", "small", now=4)
-    big, small = keyed.job("big", 5), keyed.job("small", 5)
-    assert (big["data"], big["context"]) == ("null", None)
-    assert big["canceled"]["left_out"] == 20_002 + len('{"a":1}')
-    assert small["data"] == json.dumps("x" * 15_000)
-    assert small["failure"]["group"] == "g"
-    cut = small["failure"]["message"]
-    assert message.endswith(cut) and 8_000 < len(cut) < 9_000
-    history = big["history"]
-    assert [entry["what"] for entry in (history[0], history[-1])] == ["put", "canceled"]
-    assert history[-2]["what"].startswith("29 ") and len(history) < 12
-    view = keyed.json("job.view", "big", 5, 50, now=5)
-    assert view["history_total"] == 33
-    for jid in ("big", "small"):
-        assert keyed.server.memory_usage(f"ql:canceled:{jid}", 0) < 64 * 1024
-
-
 def test_an_old_client_cancels(keyed: Keyed) -> None:
     """Its clock may be anywhere: the record has the namespace's time."""
     keyed.put("jid", "*")
@@ -313,48 +246,6 @@ def test_an_old_client_cancels(keyed: Keyed) -> None:
     )
     assert keyed.call("jobs", "canceled") == ["jid"]
     assert keyed.violations() == []
-
-
-def test_where_no_call_with_keys_was_made_nothing_is_left(core: Core) -> None:
-    core.put("jid")
-    core.old("cancel", 1, "jid")
-    assert set(core.server.scan_iter()) == {"ql:queues"}
-
-
-def test_a_job_that_another_core_has_put_again_is_as_it_is(keyed: Keyed) -> None:
-    """That core says no word to the record: the job's own record comes first."""
-    keyed.put("jid")
-    keyed.call("cancel", "jid", now=1)
-    record = keyed.server.hgetall("ql:canceled:jid")
-    keyed.put("jid", 2)
-    keyed.server.hset("ql:canceled:jid", mapping=record)
-    keyed.server.expire("ql:canceled:jid", 60)
-    keyed.server.zadd("ql:canceled", {"jid": 1})
-    keyed.server.expire("ql:canceled", 60)
-    assert keyed.job("jid", 3)["state"] == "waiting"
-    [row] = rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now=3))
-    assert row and row["state"] == "waiting"
-    keyed.put("jid", 4)
-    assert left(keyed) == set()
-
-
-def test_a_job_without_a_name_can_be_canceled(keyed: Keyed) -> None:
-    """Something has damaged its record."""
-    keyed.put("jid", "*")
-    keyed.server.hdel("ql:j:jid", "klass")
-    keyed.call("cancel", "jid")
-    job = keyed.job("jid", "*")
-    assert (job["state"], job["klass"]) == ("canceled", "")
-    [row] = rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now="*"))
-    assert row and (row["state"], row["klass"]) == ("canceled", "")
-    assert keyed.violations() == []
-
-
-def test_a_job_of_this_name(keyed: Keyed) -> None:
-    keyed.put("canceled")
-    keyed.call("cancel", "canceled", now=1)
-    assert left(keyed) == {"ql:canceled", "ql:canceled:canceled"}
-    assert reason(keyed, "canceled") == ("waiting", "call", "")
 
 
 def test_a_canceled_job_says_whether_it_is_tracked(keyed: Keyed) -> None:

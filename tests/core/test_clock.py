@@ -99,14 +99,6 @@ def test_a_clock_far_ahead_is_an_incident(keyed: Keyed, ahead: float) -> None:
     assert int(keyed.json("meta", now="*")["skews"]) == 1
 
 
-def test_a_read_during_an_incident_counts_nothing(keyed: Keyed) -> None:
-    keyed.put("first", "*")
-    keyed.server.hset("ql:meta", "clock", f"{server_time(keyed) + 3600:.6f}")
-    before = keyed.server.hgetall("ql:meta")
-    keyed.json("queues", now="*")
-    assert keyed.server.hgetall("ql:meta") == before
-
-
 def test_a_refused_call_does_not_advance_the_clock(keyed: Keyed) -> None:
     keyed.put("jid", "*")
     before = keyed.server.hgetall("ql:meta")

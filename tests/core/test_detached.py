@@ -80,19 +80,6 @@ def test_an_ended_job_is_forgotten_with_all_that_it_left(keyed: Keyed) -> None:
     assert keyed.violations() == []
 
 
-def test_the_result_of_a_job_that_is_gone_is_forgotten(keyed: Keyed) -> None:
-    keyed.put("good")
-    token = keyed.take(worker="w", now=0)[0]["token"]
-    keyed.call("config.set", "jobs-history-count", 0, now=1)
-    given = ("good", token, "queue", "{}", "result", "[1]", "result_ttl", 60)
-    keyed.call("complete", *given, now=2)
-    assert keyed.call("get", "good", now=3) is None
-    assert keyed.server.exists("ql:result:good")
-    assert keyed.call("forget", "good", now=3) == 1
-    assert not keyed.server.exists("ql:result:good")
-    assert not [name for name in keyed.server.keys("*") if "good" in name]
-
-
 def test_a_result_is_forgotten_whose_job_has_expired(keyed: Keyed) -> None:
     keyed.call("config.set", "jobs-history-count", 0, now=0)
     keyed.put("jid")

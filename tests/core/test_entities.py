@@ -385,17 +385,6 @@ def test_a_repeated_reservation_brings_the_payloads_again(orders: Entities) -> N
     assert len(first[1]) == 1
 
 
-def test_a_corrupt_record_is_dead_with_all_its_payloads(orders: Entities) -> None:
-    orders.push("o", 1, 2)
-    orders.keyed.server.hset(f"ql:j:{jid_of('o')}", "remaining", "many")
-    assert orders.take() == []
-    assert orders.state("o")[4] == [1, 2]
-    assert orders.show("o")["dead"]["group"] == "corrupt-record"
-    assert orders.violations() == []
-    orders.call("dead.back", "orders", "o")
-    assert only(orders.take())["payloads"] == [1, 2]
-
-
 def test_the_dead_stay_where_they_are_if_another_job_is_in_the_way(
     orders: Entities, keyed: Keyed
 ) -> None:

@@ -33,42 +33,6 @@ def test_a_queue_with_entities_belongs_to_their_job_type(
     assert orders.counts()["klass"] == "other"
 
 
-def fail_by_an_older_core(orders: Entities) -> None:
-    """Fail the run of an entity as a core does that knows nothing of payloads."""
-    [job] = orders.take()
-    server = orders.keyed.server
-    server.zrem("ql:q:orders-locks", job["jid"])
-    server.zrem("ql:w:w1:jobs", job["jid"])
-    server.delete(f"ql:taken:{job['jid']}")
-    failure = '{"group":"g","message":"m","when":1000,"worker":""}'
-    fields = {"state": "failed", "worker": "", "expires": "", "failure": failure}
-    server.hset(f"ql:j:{job['jid']}", mapping=fields)
-    server.lpush("ql:f:g", job["jid"])
-    server.sadd("ql:failures", "g")
-
-
-def test_an_older_core_has_failed_one(orders: Entities) -> None:
-    orders.push("o", 1, priority=3, retries=7)
-    fail_by_an_older_core(orders)
-    assert orders.push("o", 2) == 1
-    assert orders.state("o") == ("waiting", -1, [2], [], [])
-    job = orders.take()[0]
-    assert job["payloads"] == [2]
-    # It is the same one as before.
-    assert (job["priority"], job["retries"]) == ("3", "7")
-
-
-def test_one_that_an_older_core_has_failed_goes_back_to_its_queue(
-    orders: Entities,
-) -> None:
-    """Whatever queue is named to those that failed with it."""
-    orders.push("o", 1)
-    fail_by_an_older_core(orders)
-    assert orders.call("unfail", "elsewhere", "g") == 1
-    orders.push("o", 2)
-    assert orders.take()[0]["payloads"] == [2]
-
-
 def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:
     orders.push_many([("o", 1, "", ""), ("o", 2, "", ""), ("p", 1, "", "")])
     assert orders.keyed.json("queues", now=orders.now)[0]["name"] == "orders"

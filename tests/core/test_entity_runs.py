@@ -10,8 +10,6 @@ import pytest
 from tests.core.entities import Entities, jid_of
 from tests.core.keyed import Keyed
 
-MEBIBYTE = 2**20
-
 
 @pytest.fixture
 def orders(keyed: Keyed) -> Entities:
@@ -112,19 +110,6 @@ def test_what_its_worker_is_told(orders: Entities) -> None:
     assert (job["priority"], job["retries"], job["batch"]) == ("0", "5", "1")
 
 
-@pytest.mark.parametrize("data", [None, "", "{}", "[1]", "text"])
-def test_data_that_were_lost_name_the_entity(
-    orders: Entities, data: str | None
-) -> None:
-    orders.push("o", 1, 2)
-    if data is None:
-        orders.keyed.server.hdel(f"ql:j:{jid_of('o')}", "data")
-    else:
-        orders.keyed.server.hset(f"ql:j:{jid_of('o')}", "data", data)
-    told = json.loads(orders.take()[0]["data"])
-    assert told == {"v": 1, "entity": "o", "payloads": [1, 2]}
-
-
 def test_the_urgent_are_served_first(orders: Entities) -> None:
     orders.push("o", 1)
     orders.push("p", 1, priority=1)
@@ -211,15 +196,6 @@ def test_one_that_was_lost_stays_where_its_loss_has_put_it(
     record = keyed.job(jid_of("lost"), now=orders.now)
     assert (record["worker"], record["expires"]) == ("", 0)
     assert [orders.take()[0]["entity"] for _ in range(2)] == ["early", "lost"]
-
-
-def test_what_a_foreign_script_has_left_of_a_run_is_taken_along(
-    orders: Entities,
-) -> None:
-    orders.push("o", 2)
-    orders.keyed.server.zadd(f"ql:taken:{jid_of('o')}", {"1": 1})
-    assert orders.take()[0]["payloads"] == [1, 2]
-    assert orders.state("o")[3] == [1, 2]
 
 
 def test_lag_is_counted_from_when_an_entity_is_due(

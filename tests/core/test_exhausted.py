@@ -77,13 +77,6 @@ def test_one_that_goes_on_in_the_queue_for_failed_jobs_is_told_as_it_failed(
     assert (lost["jid"], lost["queue"]) == ("j", "q")
 
 
-def test_what_a_foreign_core_has_handed_out_has_no_token(keyed: Keyed) -> None:
-    now = lose(keyed, 1000)
-    keyed.server.hdel("ql:j:j", "token")
-    [lost] = told(reserve(keyed, now, "q", "exhausted", 1))
-    assert lost["token"] == ""
-
-
 @pytest.fixture
 def orders(keyed: Keyed) -> Entities:
     return Entities(keyed)

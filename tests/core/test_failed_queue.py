@@ -86,16 +86,6 @@ def test_a_lost_lock_without_retries(moving: Keyed) -> None:
     assert moving.violations() == []
 
 
-def test_what_lost_the_number_of_its_retries_has_none(moving: Keyed) -> None:
-    moving.call("config.set", "grace-period", 0, now=1)
-    moving.put("jid", 2, retries=0)
-    held(moving, "jid", 3)
-    moving.server.hdel("ql:j:jid", "retries")
-    assert moving.settle(count=1, now=1000).jids == []
-    assert moving.server.hget("ql:j:jid", "remaining") == "0"
-    moving.server.hset("ql:j:jid", "retries", 0)
-
-
 def test_it_moves_once(moving: Keyed) -> None:
     """Queues that name each other make no circle."""
     moving.put("jid", 2)

@@ -92,18 +92,6 @@ def test_a_token_is_worthless_after_its_run(keyed: Keyed, end: str) -> None:
     assert keyed.call("complete", "jid", fresh, "queue", "{}", now=now) == "complete"
 
 
-def test_the_same_worker_may_not_use_the_token_of_its_first_run(keyed: Keyed) -> None:
-    """The original tells runs apart by the worker's name only."""
-    keyed.put("jid")
-    first = keyed.token("jid")
-    keyed.call("release", "jid", first, now=1)
-    second = keyed.token("jid", 2)
-    assert keyed.refusal("complete", "jid", first, "queue", "{}", now=3).startswith(
-        "LOCKLOST"
-    )
-    assert keyed.call("complete", "jid", second, "queue", "{}", now=3) == "complete"
-
-
 @pytest.mark.parametrize("token", ["", "0", "-1", "worker", "1.0", "01", " 1", "1e0"])
 def test_only_the_exact_token_counts(keyed: Keyed, token: str) -> None:
     keyed.put("jid")
@@ -137,14 +125,3 @@ def test_a_holder_in_its_grace_may_still_settle(keyed: Keyed) -> None:
     token = keyed.token("jid")
     assert keyed.take(now=60, worker="second") == []
     assert keyed.call("complete", "jid", token, "queue", "{}", now=65) == "complete"
-
-
-def test_a_large_counter_keeps_its_digits(keyed: Keyed) -> None:
-    keyed.put("before")
-    keyed.take()  # From now on it is known on which server tokens are drawn.
-    keyed.server.hset("ql:meta", "token", 10**15)
-    keyed.put("first")
-    keyed.put("jid")
-    tokens = {job["jid"]: job["token"] for job in keyed.take()}
-    assert sorted(tokens.values()) == [str(10**15 + 1), str(10**15 + 2)]
-    keyed.call("heartbeat", "jid", tokens["jid"], now=1)

@@ -40,20 +40,6 @@ def test_a_waiting_job(keyed: Keyed) -> None:
     }  # fmt: skip
 
 
-def test_when_a_job_was_put_is_not_known_without_its_history(keyed: Keyed) -> None:
-    keyed.put("jid", 5)
-    keyed.server.hdel("ql:j:jid", "put")
-    assert brief(keyed, "jid")["put"] is False
-
-
-def test_what_a_damaged_record_lacks_is_empty(keyed: Keyed) -> None:
-    keyed.put("jid", 5)
-    keyed.server.hdel("ql:j:jid", "klass", "queue", "worker")
-    assert keyed.job("jid", 5)["worker"] == ""
-    row = brief(keyed, "jid")
-    assert (row["klass"], row["queue"], row["state"]) == ("", "", "waiting")
-
-
 def test_a_scheduled_job_is_waiting_when_its_time_has_come(keyed: Keyed) -> None:
     keyed.put("jid", 5, delay=10)
     row = brief(keyed, "jid", 14)

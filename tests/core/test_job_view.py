@@ -51,25 +51,6 @@ def test_links_both_ways(keyed: Keyed) -> None:
     assert not names(found["dependents"]) and not found["job"]["dependents"]
 
 
-def test_of_a_hundred_thousand_dependents_fifty_are_shown(keyed: Keyed) -> None:
-    keyed.put("jid", 1)
-    for first in range(0, 100_000, 10_000):
-        members = [f"d{number}" for number in range(first, first + 10_000)]
-        keyed.server.sadd("ql:j:jid-dependents", *members)
-    found = view(keyed, "jid")
-    assert found["dependents_total"] == 100_000
-    assert len(found["job"]["dependents"]) == 50
-
-
-def test_all_of_several_pages_of_dependents_are_shown(keyed: Keyed) -> None:
-    keyed.put("jid", 1)
-    members = sorted(f"d{number:03}" for number in range(240))
-    keyed.server.sadd("ql:j:jid-dependents", *members)
-    assert view(keyed, "jid", 250)["job"]["dependents"] == members
-    assert view(keyed, "jid", 240)["job"]["dependents"] == members
-    assert len(view(keyed, "jid", 239)["job"]["dependents"]) == 239
-
-
 def test_what_it_has_spawned_and_who_has(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     token = keyed.token("jid", 2)
@@ -136,28 +117,6 @@ def test_workers_with_the_jobs_they_hold(keyed: Keyed) -> None:
     found = keyed.json("worker.views", 1, 1, now=60)
     assert (found["total"], found["workers"][0]["worker"]["name"]) == (2, "busy")
     assert not keyed.json("worker.views", 2, 5, now=60)["workers"]
-
-
-def test_the_longest_running_job_comes_first_whatever_its_lock(keyed: Keyed) -> None:
-    keyed.put("long", 1)
-    token = keyed.token("long", 2)
-    keyed.put("short", 3)
-    keyed.take(now=4)
-    keyed.call("heartbeat", "long", token, now=30)
-    [worker] = keyed.json("worker.views", 0, 9, now=40)["workers"]
-    assert names(worker["jobs"]) == ["long", "short"]
-
-
-def test_of_many_workers_fewer_locks_are_looked_at(keyed: Keyed) -> None:
-    """5,000 in a call: 17 of each of 294 workers, 16 of each of 300."""
-    keyed.put("long", 1)
-    token = keyed.token("long", 2)
-    keyed.put_many([{"jid": f"short-{n:02}"} for n in range(16)], 3)
-    assert len(keyed.take(50, now=4)) == 16
-    keyed.call("heartbeat", "long", token, now=30)
-    for count, shown in ((294, "long"), (300, "short-00")):
-        [worker] = keyed.json("worker.views", 0, count, now=40)["workers"]
-        assert names(worker["jobs"])[0] == shown
 
 
 def test_tags_with_their_numbers(keyed: Keyed) -> None:

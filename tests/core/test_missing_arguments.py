@@ -43,16 +43,11 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("results",), "jid"),
     (("results.gone",), "jid"),
     (("schedule.get",), "id"),
-    (("schedule.mark",), "name"),
-    (("schedule.mark", "name"), "expected"),
-    (("schedule.mark", "name", ""), "text"),
     (("schedule.pause",), "id"),
     (("schedule.remove",), "id"),
     (("schedule.resume",), "id"),
     (("schedule.run",), "id"),
     (("schedule.set", "id", "queue"), "klass"),
-    (("schedule.trouble",), "id"),
-    (("schedule.trouble", "id", 5), "text"),
     (("schedule.update",), "id"),
     (("search", 5, 2, "klass", "k*", "state"), "state"),
     (("throughput",), "queue"),
@@ -61,8 +56,6 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("workflow.get",), "workflow"),
     (("workflow.jobs",), "workflow"),
     (("workflow.put",), "workflow"),
-    (("workflow.stage", "id"), "seconds"),
-    (("workflow.stage", "id", 60, "links"), "jid"),
 ]
 
 

@@ -48,17 +48,6 @@ def test_an_old_client_that_resumes_takes_the_reason_away(keyed: Keyed) -> None:
     assert not keyed.server.exists("ql:paused_reasons")
 
 
-def test_what_a_foreign_script_left_is_not_true_of_the_next_pause(
-    keyed: Keyed,
-) -> None:
-    keyed.call("queue.pause", "why", "ada", "queue", now=1)
-    keyed.server.srem("ql:paused_queues", "queue")
-    assert known(keyed) is None
-    keyed.core.old("pause", 2, "queue")
-    assert known(keyed) is None
-    assert keyed.json("queues", "queue", now=9)["paused"]
-
-
 def test_old_clients_see_no_more_members(keyed: Keyed) -> None:
     keyed.put("jid")
     keyed.call("queue.pause", "why", "ada", "queue", now=1)

@@ -34,7 +34,6 @@ MUTATING: list[Call] = [
     ("settle", "w", 1, "run", "{run}", "", "crash", 3, 3, "worker-crash", "m", 0, 0),
     ("settle", "w", 1, "run", "{run}", "", "move", 2, "other", 0, 0, 0),
     ("settle", "w", 1, "run", "{run}", "", "move", 4, "other", 0, "[]", "there", 0, 0),
-    ("settle", "w2", 0, 3, 2, "queue", "side", "turns", 1),
     ("order", "w", "quiet"),
     ("detached.keep", "w2", "run", "{run}", '{"pid":7}'),
     ("forget", "failing"),
@@ -95,12 +94,6 @@ def scene(keyed: Keyed) -> dict[str, str]:
     return {"{run}": tokens["run"], "{run2}": tokens["run2"]}
 
 
-def replies(keyed: Keyed) -> list[str]:
-    """Return the fields in which replies are kept."""
-    fields: list[str] = keyed.server.hkeys("ql:meta")
-    return [field for field in fields if field.startswith("reply:")]
-
-
 @pytest.mark.parametrize("call", MUTATING, ids=lambda c: " ".join(map(str, c))[:60])
 def test_a_repeat_has_no_effect_and_the_same_reply(keyed: Keyed, call: Call) -> None:
     tokens = scene(keyed)
@@ -125,14 +118,6 @@ def test_an_older_request_is_stale(keyed: Keyed, call: Call) -> None:
         text = keyed.refusal(command, *args, now=11, request=f"client:{number}")
         assert text.startswith("STALE ")
     assert snapshot(keyed.server) == before
-
-
-def test_every_command_that_writes_is_in_the_list() -> None:
-    from tests.core.caller import READS
-
-    known = {call[0] for call in MUTATING}
-    assert known & READS == set()
-    assert len(known) == 34
 
 
 def test_a_later_request_is_a_new_one(keyed: Keyed) -> None:
@@ -221,47 +206,12 @@ def test_malformed_request_ids_are_refused(keyed: Keyed, request_id: str) -> Non
     assert keyed.server.dbsize() == 0
 
 
-def test_replies_are_kept_for_ten_minutes(keyed: Keyed) -> None:
-    for number in range(300):
-        keyed.put(f"j{number}", number * 2, request=f"client{number}:1")
-    assert len(replies(keyed)) == 300
-
-
-def test_old_replies_go_as_clients_come(keyed: Keyed) -> None:
-    for number in range(300):
-        keyed.put(f"j{number}", number * 601, request=f"client{number}:1")
-    assert 1 <= len(replies(keyed)) < 30
-
-
-def test_replies_of_a_clock_that_was_set_back_go_as_well(keyed: Keyed) -> None:
-    for number in range(300):
-        keyed.put(f"j{number}", -number * 601, request=f"client{number}:1")
-    assert 1 <= len(replies(keyed)) < 30
-
-
 def test_what_is_known_of_the_namespace_has_no_replies(keyed: Keyed) -> None:
     keyed.put("jid", request="client:1")
     assert set(keyed.json("meta")) == {"token", "format", "now"}
-
-
-def test_one_reply_is_kept_per_client(keyed: Keyed) -> None:
-    for number in range(1, 20):
-        keyed.put(f"j{number}", request=f"client:{number}")
-    assert replies(keyed) == ["reply:client"]
 
 
 def test_without_a_request_id_every_call_counts(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     keyed.put("jid", 2)
     assert len(keyed.job("jid")["history"]) == 2
-    assert replies(keyed) == []
-
-
-def test_the_reply_to_a_large_pop_is_not_kept_whole(keyed: Keyed) -> None:
-    """A bounded hash of replies: the data of reserved jobs is not stored twice."""
-    data = '"' + "x" * 100_000 + '"'
-    for number in range(10):
-        keyed.put(f"j{number}", data=data)
-    first = keyed.settle([], 10, now=1, request="client:1")
-    assert keyed.server.hstrlen("ql:meta", "reply:client") < 20_000
-    assert keyed.settle([], 10, now=1, request="client:1") == first

@@ -6,10 +6,7 @@ take them for the record of a job, let alone write beside them.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +16,6 @@ from tests.core.caller import Core
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import digest
 
-LUA = Path(__file__).parents[2] / "lua"
 JIDS = ("x-history", "x-dependencies", "x-dependents")
 NOW = 9
 Call = tuple[Any, ...]
@@ -113,8 +109,6 @@ KEYED: list[tuple[Call, Any]] = [
     (("await", "me", 0, "job", J), ["ql:ended:me", ""]),
     (("await", "me", 9, "job", J), ["ql:ended:me", ""]),
     (("workflow.put", "f", "w", "{}", J, *ITEM[:-1], 1, "workflow", "f"), "BADARG"),
-    (("workflow.stage", "f", 60, "jobs", J, *ITEM[:-1], 1, "workflow", "f"), "BADARG"),
-    (("workflow.stage", "f", 60, "links", J, "run"), "NOJOB"),
     (("schedule.set", J, "queue", "klass", "{}", "interval", 60), "BADARG"),
     (("schedule.update", J, "interval", 60), "NOSCHEDULE"),
     (("schedule.pause", J), "NOSCHEDULE"),
@@ -124,28 +118,7 @@ KEYED: list[tuple[Call, Any]] = [
     (("schedule.get", J), None),
     (("schedules.of", J), "{}"),
     (("schedule.tick", J, 3.5, 4, 5, 4, 5), [0]),
-    (("schedule.trouble", J, 3.5, "text"), 0),
 ]  # fmt: skip
-
-# The commands that take no jid.
-OTHERS = set(
-    "pop peek failed unfail jobs queues stats workers worker.deregister pause unpause "
-    "queue.forget length config.get config.set config.unset order jobs.count "
-    "stats.counters "
-    "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
-    "queues.part lag due limits survey minutes throughput failed.of queue.pause "
-    "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
-    "schedules.next schedules.in schedules.count tracked.jids meta "
-    "workflow.release push entity.show entities.list entities.counts entities.run "
-    "entities.kill entities.drop dead.back dead.delete deliver deliver.forget "
-    "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
-)
-
-
-def test_every_command_with_a_jid_is_here() -> None:
-    lines = (LUA / "commands.lua").read_text()
-    known = set(re.findall(r"^([a-z_.]+) [A-Z]\w+\.\w+$", lines, re.MULTILINE))
-    assert {call[0] for call, _ in OLD + KEYED} | OTHERS == known
 
 
 def filled(part: Any, jid: str) -> Any:
@@ -226,28 +199,3 @@ def test_without_keys_a_dependency_that_is_no_job_is_ignored(
     core.old("depends", 9, "x", "on", jid)
     assert core.job("x")["dependencies"] == ["first"]
     assert Keyed(core).violations() == []
-
-
-@pytest.mark.parametrize("jid", JIDS)
-def test_one_that_is_tracked_already_is_shown_as_gone(keyed: Keyed, jid: str) -> None:
-    scene(keyed)
-    keyed.server.zadd("ql:tracked", {jid: 5})
-    for text in (keyed.call("track", now=9), keyed.core.old("track", 9)):
-        assert json.loads(text) == {"jobs": {}, "expired": [jid]}
-    assert keyed.call("untrack.each", jid, now=9) == [[jid], []]
-    assert not keyed.server.exists("ql:tracked")
-
-
-@pytest.mark.parametrize("place", ["work", "locks", "scheduled"])
-@pytest.mark.parametrize("jid", JIDS)
-def test_one_in_a_queue_is_dropped_and_the_queue_goes_on(
-    keyed: Keyed, jid: str, place: str
-) -> None:
-    scene(keyed)
-    keyed.put("sound", 5)
-    keyed.server.zadd(f"ql:q:queue-{place}", {jid: 5})
-    found = keyed.violations()
-    assert any(jid in text for text in found), found
-    assert [job["jid"] for job in keyed.take(now=9)] == ["sound"]
-    assert keyed.server.zscore(f"ql:q:queue-{place}", jid) is None
-    assert keyed.violations() == []

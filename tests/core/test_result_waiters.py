@@ -133,14 +133,6 @@ def test_all_who_wait_are_told(keyed: Keyed) -> None:
     assert [told(keyed, f"w{n}") for n in range(50)] == [1] * 50
 
 
-def test_more_than_a_thousand_are_told_by_and_by(keyed: Keyed) -> None:
-    keyed.put("a")
-    for n in range(1_010):
-        look(keyed, "a", waiter=f"w{n}")
-    end(keyed, "a", "complete")
-    assert sum(told(keyed, f"w{n}") for n in range(1_010)) == 1_000
-
-
 @pytest.mark.parametrize(("after", "told"), [(14.9, 1), (15.1, 0)])
 def test_who_waits_has_some_seconds_more(keyed: Keyed, after: float, told: int) -> None:
     """Between the answer and the moment in which a client really blocks time goes by."""
@@ -157,15 +149,6 @@ def test_who_has_gone_away_is_not_told(keyed: Keyed) -> None:
     look(keyed, "a", waiter="here", seconds=100)
     end(keyed, "a", "complete", now=50)
     assert (told(keyed, "gone"), told(keyed, "here")) == (0, 1)
-
-
-def test_everything_goes_by_itself(keyed: Keyed) -> None:
-    keyed.put("a")
-    look(keyed, "a", seconds=100)
-    look(keyed, "a", waiter="other", seconds=1)
-    assert 100 <= keyed.server.ttl("ql:awaiting:job:a") <= 160
-    end(keyed, "a", "complete")
-    assert 0 < keyed.server.ttl("ql:ended:me") <= 60
 
 
 def test_with_no_seconds_nobody_waits(keyed: Keyed) -> None:

@@ -455,34 +455,6 @@ class TestRemoving:
         assert keyed.violations() == []
 
 
-class TestMarks:
-    def test_compare_and_set(self, keyed: Keyed) -> None:
-        mark = lambda *args: keyed.call("schedule.mark", *args)  # noqa: E731
-        assert mark("p", "", "1") == 1
-        assert mark("p", "", "2") == 0
-        assert mark("p", "0", "2") == 0
-        assert mark("p", "1", "2") == 1
-        assert keyed.call("schedule.marks") == ["p", "2"]
-        assert mark("p", "2", "") == 1
-        assert not keyed.server.exists("ql:schedule_marks")
-
-    def test_too_much(self, keyed: Keyed) -> None:
-        text = keyed.refusal("schedule.mark", "p", "", "x" * 524_289)
-        assert text.startswith("TOOBIG")
-        text = keyed.refusal("schedule.mark", "p" * 256, "", "x")
-        assert text.startswith("BADARG")
-        assert keyed.call("schedule.mark", "p" * 255, "", "x" * 524_288) == 1
-
-    def test_a_hundred_at_most(self, keyed: Keyed) -> None:
-        for n in range(100):
-            assert keyed.call("schedule.mark", f"p{n}", "", "1") == 1
-        refused = keyed.refusal("schedule.mark", "one-more", "", "1")
-        assert refused == "TOOBIG schedule.mark(): more than 100 marks"
-        assert keyed.call("schedule.mark", "p7", "1", "2") == 1
-        assert keyed.call("schedule.mark", "p7", "2", "") == 1
-        assert keyed.call("schedule.mark", "one-more", "", "1") == 1
-
-
 def test_a_sum_of_all_in_a_row(core: Core) -> None:
     """The template of an old client behaves as ever in a namespace with schedules."""
     keyed = Keyed(core)

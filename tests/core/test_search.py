@@ -112,19 +112,6 @@ def test_much_data_ends_it_early(keyed: Keyed) -> None:
     assert found(keyed, "jid", "nothing", parts=parts) == (12, [])
 
 
-def test_a_byte_less_than_the_most_does_not_end_it(keyed: Keyed) -> None:
-    most, part = 4 * 1024 * 1024, 512 * 1024
-    for short, looked in ((1, 9), (0, 8)):
-        for number in range(8):
-            letters = part - 4 - (short if number == 7 else 0)
-            data = f'["{"x" * letters}"]'
-            keyed.put(f"j{number}", data=data, priority=-number)
-        keyed.put("last", priority=-8)
-        assert 8 * part == most
-        parts = ("waiting", "queue", 0, 9)
-        assert found(keyed, "data", "nothing", parts=parts) == (looked, [])
-
-
 def test_what_was_canceled_is_told_by_its_row(crowd: Keyed) -> None:
     crowd.call("cancel", "c5", now=9)
     parts = ("canceled", "", 0, 5)

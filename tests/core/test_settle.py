@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.core.keyed import RESERVED, Keyed, settlement
+from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import snapshot
 
 
@@ -81,21 +81,6 @@ def test_globs_stand_for_the_known_queues_by_name(
     assert [job["queue"] for job in settled.jobs] == expected
 
 
-@pytest.mark.parametrize("count", [1, 16, 17, 64, 65, 100])
-@pytest.mark.parametrize("turns", [0, 1])
-def test_those_of_many_queues_come_in_order_of_name(
-    keyed: Keyed, count: int, turns: int
-) -> None:
-    numbers = [37 * n % 100 for n in range(100)]
-    keyed.put_many([{"jid": f"j{n}", "queue": f"q{n:02}"} for n in numbers[:count]])
-    found = sorted(f"q{n:02}" for n in numbers[:count])
-    # Few of them, and then all that are left.
-    for wanted in (found[:5], found[5:]):
-        pairs = ["turns", 1] if turns else []
-        _, jobs, *_ = keyed.call("settle", "w", 0, max(len(wanted), 1), 1, "*", *pairs)
-        assert [job[RESERVED.split().index("queue")] for job in jobs] == wanted
-
-
 def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
     for number in range(4):
         keyed.put(f"j{number}", number)
@@ -113,28 +98,6 @@ def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
     assert keyed.job("j0")["state"] == "complete"
     assert keyed.job("j1")["state"] == "failed"
     assert keyed.violations() == []
-
-
-def test_a_busy_worker_is_written_down_each_second(keyed: Keyed) -> None:
-    """Only the first call of a second writes that it works: the others need not."""
-    for jid in "abcde":
-        keyed.put(jid)
-
-    def seen_at(now: float, job: dict[str, str]) -> tuple[float | None, dict[str, str]]:
-        done = settlement(job["jid"], job["token"], "complete")
-        [following] = keyed.settle([done], 1, now=now).jobs
-        return keyed.server.zscore("ql:workers", "worker"), following
-
-    [job] = keyed.take(1, now=10.25)
-    assert keyed.server.zscore("ql:workers", "worker") == 10.25
-    seen, job = seen_at(10.75, job)
-    assert seen == 10.25
-    seen, job = seen_at(11.5, job)
-    assert seen == 11.5
-    # What another worker got says nothing of this one.
-    [job] = keyed.take(1, worker="other", now=12.25)
-    seen, job = seen_at(12.5, job)
-    assert seen == 12.5
 
 
 def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:

@@ -378,14 +378,6 @@ def test_a_released_job_alone_in_its_queue(keyed: Keyed) -> None:
     assert [job["jid"] for job in keyed.take(now=8)] == ["jid"]
 
 
-def test_a_record_without_remaining_has_none_left(keyed: Keyed) -> None:
-    keyed.put("jid", retries=5)
-    token = keyed.token("jid")
-    keyed.server.hdel("ql:j:jid", "remaining")
-    keyed.settle([settlement("jid", token, "retry", 0, "group", "message")])
-    assert keyed.job("jid")["state"] == "failed"
-
-
 @pytest.mark.parametrize("verb", ["fail", "retry", "crash"])
 def test_a_message_has_at_most_64_kib(keyed: Keyed, verb: str) -> None:
     keyed.put("jid")

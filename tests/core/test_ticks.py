@@ -179,17 +179,6 @@ class TestCron:
             "all": "all", "last": "last", "none": "none",
         }  # fmt: skip
 
-    def test_a_tick_of_nothing_is_dropped(self, minutely: Keyed) -> None:
-        minutely.server.zadd("ql:schedules", {"ghost": MINUTE - 1})
-        assert [each[0] for each in looked(minutely, now=MINUTE)[2]] == ["s"]
-        assert minutely.server.zrange("ql:schedules", 0, -1) == ["s"]
-
-    def test_one_whose_count_was_lost_counts_from_nothing(self, keyed: Keyed) -> None:
-        make(keyed, cron="* * * * *", now=100)
-        keyed.server.hdel("ql:schedule:s", "count")
-        tick(keyed, ("s", 100 - EARLY, "", "", "", MINUTE), now=100)
-        assert keyed.server.hget("ql:schedule:s", "count") == "0"
-
     def test_a_tick_puts_one_job(self, minutely: Keyed) -> None:
         now = MINUTE + 0.004
         assert looked(minutely, now=now)[2] == [
@@ -281,44 +270,6 @@ class TestCron:
         assert text.startswith("TOOBIG")
 
 
-class TestTrouble:
-    def test_it_is_shown_and_tried_again_and_no_tick_is_forgotten(
-        self, minutely: Keyed
-    ) -> None:
-        minutely.call("schedule.trouble", "s", MINUTE, "no such zone", now=MINUTE + 1)
-        assert shown(minutely)["trouble"] == "no such zone"
-        assert "next" not in shown(minutely)
-        assert looked(minutely, now=MINUTE + 60)[2] == []
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 61)[2]
-        assert (float(score), float(since)) == (MINUTE + 61 - EARLY, MINUTE - 1)
-        minutely.call("schedule.trouble", "s", score, "again", now=MINUTE + 61)
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 200)[2]
-        assert float(since) == MINUTE - 1
-        told = ("s", score, MINUTE, MINUTE + 60, MINUTE + 180, MINUTE + 240)
-        assert tick(minutely, told, now=MINUTE + 200) == [1]
-        assert jobs(minutely) == [f"s@{MINUTE + 180}"]
-        assert "trouble" not in shown(minutely)
-
-    def test_no_tick_is_forgotten_of_one_that_cannot_be_read(
-        self, minutely: Keyed
-    ) -> None:
-        minutely.server.hset("ql:schedule:s", "priority", "high")
-        told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
-        assert tick(minutely, told, now=MINUTE + 1) == [0]
-        assert shown(minutely)["trouble"].startswith("Its field priority cannot be")
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 61)[2]
-        assert (float(score), float(since)) == (MINUTE + 61 - EARLY, MINUTE - 1)
-
-    def test_a_long_text_is_cut_between_its_letters(self, minutely: Keyed) -> None:
-        text = "x" + 600 * "ä"
-        minutely.call("schedule.trouble", "s", MINUTE, text, now=MINUTE + 1)
-        assert shown(minutely)["trouble"] == text[:500]
-
-    def test_of_one_that_went_on_meanwhile(self, minutely: Keyed) -> None:
-        minutely.call("schedule.trouble", "s", MINUTE - 60, "old news", now=MINUTE)
-        assert "trouble" not in shown(minutely)
-
-
 class TestLease:
     def test_one_worker_at_a_time(self, minutely: Keyed) -> None:
         assert looked(minutely, "a", MINUTE)[1]
@@ -369,45 +320,3 @@ class TestLease:
             if heard == told:
                 heard_of.append(command.removeprefix("schedule."))
         assert heard_of == ["set", "update", "resume"]
-
-    def test_a_record_that_was_lost_is_dropped(self, minutely: Keyed) -> None:
-        minutely.server.delete("ql:schedule:s")
-        assert looked(minutely, now=MINUTE)[2] == []
-        assert not minutely.server.exists("ql:schedules")
-
-
-class TestAClockThatWasAnHourAhead:
-    """A reset computes the next ticks again."""
-
-    def test_a_reset_interval_comes_back_in_its_rhythm(self, keyed: Keyed) -> None:
-        make(keyed, now=MINUTE)
-        make(keyed, "later", now=MINUTE, offset=7200)
-        taken(keyed, MINUTE + 3600)
-        assert due(keyed) == MINUTE + 3660
-        for which, pairs in ("s", {}), ("later", {"offset": 7200}):
-            make(keyed, which, force=1, now=MINUTE + 10, **pairs)
-        assert due(keyed) == MINUTE + 60
-        assert due(keyed, "later") == MINUTE + 7200
-
-    def test_cron_ticks_again_each_once(self, minutely: Keyed) -> None:
-        ahead = MINUTE + 3600
-        told = ("s", MINUTE, MINUTE, MINUTE + 60, ahead, ahead + 60)
-        assert tick(minutely, told, now=ahead) == [1]
-        assert looked(minutely, now=MINUTE + 10)[2] == []
-        make(minutely, cron="* * * * *", force=1, now=MINUTE + 10)
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 10)[2]
-        assert float(since) == MINUTE + 10
-        # A tick that has had its job does not get another.
-        told = ("s", score, ahead, ahead + 60, ahead, ahead + 60)
-        assert tick(minutely, told, now=ahead) == [0]
-        assert minutely.violations() == []
-
-    def test_a_reset_keeps_a_tick_that_is_due(self, minutely: Keyed) -> None:
-        make(minutely, cron="* * * * *", force=1, now=MINUTE + 1)
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 1)[2]
-        assert (float(score), since) == (MINUTE, "")
-
-    def test_the_lease_of_a_dead_ticker_ends(self, keyed: Keyed) -> None:
-        looked(keyed, "dead")
-        keyed.server.pexpire("ql:ticker", 3600 * 1000)
-        assert looked(keyed, "alive")[1]

@@ -128,11 +128,3 @@ def test_calls_without_keys_draw_from_the_servers_clock(keyed: Keyed) -> None:
     assert before < min(tokens) < max(tokens) < (time.time() + 60) * 1e6
     keyed.put("d", NOW)
     assert int(keyed.token("d", NOW)) > max(tokens)
-
-
-def test_given_time_draws_the_next_number(keyed: Keyed) -> None:
-    """So tests with their own time know the tokens."""
-    keyed.put("a", 10)
-    assert keyed.token("a", 1e9) == "1"
-    keyed.put("b", 10)
-    assert keyed.token("b", 5) == "2"

@@ -39,7 +39,7 @@ THEMES: list[dict[str, int]] = [
     {},
     {"schedule": 90, "read_schedules": 12, "settle": 15, "admin": 4},
     {"many": 50, "put": 10, "spawn": 15, "settle": 40, "change": 25, "cancel": 6, "unfail": 6},
-    {"workflow_put": 15, "staging": 40, "workflow": 15, "flowing": 30, "settle": 40, "pop_ours": 20},
+    {"workflow_put": 35, "workflow": 15, "flowing": 30, "settle": 40, "pop_ours": 20},
     {"keep": 60, "spawn": 20, "settle": 25, "read_jobs": 25, "configure": 12, "times": 25, "needs": 8},
     {"job_options": 70, "put_many": 15, "settle": 25, "times": 10, "each": 10, "cancel": 5},
     {"waiting": 60, "finish_ours": 12, "keep": 4, "times": 4, "recur": 3, "admin": 4, "configure": 1, "cancel": 3},
@@ -77,8 +77,6 @@ MESSAGE = [
 
 class Inquirer(Generator):
     """Draws these operations too."""
-
-    renamed = 0.0  # The previous build knows no former names of keys.
 
     def __init__(self, seed: int) -> None:
         self.theme = seed % len(THEMES)
@@ -166,8 +164,7 @@ class Inquirer(Generator):
         ]
 
     def flow(self) -> str:
-        back, choose = self.random.randint(0, 3), self.random.choice
-        return choose([f"f{self.flows - back}", f"s{self.staged - back}"])
+        return f"f{self.flows - self.random.randint(0, 3)}"
 
     def minute(self) -> int:
         return int(self.now // 60)
@@ -204,17 +201,11 @@ class Inquirer(Generator):
 
     def read_schedules(self) -> Operation:
         choose, queue = self.random.choice, self.queue()
-        mark = (
-            "schedule.mark",
-            choose("mno"),
-            choose(["", "", "1", "2"]),
-            choose(["", "1", "2"]),
-        )
         return self.ours(*choose([
             ("schedule.list", *self.page()), ("schedule.get", choose(SCHEDULES)), ("schedule.declared",),
             ("schedules.of", *self.some(SCHEDULES, 4)), ("schedules.next", choose([0, 1, 2, 9])),
             ("schedules.in", queue, choose([0, 1]), choose([0, 1, 2, 7])), ("schedules.count", *self.some(QUEUES)),
-            ("schedule.marks",), mark, mark, ("recur.get", choose(SCHEDULES)), ("jobs", "recurring", queue),
+            ("recur.get", choose(SCHEDULES)), ("jobs", "recurring", queue),
         ]))  # fmt: skip
 
     def read_figures(self) -> Operation:
@@ -338,8 +329,8 @@ class Inquirer(Generator):
                 [],
                 ["exclude", "b"],
                 ["wait", choose([0, 1, 90000])],
-                ["turns", 1, "wait", 30],
-                ["exclude", "*", "turns", 1],
+                ["wait", 30],
+                ["exclude", "*"],
             ]
         )
         return self.ours(
@@ -396,21 +387,14 @@ class Inquirer(Generator):
         )
         return self.either("config.set", option, self.random.choice([0, 1, 2, 3, 100]))
 
-    def staging(self) -> Operation:
-        """Have jobs wait for the rest of their workflow."""
-        flow, seconds = f"s{self.staged}", self.random.choice([600, 90000])
-        graph = self.graph(flow, 1)
-        return self.ours("workflow.stage", flow, seconds, "jobs", *graph)
-
     def flowing(self) -> Operation:
         choose, flow = self.random.choice, self.flow()
         return self.ours(*choose([
-            ("workflow.get", flow), ("workflow.jobs", flow, *self.page()), ("workflow.carry", flow),
+            ("workflow.get", flow), ("workflow.jobs", flow, *self.page()),
             ("workflow.retry", flow, choose([0, 1, 2])), ("workflow.cancel", flow), ("cancel", *self.some([f"{flow}-{n}" for n in range(5)])),
             ("job.view", f"{flow}-{choose([0, 1, 2])}", 3, 9), ("await", "me", choose([0, 30]), "workflow", flow),
             ("settle", choose(OUR_WORKERS), 0, 4, 3, *QUEUES), ("depends", f"{flow}-{choose([1, 2])}", "on", f"{flow}-0"),
             ("revive", *[f"{flow}-{n}" for n in range(5)]), ("requeue", "w", self.queue(), f"{flow}-1", "k", "{}", 0, "workflow", flow),
-            ("workflow.stage", f"s{self.staged}", choose([0, 30, 600, 90000]), "links", f"s{self.staged}-1", *self.some(JIDS)),
             ("spawn", self.held(), NOT_DRAWN, "worker", *self.batch()), ("put.many", "w", *self.batch()),
         ]))  # fmt: skip
 
@@ -471,7 +455,6 @@ class Inquirer(Generator):
             ("recur.update", which, *choose([("priority", 4), ("retries", 1), ("backlog", 3), ("data", "[9]"), ("klass", "kk"), ("interval", 10, "queue", "b")])),
             ("schedule.tick", which, tick, first, first + choose([0, 1, 60]), first + choose([0, 60, 120]), first + choose([1, 61, 180])),
             ("schedule.tick", which, tick, second - 120, second - 60, second, second + 60, choose(CRONS), 1, "", "", "", second),
-            ("schedule.trouble", which, tick, choose(["trouble", "t" * 1001])),
             ("schedule.due", choose(OUR_WORKERS), 9), ("schedule.remove", *self.some(SCHEDULES, 2)),
             ("schedule.pause", which), ("schedule.resume", which), ("schedule.resume", *SCHEDULES), ("unrecur", which),
             ("pop", self.queue(), "our-1", 7), ("settle", "our-1", 0, 4, 3, *QUEUES), ("recur.tag", which, *self.some(TAGS)),
