@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.entities import Entities, jid_of
+from tests.core.entities import Entities
 from tests.core.keyed import Keyed
 
 
@@ -55,9 +55,10 @@ def test_who_dies_again_is_dead_as_it_was_the_second_time(orders: Entities) -> N
     for number, more in enumerate(({"context": '{"a":1}'}, {}), 1):
         orders.push("p", number, retries=0, **more)
         orders.settle(orders.take()[0], "fail", f"broken-{number}", "why")
-    dead = orders.keyed.server.hgetall(f"ql:dead_entity:{jid_of('p')}")
-    assert (dead["group"], "context" in dead) == ("broken-2", False)
-    assert orders.violations() == []
+    assert orders.show("p")["dead"]["group"] == "broken-2"
+    orders.call("dead.back", "orders", "p")
+    [job] = [job for job in orders.take(2) if job["entity"] == "p"]
+    assert job["context"] == ""
 
 
 def test_the_rest_joins_what_has_run_meanwhile(orders: Entities) -> None:
@@ -136,6 +137,7 @@ def test_a_call_shares_its_thousand_payloads_among_those_named(
 
 
 def test_a_queue_that_was_forgotten_is_known_again(orders: Entities) -> None:
-    orders.keyed.server.zrem("ql:queues", "orders")
+    orders.call("queue.forget", "orders")
     back(orders)
-    assert orders.keyed.server.zscore("ql:queues", "orders") is not None
+    [queue] = orders.keyed.json("queues", now=orders.now)
+    assert queue["name"] == "orders"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.core.caller import Core
 from tests.core.keyed import Keyed, settlement
 
 BELOW_SECOND = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -22,22 +21,6 @@ def run(keyed: Keyed, number: int, seconds: float, at: float = 100) -> None:
         at += seconds
 
 
-def test_without_keys_a_mean_has_its_fraction(core: Core) -> None:
-    for jid in "ab":
-        core.put(jid, 0)
-        core.pop(0.9, 1)
-        core.complete(jid, 1.8)
-    for kind in ("wait", "run"):
-        shown = core.json("stats", 2, "queue", 0)[kind]
-        assert shown["mean"] == pytest.approx(0.9)
-        assert shown["std"] == pytest.approx(0, abs=1e-7)
-        assert set(shown) == {"count", "mean", "std", "histogram"}
-        assert shown["histogram"][0] == 2
-        stored = core.server.hgetall(f"ql:s:{kind}:0:queue")
-        assert set(stored) == {"total", "mean", "vk", "s0"}
-        assert float(stored["mean"]) == pytest.approx(0.9)
-
-
 def test_short_runs_have_a_mean_and_a_histogram(keyed: Keyed) -> None:
     run(keyed, 60, 0.3)
     for _ in range(2):
@@ -50,14 +33,18 @@ def test_short_runs_have_a_mean_and_a_histogram(keyed: Keyed) -> None:
         assert set(old) == {"count", "mean", "std", "histogram"}
         assert old["mean"] == pytest.approx(0.3)
         keyed.call("beat", "w", "{}", 0, now=200)
-        assert keyed.server.llen("ql:journal") == 0
 
 
 @pytest.mark.parametrize(
     ("milliseconds", "edge"),
     [
-        *((edge, edge) for edge in BELOW_SECOND),
-        *((0.4, 0), (4, 2), (49, 20), (499, 200), (999, 500), (999.7, None)),
+        (0, 0),
+        (0.4, 0),
+        (4, 2),
+        (49, 20),
+        (50, 50),
+        (999, 500),
+        (999.7, None),
         (1000, None),
     ],
 )
@@ -71,9 +58,6 @@ def test_the_bins_below_a_second(
     assert shown["histogram"][:2] == [sum(expected), 1 - sum(expected)]
     keyed.call("beat", "w", "{}", 0, now=200)
     assert keyed.json("stats", "queue", 0, now=200)["run"] == shown
-    stored = keyed.server.hgetall("ql:s:run:0:queue")
-    fine = {name for name in stored if name.startswith("ms")}
-    assert fine == ({f"ms{edge}"} if edge is not None else set())
 
 
 # A run is counted when its job starts, which is not when the job is handed out.

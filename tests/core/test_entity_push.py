@@ -1,4 +1,4 @@
-"""Pushing payloads: what is refused, whose queue it is, what an older core has left."""
+"""Pushing payloads: what is refused, whose queue it is, when they are due."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_queue_with_entities_belongs_to_their_job_type(
 def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:
     orders.push_many([("o", 1, "", ""), ("o", 2, "", ""), ("p", 1, "", "")])
     assert orders.keyed.json("queues", now=orders.now)[0]["name"] == "orders"
-    assert orders.keyed.server.hgetall("ql:m:orders:0:put") == {"16": "2"}
+    assert orders.keyed.json("minutes", "orders", 16, 16)["put"] == {"16": 2}
 
 
 def test_a_delayed_one_is_due_in_its_time(orders: Entities) -> None:
@@ -47,19 +47,27 @@ def test_a_delayed_one_is_due_in_its_time(orders: Entities) -> None:
     assert [job["entity"] for job in orders.take(3)] == ["past", "now"]
     orders.now += 5
     assert [job["entity"] for job in orders.take(3)] == ["o"]
-    assert orders.violations() == []
+
+
+@pytest.mark.parametrize("missing", [1, 4, 5])
+def test_fewer_payloads_than_announced_are_refused(
+    orders: Entities, missing: int
+) -> None:
+    items = (item() * 2)[:-missing]
+    refusal = orders.keyed.refusal("push", "", "orders", "sync", 2, *items, now=1)
+    assert "Fewer payloads than announced" in refusal
+    assert orders.show("o")["job"] is None
 
 
 def test_scores_are_kept_to_the_last_digit(orders: Entities) -> None:
     orders.push("o", 1, score=0.1)
     orders.push("o", 2, score=1234567890123456)
     orders.push("o", 3, score=-1e300)
-    name = f"ql:payloads:{jid_of('o')}"
-    assert dict(orders.keyed.server.zrange(name, 0, -1, withscores=True)) == {
-        "3": -1e300, "1": 0.1, "2": 1234567890123456,
-    }  # fmt: skip
+    scores = {text: float(score) for score, text in orders.show("o")["waiting"]}
+    assert scores == {3: -1e300, 1: 0.1, 2: 1234567890123456}
     assert orders.push("o", 1, score=0) == 0
-    assert orders.keyed.server.zscore(name, "1") == 0
+    scores = {text: float(score) for score, text in orders.show("o")["waiting"]}
+    assert scores[1] == 0
 
 
 def item(**changed: Any) -> list[Any]:
@@ -101,7 +109,7 @@ def test_arguments_are_checked_before_anything_is_written(
         return
     with pytest.raises(redis.ResponseError, match=rf"^{code} "):
         orders.call(*call)
-    assert orders.keyed.server.keys("ql:*") in ([], ["ql:meta"])
+    assert orders.show("o")["job"] is None
 
 
 @pytest.mark.parametrize("count", ["", 0, -1, 1001, "x"])

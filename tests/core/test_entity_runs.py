@@ -68,7 +68,7 @@ def test_a_call_hands_out_250_entities_of_all_its_queues(orders: Entities) -> No
     beside = Entities(orders.keyed, "beside")
     orders.push_many([(f"o{n:03}", 1, n, "") for n in range(251)], batch=250)
     beside.push("o", 1)
-    wish = ("settle", "w1", 0, 2, 2, "orders", "beside", "turns", 1)
+    wish = ("settle", "w1", 0, 2, 2, "orders", "beside")
     assert {job[1] for job in orders.call(*wish)[1]} == {"orders"}
     assert {job[1] for job in orders.call(*wish)[1]} == {"orders", "beside"}
     assert orders.violations() == []
@@ -170,8 +170,7 @@ def test_one_that_was_taken_from_its_worker_stays_first(
     orders.push("early", 1)
     orders.now += 1
     orders.push("urgent", 1, priority=9)
-    orders.push("stopped", 1)
-    orders.keyed.server.zincrby("ql:q:orders-work", 99, jid_of("stopped"))
+    orders.push("stopped", 1, priority=99)
     orders.call("timeout", orders.take()[0]["jid"])
     # Who knows nothing of payloads gets none, and the order stays.
     assert keyed.core.old("pop", orders.now, "orders", "old", 3) == "{}"
@@ -213,8 +212,26 @@ def test_a_worker_that_waits_for_its_end_is_told(orders: Entities) -> None:
     orders.push("p", 1)
     jobs = orders.take(2)
     server: Any = orders.keyed.server
-    wait = orders.call("await", "me", 5, "job", jobs[1]["jid"])
-    assert wait
+    [key] = orders.call("await", "me", 5, "job", jobs[1]["jid"])
     for job in jobs:
         orders.settle(job, "complete")
-    assert server.exists("ql:ended:me") == 1
+    assert server.exists(key) == 1
+
+
+def test_the_end_of_a_run_makes_room_under_limits(orders: Entities) -> None:
+    orders.call("config.set", "sync-max-concurrency-of-type", 1)
+    orders.push("a", 1, 2, retries=0)
+    [job] = orders.take()
+    orders.push("b", 1)
+    assert orders.take() == []
+    orders.settle(job, "retry", 0, "broken", "why")
+    assert orders.state("a") == ("waiting", -1, [2], [], [1])
+    assert [each["entity"] for each in orders.take()] == ["b"]
+
+
+def test_an_entity_that_goes_on_is_not_among_the_completed(orders: Entities) -> None:
+    orders.push("o", 1)
+    [job] = orders.take()
+    orders.push("o", 2)
+    orders.settle(job, "complete")
+    assert orders.call("jobs", "complete", 0, 25) == []

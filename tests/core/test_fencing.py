@@ -92,11 +92,13 @@ def test_a_token_is_worthless_after_its_run(keyed: Keyed, end: str) -> None:
     assert keyed.call("complete", "jid", fresh, "queue", "{}", now=now) == "complete"
 
 
-@pytest.mark.parametrize("token", ["", "0", "-1", "worker", "1.0", "01", " 1", "1e0"])
-def test_only_the_exact_token_counts(keyed: Keyed, token: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "worker", "{}.0", "0{}", " {}", "{}e0", "-{}"]
+)
+def test_only_the_exact_token_counts(keyed: Keyed, text: str) -> None:
     keyed.put("jid")
-    assert keyed.token("jid") == "1"
-    assert_powerless(keyed, "jid", token, 1)
+    token = keyed.token("jid")
+    assert_powerless(keyed, "jid", text.format(token), 1)
 
 
 def test_tokens_are_never_used_again_after_everything_is_gone(keyed: Keyed) -> None:
@@ -111,7 +113,6 @@ def test_tokens_are_never_used_again_after_everything_is_gone(keyed: Keyed) -> N
             keyed.call("cancel", "jid", now=turn)
         else:
             keyed.call("complete", "jid", str(token), "queue", "{}", now=turn)
-        assert not keyed.server.exists("ql:j:jid")
 
 
 def test_a_late_holder_whom_nobody_replaced_may_still_settle(keyed: Keyed) -> None:

@@ -106,8 +106,6 @@ KEYED: list[tuple[Call, Any]] = [
     (("detached.get", J), None),
     (("detached.keep", "w", J, "1", "{}"), "NOJOB"),
     (("forget", J), 0),
-    (("await", "me", 0, "job", J), ["ql:ended:me", ""]),
-    (("await", "me", 9, "job", J), ["ql:ended:me", ""]),
     (("workflow.put", "f", "w", "{}", J, *ITEM[:-1], 1, "workflow", "f"), "BADARG"),
     (("schedule.set", J, "queue", "klass", "{}", "interval", 60), "BADARG"),
     (("schedule.update", J, "interval", 60), "NOSCHEDULE"),

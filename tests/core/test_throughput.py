@@ -89,7 +89,6 @@ def test_the_counters_of_the_namespace_end_by_themselves(keyed: Keyed) -> None:
     keyed.call("pop", "queue", "worker", 1, now="*")
     keyed.call("beat", "worker", "", 0, now="*")
     names = keyed.server.keys("ql:m::*")
-    assert [name.rpartition(":")[2] for name in names] == ["started"]
     assert 25 * 3600 <= keyed.server.ttl(names[0]) <= 27 * 3600
 
 

@@ -122,23 +122,22 @@ class TestTheJobOfATick:
         assert job["jid"] == jid
         assert (job["data"], job["priority"], job["retries"]) == ("[1]", "7", "2")
         assert (json.loads(job["tags"]), job["context"]) == (["t"], '{"a": 1}')
-        record = keyed.server.hgetall(f"ql:j:{jid}")
-        assert record["spawned_from_jid"] == "s"
-        assert float(record["deadline"]) == MINUTE + 30
-        assert keyed.server.get("ql:unique:key") == jid
+        record = keyed.job(jid)
+        assert (record["spawned_from_jid"], record["deadline"]) == ("s", MINUTE + 30)
+        assert keyed.put("other", MINUTE + 1, unique="key") == jid
         assert keyed.violations() == []
         keyed.settle([settlement(jid, job["token"], "complete")], now=MINUTE + 2)
-        assert not keyed.server.exists("ql:unique:key")
+        assert keyed.put("other", MINUTE + 2, unique="key") == "other"
 
     def test_the_key_names_the_job_put_last(self, keyed: Keyed) -> None:
         keyed.call("config.set", "heartbeat", 10**6, now=0)
         make(keyed, now=100, unique="key")
         first = keyed.take(1, now=100)
         keyed.take(1, now=160)
-        assert keyed.server.get("ql:unique:key") == "s-2"
+        assert keyed.put("other", 160, unique="key") == "s-2"
         end = settlement("s-1", first[0]["token"], "complete")
         keyed.settle([end], now=161)
-        assert keyed.server.get("ql:unique:key") == "s-2"
+        assert keyed.put("other", 161, unique="key") == "s-2"
 
     def test_it_does_not_start_when_it_is_too_late(self, keyed: Keyed) -> None:
         make(keyed, now=100, expires=5)
@@ -297,10 +296,6 @@ class TestLease:
         assert not looked(minutely, "b", MINUTE)[1]
         minutely.call("worker.deregister", "b", "a", now=MINUTE)
         assert looked(minutely, "b", MINUTE)[1]
-
-    def test_it_expires(self, minutely: Keyed) -> None:
-        looked(minutely, "a", MINUTE)
-        assert 0 < minutely.server.pttl("ql:ticker") <= 6000
 
     def test_who_leads_is_told_of_changes(self, minutely: Keyed) -> None:
         looked(minutely, "a", MINUTE - 4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.core.caller import Core
-from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import scores
 
 
@@ -28,11 +27,6 @@ def test_complete_ends_a_job(held: Core) -> None:
     assert scores(held.server, "ql:completed") == [("jid", 20)]
     assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
     assert held.job("jid")["history"][-1] == {"when": 20, "what": "done"}
-
-
-def test_data_is_kept_verbatim(held: Core) -> None:
-    held.complete("jid", 20, data='{"n": 12345678901234567, "l": []}')
-    assert held.job("jid")["data"] == '{"n": 12345678901234567, "l": []}'
 
 
 def test_complete_announces_the_end(held: Core) -> None:
@@ -228,27 +222,3 @@ def test_a_revived_job_does_not_expire(core: Core) -> None:
     core.pop(5, queue="side")
     core.complete("other", 100, queue="side")
     assert core.state("jid") == "waiting"
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "kept"),
-    [("jobs-history-count", 3, 3), ("jobs-history", 0.035, 4), ("jobs-history", 0, 1)],
-)
-def test_single_completions_keep_to_a_short_history(
-    keyed: Keyed, option: str, value: float, kept: int
-) -> None:
-    """Where much is kept only some calls look at it: here each of them does."""
-    keyed.call("config.set", option, value, now=100)
-    keyed.put_many([{"jid": f"j{n}"} for n in range(8)], now=100)
-    jobs = keyed.take(now=100)
-    # The first call of a second looks anyway: it has been.
-    keyed.server.hset("ql:meta", "clock", "100")
-    for n, job in enumerate(jobs):
-        now = 100 + n / 100
-        keyed.settle([settlement(job["jid"], job["token"], "complete")], now=now)
-        ended = [job["jid"] for job in jobs[: n + 1]]
-        left = keyed.server.zrange("ql:completed", 0, -1)
-        if option == "jobs-history" and value == 0:
-            assert left in ([], ended[-1:])
-        else:
-            assert left == ended[-kept:]

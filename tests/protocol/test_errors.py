@@ -283,23 +283,3 @@ def test_an_error_of_the_server_comes_through_in_its_words(keyed: Keyed) -> None
         keyed.take()
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         keyed.core.pop()
-
-
-@pytest.mark.parametrize("keys", [False, True])
-def test_a_record_of_the_earliest_versions_is_left_as_it_is_by_an_error(
-    core: Core, keys: bool
-) -> None:
-    """Others make its history a list; what refuses only looks at it."""
-    core.put("jid")
-    core.server.delete("ql:j:jid-history")
-    core.server.hset("ql:j:jid", "history", '[{"q":"queue","put":1}]')
-    before = snapshot(core.server)
-    if keys:
-        assert core.refusal("timeout", "jid", now=1).startswith("STATE ")
-    else:
-        assert "not running" in core.error("timeout", 1, "jid")
-    assert snapshot(core.server) == before
-    core.pop(2)
-    core.old("timeout", 3, "jid")
-    shown = [(entry["what"], entry["when"]) for entry in core.job("jid")["history"]]
-    assert shown == [("put", 1), ("popped", 2), ("timed-out", 3)]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.core.caller import Core
-from tests.core.keyed import Keyed
 from tests.core.keyspace import scores
 
 
@@ -100,17 +97,6 @@ def test_retry_gives_the_job_back(held: Core) -> None:
     assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
     assert [entry["what"] for entry in job["history"]] == ["put", "popped"]
     assert held.popped(21, worker="second") == ["jid"]
-
-
-def test_after_a_retry_the_worker_may_nothing(held: Core) -> None:
-    held.old("retry", 20, "jid", "queue", "worker")
-    for call in (
-        ("complete", 21, "jid", "worker", "queue", "{}"),
-        ("fail", 21, "jid", "worker", "group", "message"),
-        ("heartbeat", 21, "jid", "worker"),
-        ("retry", 21, "jid", "queue", "worker"),
-    ):
-        assert "not currently running" in held.error(*call)
 
 
 def test_retry_keeps_the_name_of_the_old_worker(held: Core) -> None:
@@ -243,28 +229,6 @@ def test_retries_are_used_up_one_by_one(core: Core) -> None:
     assert core.state("jid") == "failed"
 
 
-def test_the_stored_failure_is_json(held: Core) -> None:
-    held.old("fail", 20, "jid", "worker", "gr\u00fcp\u2028", "tab\t\x01")
-    stored = json.loads(held.server.hget("ql:j:jid", "failure"))
-    assert (stored["group"], stored["message"]) == ("gr\u00fcp\u2028", "tab\t\x01")
-
-
 def test_retry_into_a_new_queue_registers_it(held: Core) -> None:
     held.old("retry", 20, "jid", "other", "worker")
     assert "other" in dict(scores(held.server, "ql:queues"))
-
-
-def test_the_answer_when_no_retry_is_left(keyed: Keyed) -> None:
-    keyed.put("jid", retries=1)
-    assert keyed.call("retry", "jid", "queue", keyed.token("jid"), now=1) == 0
-    assert keyed.call("retry", "jid", "queue", keyed.token("jid", 2), now=2) == -1
-    job = keyed.job("jid", 3)
-    assert (job["state"], job["remaining"]) == ("failed", -1)
-
-
-def test_a_log_entry_has_at_most_64_kib(keyed: Keyed) -> None:
-    keyed.put("jid")
-    refused = keyed.refusal("log", "jid", "m" * 65537, now=1)
-    assert refused == "TOOBIG log(): message has 65537 bytes, at most 65536"
-    keyed.call("log", "jid", "m" * 65536, now=1)
-    assert keyed.job("jid", 1)["history"][-1]["what"] == "m" * 65536

@@ -124,35 +124,3 @@ def test_a_history_of_two_is_never_trimmed(core: Core) -> None:
     for now in range(10):
         core.put("jid", now)
     assert whens(core, "jid") == list(range(10))
-
-
-ANCIENT = [
-    {"q": "queue", "put": 10.5, "popped": 20.5, "worker": "worker", "failed": 30.5},
-    {"q": "other", "put": 40, "popped": 50, "worker": "second", "done": 60},
-    {"q": "third", "put": 70},
-]
-CONVERTED = [
-    {"when": 10, "what": "put", "q": "queue"},
-    {"when": 20, "what": "popped", "worker": "worker"},
-    {"when": 30, "what": "failed"},
-    {"when": 40, "what": "put", "q": "other"},
-    {"when": 50, "what": "popped", "worker": "second"},
-    {"when": 60, "what": "done"},
-    {"when": 70, "what": "put", "q": "third"},
-]
-
-
-@pytest.mark.parametrize("touch", ["get", "log", "pop"])
-def test_an_ancient_history_is_converted_on_the_first_touch(
-    core: Core, touch: str
-) -> None:
-    core.put("jid")
-    core.server.delete("ql:j:jid-history")
-    core.server.hset("ql:j:jid", "history", json.dumps(ANCIENT))
-    if touch == "log":
-        core.old("log", 80, "jid", "hello")
-    elif touch == "pop":
-        core.pop(80)
-    assert core.job("jid")["history"][:7] == CONVERTED
-    assert len(core.job("jid")["history"]) == (7 if touch == "get" else 8)
-    assert core.server.hexists("ql:j:jid", "history") is False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 import pytest
 
@@ -56,19 +56,21 @@ def test_after_the_grace_the_job_goes_straight_to_the_next_worker(held: Core) ->
     assert held.server.zscore("ql:w:second:jobs", "jid") == 170
 
 
-def test_within_the_grace_the_owner_may_complete(held: Core) -> None:
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (("complete", 105, "jid", "worker", "queue", "{}"), "complete"),
+        (("fail", 105, "jid", "worker", "group", "message"), "jid"),
+        (("retry", 105, "jid", "queue", "worker"), 4),
+        (("heartbeat", 105, "jid", "worker"), 165),
+    ],
+    ids=lambda part: part[0] if isinstance(part, tuple) else "",
+)
+def test_within_the_grace_the_owner_may_end_or_keep_its_job(
+    held: Core, call: tuple[Any, ...], answer: object
+) -> None:
     held.pop(100, worker="second")
-    assert held.complete("jid", 105) == "complete"
-
-
-def test_within_the_grace_the_owner_may_fail(held: Core) -> None:
-    held.pop(100, worker="second")
-    assert held.old("fail", 105, "jid", "worker", "group", "message") == "jid"
-
-
-def test_within_the_grace_the_owner_may_retry(held: Core) -> None:
-    held.pop(100, worker="second")
-    assert held.old("retry", 105, "jid", "queue", "worker") == 4
+    assert held.old(*call) == answer
 
 
 def test_before_anyone_noticed_the_owner_may_complete_late(held: Core) -> None:
@@ -210,9 +212,3 @@ def test_retries_run_out_one_by_one(core: Core) -> None:
         assert job["remaining"] == remaining
     assert core.popped(300) == []
     assert core.state("jid") == "failed"
-
-
-def test_the_stored_failure_is_json_text(exhausted: Core) -> None:
-    exhausted.pop(100, worker="second")
-    stored = json.loads(exhausted.server.hget("ql:j:jid", "failure"))
-    assert set(stored) == {"group", "message", "when", "worker"}

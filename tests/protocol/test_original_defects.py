@@ -99,20 +99,6 @@ def test_retry_into_another_queue_moves_the_record_too(core: Core, delay: int) -
     assert core.popped(100, queue="other") == []
 
 
-@pytest.mark.parametrize("missing", ["ql:s:stats:0:queue", "ql:f:group", "ql:failures"])
-def test_a_failed_job_without_its_statistics_can_be_cancelled(
-    core: Core, missing: str
-) -> None:
-    core.put("jid")
-    core.pop()
-    core.old("fail", 0, "jid", "worker", "group", "message")
-    core.server.delete(missing)
-    assert core.old("cancel", 1, "jid") == ["jid"]
-    assert core.old("get", 1, "jid") is None
-    assert not core.server.exists("ql:f:group", "ql:j:jid-history")
-    assert core.json("stats", 1, "queue", 0)["failed"] == 0
-
-
 def test_a_child_of_a_new_template_never_overwrites_an_old_child(core: Core) -> None:
     core.old("recur", 0, "queue", "cron", "klass", '"first"', "interval", 60, 0)
     [old] = core.popped(0)
@@ -223,11 +209,3 @@ def test_numeric_options_take_only_numbers(core: Core, option: str, value: str) 
     assert heard == []
     assert snapshot(core.server) == before
     assert core.popped() == ["jid"]
-
-
-def test_an_option_that_a_foreign_script_has_spoilt_does_not_stop_a_queue(
-    core: Core,
-) -> None:
-    core.server.hset("ql:config", mapping={"heartbeat": "abc", "grace-period": "x"})
-    core.put("jid")
-    assert core.pop(0)[0]["expires"] == 60

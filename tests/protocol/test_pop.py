@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.core.caller import Core, listed
-from tests.core.keyed import Keyed
 from tests.core.keyspace import scores
 
 
@@ -247,25 +246,3 @@ def test_queues_are_apart(core: Core) -> None:
     assert core.popped(queue="two") == ["b"]
     assert core.popped(queue="two") == []
     assert core.popped(queue="one") == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("field", "text"), [("state", "complete"), ("remaining", "many")]
-)
-def test_a_lost_lock_from_which_nothing_follows_makes_room_for_the_next_one(
-    keyed: Keyed, field: str, text: str
-) -> None:
-    keyed.call("config.set", "grace-period", 0, now=0)
-    for jid in "ab":
-        keyed.put(jid)
-    assert len(keyed.take()) == 2
-    keyed.server.hset("ql:j:a", field, text)
-    assert [job["jid"] for job in keyed.take(1, now=60)] == ["b"]
-    assert keyed.server.zrange("ql:q:queue-locks", 0, -1) == ["b"]
-
-
-def test_a_job_whose_lock_was_lost_is_on_no_workers_list(keyed: Keyed) -> None:
-    keyed.put("jid")
-    keyed.take()
-    assert keyed.take(worker="other", now=60) == []
-    assert keyed.server.exists("ql:w:worker:jobs") == 0

@@ -159,12 +159,3 @@ def test_the_tracked_jobs_in_order_of_tracking(core: Core) -> None:
 def test_a_thousand_tracked_jobs_are_shown(core: Core) -> None:
     core.server.zadd("ql:tracked", {f"j{number}": number for number in range(1001)})
     assert len(core.json("track", 5)["expired"]) == 1000
-
-
-def test_tags_that_are_numbers_can_be_read(core: Core) -> None:
-    """Other clients may have put them."""
-    core.put("jid")
-    core.server.hset("ql:j:jid", "tags", '[5,"a"]')
-    [job] = core.pop(1)
-    assert job["tags"] == [5, "a"]
-    assert core.job("jid")["state"] == "running"
