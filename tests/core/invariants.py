@@ -46,13 +46,15 @@ HOLDING = {
 KNOWN_KEYS = re.compile(
     r"config|queues|paused_queues|workers|failures|tracked|tags|completed|"
     r"q:.+-(work|locks|scheduled|depends|recur)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
-    r"s:(wait|run|stats):\d+:.+"
+    r"s:(wait|run|stats):\d+:.+",
+    re.DOTALL,
 )
 OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|"
     r"entity_types|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets)|q:.+-(aside|openings|ticks)|"
-    r"meta|releasing|cascading|workflows|idle|wake|journal|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|detached|m|idle|wake|timer):.+"
+    r"meta|releasing|cascading|workflows|idle|wake|journal|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|detached|m|idle|wake|timer):.+",
+    re.DOTALL,
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
 DAY = 86400

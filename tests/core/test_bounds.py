@@ -122,7 +122,6 @@ def test_unfail_is_bounded(keyed: Keyed) -> None:
     assert len(keyed.json("failed", "g", 0, 5000)["jobs"]) <= 1000
     assert keyed.call("unfail", "queue", "g", 10**6, now=3) == 1000
     assert keyed.call("unfail", "queue", "g", 10**6, now=3) == 200
-    assert keyed.violations() == []
 
 
 def test_dependents_are_released_by_and_by(keyed: Keyed) -> None:
@@ -141,7 +140,6 @@ def test_dependents_are_released_by_and_by(keyed: Keyed) -> None:
         released = now_released
     assert released == 2500
     assert not keyed.server.exists("ql:q:queue-depends", "ql:j:root-dependents")
-    assert keyed.violations() == []
 
 
 def test_dependents_of_a_job_completed_without_keys_are_all_released(
@@ -158,7 +156,6 @@ def test_dependents_of_a_job_completed_without_keys_are_all_released(
         core.pop(2, 1, queue="side")
         core.complete(f"other-{turn}", 3, queue="side")
     assert core.server.zcard("ql:q:queue-work") == 2500
-    assert keyed.violations() == []
 
 
 def test_a_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
@@ -179,7 +176,6 @@ def test_a_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
         done += len(taken)
         assert keyed.job("end")["state"] == ("waiting" if done == total else "depends")
     assert done == total
-    assert keyed.violations() == []
 
 
 def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
@@ -207,7 +203,6 @@ def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
         before = snapshot(keyed.server)
         assert keyed.refusal(*call).startswith(("CYCLE ", "TOOBIG "))
         assert snapshot(keyed.server) == before
-    assert keyed.violations() == []
 
 
 def test_who_waits_for_many_runs_when_these_are_cancelled(
@@ -223,7 +218,6 @@ def test_who_waits_for_many_runs_when_these_are_cancelled(
     for _ in range(20):
         keyed.settle([], 1, ["side"])
     assert keyed.server.zcard("ql:q:queue-work") == 60
-    assert keyed.violations() == []
 
 
 def test_a_recurring_job_with_a_tiny_interval_does_not_flood(core: Core) -> None:
@@ -252,7 +246,6 @@ def test_a_thousand_failure_groups_then_other(keyed: Keyed) -> None:
         assert keyed.job(jid)["failure"]["group"].startswith("group-")
         keyed.call("cancel", jid, now=3)
     assert "other" not in keyed.json("failed")
-    assert keyed.violations() == []
 
 
 def test_expired_records_go_by_and_by(keyed: Keyed) -> None:
@@ -274,7 +267,6 @@ def test_expired_records_go_by_and_by(keyed: Keyed) -> None:
         if left <= 10:
             break
     assert left == 10
-    assert keyed.violations() == []
 
 
 def test_names_are_bounded(keyed: Keyed) -> None:
@@ -328,7 +320,6 @@ def test_dependents_of_a_job_that_was_put_again_are_all_released(keyed: Keyed) -
         for turn in range(20):
             keyed.settle([], 0, now=32 + turn)
     assert keyed.server.zcard("ql:q:queue-work") == 2500
-    assert keyed.violations() == []
 
 
 def test_a_job_may_have_as_many_retries_as_there_are_numbers(keyed: Keyed) -> None:

@@ -39,7 +39,6 @@ def test_cancel_takes_what_can_go(keyed: Keyed) -> None:
         },
     )
     assert keyed.job("needed", 10)["state"] == "waiting"
-    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -110,7 +109,6 @@ def test_move(keyed: Keyed) -> None:
     assert (job["data"], job["context"], job["priority"]) == ('{"n": 1}', {"x": 1}, 4)
     assert keyed.job("b", 10)["queue"] == "other"
     assert "other" in keyed.server.zrange("ql:queues", 0, -1)
-    assert keyed.violations() == []
 
 
 def test_priority(keyed: Keyed) -> None:

@@ -56,7 +56,6 @@ def test_get_shows_what_became_of_it(keyed: Keyed, state: str) -> None:
     assert [each["jid"] for each in keyed.json("multiget", "jid", "no", now=6)] == [
         "jid"
     ]
-    assert keyed.violations() == []
 
 
 def test_for_the_protocol_the_job_does_not_exist(keyed: Keyed) -> None:
@@ -148,7 +147,6 @@ def test_members_of_a_canceled_workflow_say_so(keyed: Keyed) -> None:
     assert [(row["state"], row["workflow"]) for row in found if row] == [
         *(("canceled", "flow"), ("canceled", "flow")),
     ]  # fmt: skip
-    assert keyed.violations() == []
 
 
 def test_who_waits_is_told_and_who_comes_later_sees_it(keyed: Keyed) -> None:
@@ -212,7 +210,6 @@ def test_an_old_client_cancels(keyed: Keyed) -> None:
     now = seconds + micros / 1e6
     assert job["canceled"]["when"] == pytest.approx(now, abs=60)
     assert keyed.call("jobs", "canceled") == ["jid"]
-    assert keyed.violations() == []
 
 
 def test_a_canceled_job_says_whether_it_is_tracked(keyed: Keyed) -> None:

@@ -22,7 +22,6 @@ def test_another_worker_becomes_the_holder_and_renews_the_lock(keyed: Keyed) -> 
     # Each of them is told so with the next heartbeat.
     assert keyed.call("beat", "w", "", 1, "jid", token, "", now=52) == [["jid"], []]
     assert keyed.call("beat", "next", "", 1, "jid", token, "", now=52) == [[], []]
-    assert keyed.violations() == []
 
 
 def test_a_queue_of_shorter_locks_has_them(keyed: Keyed) -> None:
@@ -42,7 +41,6 @@ def test_it_is_adopted_after_the_first_notice_that_its_lock_is_lost(
     )  # a notice: the time of grace begins
     keyed.call("detached.keep", "next", "jid", token, TOLD, now=66)
     assert keyed.take(worker="other", now=100) == []
-    assert keyed.violations() == []
 
 
 def test_who_has_lost_the_lock_changes_nothing(keyed: Keyed) -> None:
@@ -77,7 +75,6 @@ def test_an_ended_job_is_forgotten_with_all_that_it_left(keyed: Keyed) -> None:
     assert keyed.call("forget", "good", now=4) == 0
     for command in ("get", "result", "detached.get"):
         assert keyed.call(command, "good", now=4) is None
-    assert keyed.violations() == []
 
 
 def test_a_result_is_forgotten_whose_job_has_expired(keyed: Keyed) -> None:
@@ -89,7 +86,6 @@ def test_a_result_is_forgotten_whose_job_has_expired(keyed: Keyed) -> None:
     assert keyed.call("get", "jid", now=3) is None
     assert keyed.call("forget", "jid", now=3) == 1
     assert keyed.call("result", "jid", now=3) is None
-    assert keyed.violations() == []
 
 
 def test_a_failed_job_is_forgotten_unless_others_wait_for_it(keyed: Keyed) -> None:
@@ -104,4 +100,3 @@ def test_a_failed_job_is_forgotten_unless_others_wait_for_it(keyed: Keyed) -> No
     assert keyed.call("forget", "bad", now=3) == 1
     assert keyed.call("get", "bad", now=3) is None  # not even as a canceled one
     assert keyed.call("failed", now=3) == "{}"
-    assert keyed.violations() == []

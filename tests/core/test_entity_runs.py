@@ -53,7 +53,6 @@ def test_a_call_hands_out_four_mebibytes_and_one_more(orders: Entities) -> None:
     # Four have 4,080,000 bytes, which are less.
     assert len(orders.take()) == 5
     assert len(orders.take()) == 2
-    assert orders.violations() == []
 
 
 def test_a_call_hands_out_250_entities(orders: Entities) -> None:
@@ -61,7 +60,6 @@ def test_a_call_hands_out_250_entities(orders: Entities) -> None:
     orders.push_many(items, batch=999)
     assert len(orders.take()) == 250
     assert len(orders.take(2)) == 10
-    assert orders.violations() == []
 
 
 def test_a_call_hands_out_250_entities_of_all_its_queues(orders: Entities) -> None:
@@ -71,7 +69,6 @@ def test_a_call_hands_out_250_entities_of_all_its_queues(orders: Entities) -> No
     wish = ("settle", "w1", 0, 2, 2, "orders", "beside")
     assert {job[1] for job in orders.call(*wish)[1]} == {"orders"}
     assert {job[1] for job in orders.call(*wish)[1]} == {"orders", "beside"}
-    assert orders.violations() == []
 
 
 def test_several_runs_of_one_call(orders: Entities) -> None:
@@ -92,7 +89,6 @@ def test_a_limit_of_the_queue_holds_for_those_that_run_together(
     assert orders.take() == []
     orders.settle(taken[0], "complete")
     assert len(orders.take()) == 1
-    assert orders.violations() == []
 
 
 def test_what_its_worker_is_told(orders: Entities) -> None:
@@ -128,7 +124,6 @@ def test_what_is_true_of_all_payloads_is_the_death_of_all(
     orders.push("o", 3)
     orders.settle(job, "fail", group, "message")
     assert orders.state("o") == (None, None, [], [], [1, 2, 3])
-    assert orders.violations() == []
 
 
 def test_a_dead_payload_is_counted_as_a_failure(orders: Entities) -> None:
@@ -176,7 +171,6 @@ def test_one_that_was_taken_from_its_worker_stays_first(
     assert keyed.core.old("pop", orders.now, "orders", "old", 3) == "{}"
     found = [orders.take()[0]["entity"] for _ in range(3)]
     assert found == ["stopped", "urgent", "early"]
-    assert orders.violations() == []
 
 
 def test_one_that_was_lost_stays_where_its_loss_has_put_it(
@@ -204,7 +198,6 @@ def test_lag_is_counted_from_when_an_entity_is_due(
     orders.now += 60
     keyed.core.old("queues", orders.now, "orders")
     assert orders.counts()["lag"] == pytest.approx(10, abs=0.1)
-    assert orders.violations() == []
 
 
 def test_a_worker_that_waits_for_its_end_is_told(orders: Entities) -> None:

@@ -26,7 +26,6 @@ def test_a_job_does_not_start_after_its_deadline(keyed: Keyed) -> None:
     assert "0.0 seconds after" in job["failure"]["message"]
     assert '"group":"expired"' in str(heard)
     assert keyed.json("failed") == {"expired": 1}
-    assert keyed.violations() == []
 
 
 def test_an_old_client_does_not_get_it_either(keyed: Keyed) -> None:
@@ -42,7 +41,6 @@ def test_places_behind_late_ones_are_filled(keyed: Keyed) -> None:
     assert len(keyed.take(5, now=150)) == 5
     assert keyed.json("failed", now=150) == {"expired": 30}
     assert keyed.json("queues", "queue", now=150)["running"] == 5
-    assert keyed.violations() == []
 
 
 def test_no_call_fails_more_than_a_thousand(keyed: Keyed) -> None:
@@ -91,7 +89,6 @@ def test_a_lost_lock_after_the_deadline_is_not_handed_on(keyed: Keyed) -> None:
     assert keyed.take(now=1000) == []
     assert keyed.take(now=2000) == []
     assert keyed.job("a")["failure"]["group"] == "expired"
-    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize("command", ["unfail", "revive", "put", "requeue"])
@@ -125,7 +122,6 @@ def test_what_depends_on_a_late_job_follows(keyed: Keyed) -> None:
     keyed.put("runs", 100, depends=["late"], on_failure="run", priority=9)
     keyed.put("other", 101)
     assert [job["jid"] for job in keyed.take(2, now=150)] == ["other", "runs"]
-    assert keyed.violations() == []
 
 
 def test_a_deadline_may_have_passed_already(keyed: Keyed) -> None:

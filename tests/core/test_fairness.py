@@ -31,7 +31,6 @@ def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> N
         "big-0998",
         "big-0997",
     ]
-    sound(keyed)
 
 
 def test_fifty_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> None:
@@ -54,7 +53,6 @@ def test_fifty_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> No
         started += [job["jid"].partition("-")[0] for job in held[worker]]
     for turn in range(0, 500, 50):
         assert Counter(started[turn : turn + 50]) == Counter([*small, "big"])
-    sound(keyed)
 
 
 def test_the_priority_counts_within_a_tenant(keyed: Keyed) -> None:
@@ -114,4 +112,3 @@ def test_a_tenant_goes_on_with_its_next_job_when_the_first_is_cancelled(
         keyed.put(f"j{n}", START + n / 10, fair_by="t")
     keyed.call("cancel", "j0", now=START + 1)
     assert jids(keyed.take(now=START + 2)) == ["j1", "j2"]
-    sound(keyed)

@@ -70,7 +70,6 @@ def test_no_more_run_than_allowed_and_each_end_makes_room(
     done(keyed, jobs[0], now + 3, verb, *WAYS_TO_END[verb])
     sound(keyed)
     assert jids(keyed.take(10, now=now + 4)) == ["j2"]
-    sound(keyed)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,6 @@ def test_whatever_takes_a_job_from_its_worker_makes_room(
         first = "a" if end == "timeout" else "b"  # before all others, by its meaning
     sound(keyed)
     assert jids(keyed.take(10, now=now + 1)) == [first]
-    sound(keyed)
 
 
 def test_a_lost_lock_is_handed_out_again_before_others(keyed: Keyed) -> None:
@@ -114,7 +112,6 @@ def test_a_lost_lock_is_handed_out_again_before_others(keyed: Keyed) -> None:
     assert jids(keyed.take(10, now=now + 2)) == ["a"]
     keyed.take(10, now=now + 100)  # the notice
     assert jids(keyed.take(10, now=now + 200)) == ["a"]
-    sound(keyed)
 
 
 def test_jobs_under_two_limits_need_both(keyed: Keyed) -> None:
@@ -181,7 +178,6 @@ def test_jobs_that_come_otherwise_are_limited_as_well(keyed: Keyed, way: str) ->
     assert held_back(keyed, now=now + 1) >= 1
     done(keyed, first, now + 2)
     assert len(keyed.take(now=now + 2)) == 1
-    sound(keyed)
 
 
 # Turns.
@@ -195,7 +191,6 @@ def test_jobs_of_a_key_start_in_the_order_of_their_puts(keyed: Keyed) -> None:
         [job] = keyed.take(10, now=START + 1 + n)
         assert job["jid"] == f"j{n}"
         done(keyed, job, START + 1 + n)
-    sound(keyed)
 
 
 def test_a_retry_lets_others_of_its_key_pass(keyed: Keyed) -> None:
@@ -282,7 +277,6 @@ def test_what_is_held_back_can_be_changed(three: Keyed, way: str) -> None:
     assert taken == {"expired": ["j2"], "corrupt": ["j2"], "pause": ["j1"]}.get(way, [])
     if way == "corrupt":
         assert three.call("revive.each", "j1", now=now + 9) == [["j1"], []]
-    sound(three)
 
 
 @pytest.mark.parametrize("how", ["raise", "unset", "none"])

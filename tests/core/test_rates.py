@@ -46,7 +46,6 @@ def test_a_window_never_holds_more_starts_and_nearly_all_are_used(
     times = starts(keyed, 500, 0.011, 20)
     assert most_in_a_window(times, 1) == 100
     assert len(times) >= 0.98 * 100 * 5.5
-    sound(keyed)
 
 
 @pytest.mark.parametrize(
@@ -209,4 +208,3 @@ def test_what_goes_back_before_it_started_leaves_its_room_to_others(
     back.append(settlement(ran["jid"], ran["token"], "release", 0, held=0.5))
     keyed.settle(back, now=START + 1)
     assert len(keyed.take(20, now=START + 1)) == 6
-    sound(keyed)

@@ -196,4 +196,3 @@ def test_without_keys_a_dependency_that_is_no_job_is_ignored(
     assert core.state("new") == "waiting"
     core.old("depends", 9, "x", "on", jid)
     assert core.job("x")["dependencies"] == ["first"]
-    assert Keyed(core).violations() == []

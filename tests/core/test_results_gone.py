@@ -30,4 +30,3 @@ def test_what_the_record_says_of_a_result_that_is_gone(keyed: Keyed) -> None:
     gone = keyed.call("results.gone", "jid", "second", "null", "nothing", "no", now=2)
     assert gone == ["jid"]
     assert keyed.job("jid", 2000)["returned"] == -999
-    assert keyed.violations() == []

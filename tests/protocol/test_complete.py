@@ -29,22 +29,6 @@ def test_complete_ends_a_job(held: Core) -> None:
     assert held.job("jid")["history"][-1] == {"when": 20, "what": "done"}
 
 
-def test_complete_announces_the_end(held: Core) -> None:
-    with held.listening() as heard:
-        held.complete("jid", 20)
-    assert heard == [("log", '{"jid":"jid","event":"completed","queue":"queue"}')]
-
-
-def test_completion_of_a_tracked_job_comes_before_the_log(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.complete("jid", 20)
-    assert heard == [
-        ("completed", "jid"),
-        ("log", '{"jid":"jid","event":"completed","queue":"queue"}'),
-    ]
-
-
 def test_complete_samples_the_run_time(held: Core) -> None:
     held.complete("jid", 25)
     run = held.json("stats", 25, "queue", 25)["run"]
@@ -89,24 +73,6 @@ def test_the_way_the_published_clients_advance_a_job(held: Core) -> None:
 def test_a_job_may_advance_into_its_own_queue(held: Core) -> None:
     assert held.complete("jid", 20, next="queue") == "waiting"
     assert held.popped(21) == ["jid"]
-
-
-def test_advancing_is_announced_once(held: Core) -> None:
-    with held.listening() as heard:
-        held.complete("jid", 20, next="next")
-    assert heard == [
-        ("log", '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}')
-    ]
-
-
-def test_advancing_a_tracked_job_says_completed_and_not_put(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.complete("jid", 20, next="next")
-    assert heard == [
-        ("completed", "jid"),
-        ("log", '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}'),
-    ]
 
 
 def test_advancing_samples_the_run_time_of_the_old_queue(held: Core) -> None:

@@ -31,7 +31,6 @@ def test_they_see_a_name_with_counts(orders: Entities) -> None:
     assert found == {"waiting": 1, "running": 1, "scheduled": 1}
     assert old("length", orders.now, "orders") == 3
     assert json.loads(old("workers", orders.now))[0]["jobs"] == 1
-    assert orders.violations() == []
 
 
 def test_they_see_jobs_without_payloads(orders: Entities) -> None:
@@ -81,7 +80,6 @@ def test_what_they_do_to_a_run_that_they_know_is_sound(
     elif verb == "cancel":
         after = (None, None, [], [], [])
     assert orders.state("runs") == after
-    assert orders.violations() == []
 
 
 def test_they_cannot_put_in_its_place_or_move_it(orders: Entities) -> None:
@@ -95,7 +93,6 @@ def test_they_cannot_put_in_its_place_or_move_it(orders: Entities) -> None:
     with pytest.raises(redis.ResponseError, match="carries an entity"):
         old("complete", orders.now, jid_of("runs"), "w1", "orders", "{}", "next", "b")
     assert orders.state("waits") == ("waiting", -1, [1, 2], [], [])
-    assert orders.violations() == []
 
 
 def test_a_queue_that_they_forget_keeps_its_entities(orders: Entities) -> None:

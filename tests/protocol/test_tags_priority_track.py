@@ -32,15 +32,6 @@ def test_priority_of_a_job_that_is_not_in_work(core: Core, state: str) -> None:
     assert not core.server.exists("ql:q:queue-work")
 
 
-def test_priority_is_silent_and_leaves_no_history(core: Core) -> None:
-    core.put("jid")
-    core.old("track", 0, "track", "jid")
-    with core.listening() as heard:
-        core.old("priority", 1, "jid", 7)
-    assert heard == []
-    assert len(core.job("jid")["history"]) == 1
-
-
 def test_tag_add(core: Core) -> None:
     core.put("jid", tags=["old"])
     assert core.json("tag", 5, "add", "jid", "b", "a", "b", "old") == ["old", "b", "a"]
@@ -93,16 +84,6 @@ def test_tag_top(core: Core) -> None:
     assert core.json("tag", 0, "top") == ["c", "b"]
     assert core.json("tag", 0, "top", 1, 10) == ["b"]
     assert core.json("tag", 0, "top", 0, 1) == ["c"]
-
-
-def test_tag_is_silent_and_leaves_no_history(core: Core) -> None:
-    core.put("jid")
-    core.old("track", 0, "track", "jid")
-    with core.listening() as heard:
-        core.old("tag", 1, "add", "jid", "tag")
-        core.old("tag", 1, "remove", "jid", "tag")
-    assert heard == []
-    assert len(core.job("jid")["history"]) == 1
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
@@ -159,3 +140,11 @@ def test_the_tracked_jobs_in_order_of_tracking(core: Core) -> None:
 def test_a_thousand_tracked_jobs_are_shown(core: Core) -> None:
     core.server.zadd("ql:tracked", {f"j{number}": number for number in range(1001)})
     assert len(core.json("track", 5)["expired"]) == 1000
+
+
+def test_priority_tags_and_tracking_leave_no_history(core: Core) -> None:
+    core.put("jid")
+    for call in (("priority", "jid", 7), ("tag", "add", "jid", "tag"),
+                 ("tag", "remove", "jid", "tag"), ("track", "track", "jid")):  # fmt: skip
+        core.old(call[0], 1, *call[1:])
+    assert len(core.job("jid")["history"]) == 1

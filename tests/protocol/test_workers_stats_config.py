@@ -238,16 +238,6 @@ def test_unset_brings_the_default_back(core: Core) -> None:
     assert core.old("config.unset", 0, "nosuch") is None
 
 
-def test_the_events_of_config(core: Core) -> None:
-    with core.listening() as heard:
-        core.old("config.set", 0, "heartbeat", 5)
-        core.old("config.unset", 0, "heartbeat")
-    assert heard == [
-        ("log", '{"option":"heartbeat","event":"config_set","value":"5"}'),
-        ("log", '{"event":"config_unset","option":"heartbeat"}'),
-    ]
-
-
 def test_the_old_spelling_of_the_queue_heartbeat_has_no_effect(core: Core) -> None:
     core.old("config.set", 0, "heartbeat-queue", 7)
     core.put("jid")
