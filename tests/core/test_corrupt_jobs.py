@@ -13,6 +13,8 @@ import redis
 
 from tests.core.keyed import Keyed, settlement
 
+pytestmark = pytest.mark.damages
+
 GROUP = "corrupt-record"
 DATA = '{"n": 12345678901234567}'
 

@@ -7,6 +7,8 @@ import pytest
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import snapshot
 
+pytestmark = pytest.mark.damages
+
 
 def busy(keyed: Keyed) -> None:
     """Leave every kind of key that calls with KEYS know."""

@@ -276,6 +276,7 @@ def test_malformed_and_missing_arguments_are_errors_that_change_nothing(
     assert "attempt to" not in text, "a stack trace instead of a message"
 
 
+@pytest.mark.damages
 def test_an_error_of_the_server_comes_through_in_its_words(keyed: Keyed) -> None:
     keyed.put("jid")
     keyed.server.set("ql:workers", "another's")

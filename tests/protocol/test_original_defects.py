@@ -46,6 +46,7 @@ def test_delays_that_are_not_plain_finite_numbers_are_refused(
     assert snapshot(core.server) == before
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("place", ["work", "locks", "scheduled"])
 def test_an_orphan_is_dropped_and_the_queue_goes_on(core: Core, place: str) -> None:
     core.old("config.set", 0, "grace-period", 0)
@@ -61,6 +62,7 @@ def test_an_orphan_is_dropped_and_the_queue_goes_on(core: Core, place: str) -> N
     assert not core.server.exists("ql:j:orphan")
 
 
+@pytest.mark.damages
 def test_an_orphan_in_work_leaves_room_for_what_was_asked_for(core: Core) -> None:
     core.put("orphan", 0, priority=9)
     core.put("sound", 1)

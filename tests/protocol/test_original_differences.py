@@ -241,6 +241,7 @@ def listed(core: Core, kind: str, *page: int) -> list[str]:
     return found
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("kind", LISTS)
 def test_jobs_takes_a_count_of_0_for_none_and_below_for_all(
     core: Core, kind: str
@@ -255,6 +256,7 @@ def test_jobs_takes_a_count_of_0_for_none_and_below_for_all(
         assert len(listed(core, kind, 20, count)) == 10
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("count", [-(10**9), -1001, -1, 1001, 10**9])
 @pytest.mark.parametrize("kind", LISTS)
 def test_jobs_lists_a_thousand_at_most(core: Core, kind: str, count: int) -> None:
@@ -263,6 +265,7 @@ def test_jobs_lists_a_thousand_at_most(core: Core, kind: str, count: int) -> Non
     assert len(listed(core, kind, 1100, count)) == 100
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("call", [("failed", "group"), ("tag", "get", "tag")], ids=str)
 @pytest.mark.parametrize(
     ("page", "expected"),
@@ -283,6 +286,7 @@ def test_pages_of_failed_and_of_tags_are_slices(
     assert (shown["jobs"] or []) == [f"j{n + 1:04}" for n in expected]
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("call", [("failed", "group"), ("tag", "get", "tag")], ids=str)
 @pytest.mark.parametrize("page", [(0, 0), (0, -1), (0, 10**9), (-1200, 2000)], ids=str)
 def test_pages_have_a_thousand_at_most(
@@ -293,6 +297,7 @@ def test_pages_have_a_thousand_at_most(
     assert shown["jobs"] == [f"j{n:04}" for n in range(1, 1001)]
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("count", [-1, 1001, 10**9])
 def test_the_top_of_the_tags_are_a_thousand_at_most(core: Core, count: int) -> None:
     fill(core, 1200)
