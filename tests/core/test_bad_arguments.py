@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,14 @@ import redis
 from tests import drawing
 from tests.core.caller import Core
 from tests.core.keyed import Keyed, settlement
-from tests.core.keyspace import digest, dumped, restore
+from tests.core.keyspace import (
+    Snapshot,
+    difference,
+    digest,
+    dumped,
+    restore,
+    snapshot,
+)
 
 Call = tuple[Any, ...]
 
@@ -283,3 +291,56 @@ def test_extreme_options_break_nothing(keyed: Keyed, option: str, value: str) ->
     keyed.core.json("workers", 300_000)
     keyed.json("queues", now=300_000)
     keyed.json("stats", "queue", 0, now=300_000)
+
+
+#: What stands for names in the calls above, and for ids of jobs and schedules.
+IDS = set(
+    "run waiting dependent failed new n1 n2 lost x cron cron2 minutely s2".split()
+)
+NAMES = IDS | set("queue side other q empty w f flow gone".split())
+#: The counters of the whole namespace have no queue in their names.
+UNNAMED = re.compile(r"ql:(?!m::)(.*:)?(:|-|$).*")
+
+
+def with_each_replaced(call: Call, names: set[str], other: str) -> Iterator[Call]:
+    """Yield a call with each of these names replaced in turn."""
+    for position, part in enumerate(call[1:], 1):
+        if part in names:
+            yield (*call[:position], other, *call[position + 1 :])
+
+
+def keys_after(keyed: Keyed, call: Call) -> Snapshot:
+    """Make a call on the scene, refused or not; return all keys."""
+    with suppress(redis.ResponseError):
+        keyed.call(call[0], *call[1:], now=10)
+    return snapshot(keyed.server)
+
+
+@pytest.mark.parametrize("good", KEYED, ids=name)
+def test_nothing_is_stored_under_an_empty_name(keyed: Keyed, good: Call) -> None:
+    token = scene(keyed)
+    dumps = dumped(keyed.server)
+    for call in with_each_replaced(good, NAMES, ""):
+        found = keys_after(keyed, with_proof(call, token))
+        assert [key for key in found if UNNAMED.fullmatch(key)] == [], call
+        restore(keyed.server, dumps)
+
+
+@pytest.mark.parametrize("good", KEYED, ids=name)
+def test_no_job_is_taken_from_or_put_beside_a_list_of_another(
+    keyed: Keyed, good: Call
+) -> None:
+    """`j:x-history` and the like are keys of the job `x`, whatever asks for that jid."""
+    token = scene(keyed)
+    keyed.put("x", 4, queue="aside", depends=["later"])
+    keyed.call("log", "x", "seen", now=4)
+    keyed.put("behind", 4, queue="aside", depends=["x"])
+    before, dumps = snapshot(keyed.server), dumped(keyed.server)
+    lists = ["x-history", "x-dependencies", "x-dependents"]
+    jid = lists[drawing.draw(name(good), len(lists))]
+    assert f"ql:j:{jid}" in before
+    for call in with_each_replaced(good, IDS, jid):
+        after = keys_after(keyed, with_proof(call, token))
+        changed = {key for key in difference(before, after) if jid in key}
+        assert changed == set(), call
+        restore(keyed.server, dumps)

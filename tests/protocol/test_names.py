@@ -1,4 +1,4 @@
-"""Empty names: refused with KEYS; without, they are what records say of nobody, and nothing is made of one."""
+"""Empty names: they are what records say of nobody, and nothing is made of one."""
 
 from __future__ import annotations
 
@@ -8,60 +8,11 @@ from typing import Any
 import pytest
 
 from tests.core.caller import Core
-from tests.core.keyed import Keyed, settlement
+from tests.core.keyed import Keyed
 from tests.core.keyspace import digest
 
 Call = tuple[Any, ...]
 
-ITEM = ("queue", "klass", "{}", 0, 0)
-FLOW = ("queue", "klass", "{}", 0, 1, "workflow", "flow")
-
-# Calls with one empty name each; the proof of who holds a job stands for its token or worker.
-PROOF = object()
-CALLS: list[Call] = [
-    ("put", "w", "", "new", "klass", "{}", 0),
-    ("put", "w", "queue", "", "klass", "{}", 0),
-    ("requeue", "w", "", "waiting", "klass", "{}", 0),
-    ("requeue", "w", "queue", "", "klass", "{}", 0),
-    ("pop", "", "w", 1),
-    ("pop", "queue", "", 1),
-    ("peek", "", 1),
-    ("complete", "", PROOF, "queue", "{}"),
-    ("complete", "run", "", "queue", "{}"),
-    ("complete", "run", PROOF, "", "{}"),
-    ("complete", "run", PROOF, "queue", "{}", "next", ""),
-    ("fail", "", PROOF, "group", "message"),
-    ("fail", "run", "", "group", "message"),
-    ("retry", "", "queue", PROOF),
-    ("retry", "run", "", PROOF),
-    ("retry", "run", "queue", ""),
-    ("heartbeat", "", PROOF),
-    ("heartbeat", "run", ""),
-    ("get", ""),
-    ("timeout", ""),
-    ("depends", "", "on", "waiting"),
-    ("priority", "", 5),
-    ("tag", "add", "", "tag"),
-    ("tag", "remove", "", "tag"),
-    ("track", "track", ""),
-    ("track", "untrack", ""),
-    ("unfail", "", "group"),
-    ("jobs", "running", ""),
-    ("queues", ""),
-    ("stats", "", 0),
-    ("workers", ""),
-    ("pause", "queue", ""),
-    ("length", ""),
-    ("log", "", "message"),
-    ("recur", "", "new", "klass", "{}", "interval", 60, 0),
-    ("recur", "queue", "", "klass", "{}", "interval", 60, 0),
-    ("recur.get", ""),
-    ("recur.update", "", "priority", 1),
-    ("recur.update", "cron", "queue", ""),
-    ("recur.tag", "", "tag"),
-    ("recur.untag", "", "tag"),
-    ("unrecur", ""),
-]  # fmt: skip
 # Without KEYS: those that would store or take a job under an empty name.
 STORED: list[Call] = [
     ("put", "w", "", "new", "klass", "{}", 0),
@@ -119,35 +70,6 @@ ANSWERED: list[tuple[Call, Any]] = [
     (("unrecur", ""), 1),
     (("pause", ""), None),
 ]
-WITH_KEYS: list[Call] = [
-    ("put.many", "w", "", *ITEM),
-    ("put.many", "w", "new", "", *ITEM[1:]),
-    ("spawn", "", "1", "w", "new", *ITEM),
-    ("spawn", "run", "1", "w", "", *ITEM),
-    ("spawn", "run", "1", "w", "new", "", *ITEM[1:]),
-    ("settle", "", 0, 1, 1, "queue"),
-    ("settle", "w", 0, 1, 1, ""),
-    ("settle", "w", 0, 1, 2, "queue", ""),
-    ("settle", "w", 1, *settlement("run", "1", "move", ""), 0, 0),
-    ("beat", "", "{}", 0),
-    ("release", "", "1"),
-    ("progress", "", "1", "[0.5]"),
-    ("order", "", "quiet"),
-    ("needs", ""),
-    ("offspring", ""),
-    ("result", ""),
-    ("job.view", "", 5, 5),
-    ("move.each", "", 0, "waiting"),
-    ("queue.pause", "why", "me", "queue", ""),
-    ("schedule.set", "", "queue", "klass", "{}", "interval", 60),
-    ("schedule.set", "new", "", "klass", "{}", "interval", 60),
-    ("schedule.update", "cron", "queue", ""),
-    ("schedule.due", "", 5),
-    ("schedules.in", "", 0, 5),
-    ("workflow.put", "flow", "w", "{}", "", *FLOW),
-    ("workflow.put", "flow", "w", "{}", "new", "", *FLOW[1:]),
-    ("minutes", "", 0, 5),
-]  # fmt: skip
 
 
 def scene(core: Core) -> None:
@@ -157,11 +79,7 @@ def scene(core: Core) -> None:
     core.old("recur", 3, "queue", "cron", "klass", "{}", "interval", 60, 500)
 
 
-def name(call: Call) -> str:
-    return " ".join("-" if part is PROOF else str(part)[:9] for part in call)[:50]
-
-
-@pytest.mark.parametrize("call", STORED, ids=name)
+@pytest.mark.parametrize("call", STORED, ids=str)
 def test_without_keys_nothing_is_stored_or_taken_under_no_name(
     core: Core, call: Call
 ) -> None:
@@ -203,16 +121,6 @@ def test_old_client_moves_a_waiting_job_with_its_own_worker(core: Core) -> None:
     assert core.old("put", 1, *move) == "jid"
     assert core.old("requeue", 2, *move) == "jid"
     assert core.popped(3, queue="other") == ["jid"]
-
-
-@pytest.mark.parametrize("call", [*CALLS, *WITH_KEYS], ids=name)
-def test_with_keys_no_name_may_be_empty(keyed: Keyed, call: Call) -> None:
-    scene(keyed.core)
-    before = digest(keyed.server)
-    args = ["1" if part is PROOF else part for part in call[1:]]
-    text = keyed.refusal(call[0], *args, now=4)
-    assert digest(keyed.server) == before
-    assert text.split()[0] in {"BADARG", "NOJOB", "LOCKLOST"}
 
 
 def test_with_keys_jobs_may_come_from_nobody(keyed: Keyed) -> None:

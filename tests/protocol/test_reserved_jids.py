@@ -1,4 +1,4 @@
-"""No job has a jid that would name a list of another job, whatever command asks for it.
+"""No job has a jid that names a list of another job, in any command.
 
 `j:x-history`, `j:x-dependencies` and `j:x-dependents` are keys of the job `x`: nothing may
 take them for the record of a job, let alone write beside them.
@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from tests.core.caller import Core
-from tests.core.keyed import Keyed, settlement
+from tests.core.keyed import Keyed
 from tests.core.keyspace import digest
 
 JIDS = ("x-history", "x-dependencies", "x-dependents")
@@ -22,7 +22,6 @@ Call = tuple[Any, ...]
 
 J = "{jid}"
 NO_JOB = f"Job {J} does not exist"
-ITEM = ("queue", "klass", "{}", 0, 0)
 
 
 def scene(keyed: Keyed) -> None:
@@ -38,7 +37,7 @@ def scene(keyed: Keyed) -> None:
 
 
 # What each command with a jid answers: a text is the refusal (it must be in the error's),
-# anything else the reply. NOJOB is the code with KEYS.
+# anything else the reply.
 OLD: list[tuple[Call, Any]] = [
     (("get", J), None),
     (("multiget", J), "{}"),
@@ -70,52 +69,6 @@ OLD: list[tuple[Call, Any]] = [
     (("recur.tag", J, "tag"), "does not exist"),
     (("recur.untag", J, "tag"), "does not exist"),
     (("unrecur", J), 1),
-]  # fmt: skip
-
-GONE = [[], [J, f"Job {J} does not exist"]]
-KEYED: list[tuple[Call, Any]] = [
-    (("depends", "x", "on", J), "NOJOB"),
-    (("put", "w", "queue", "new", "klass", "{}", 0, "depends", f'["{J}"]'), "NOJOB"),
-    (("put.many", "w", J, *ITEM), "BADARG"),
-    (("put.once", "n", "run", "1", "w", J, *ITEM), "BADARG"),
-    (("spawn", J, "1", "w", "new", *ITEM), "NOJOB"),
-    (("spawn", "run", "1", "w", J, *ITEM), "BADARG"),
-    (("needs", J), []),
-    (("offspring", J), []),
-    (("results", J), [None]),
-    (("result", J), None),
-    (("results.gone", J), []),
-    *((("settle", "w", 1, *settlement(J, "1", verb, *args), 0, 0),
-       [[[J, "NOJOB", f"settle(): Job {J} does not exist"]], [], []])
-      for verb, *args in [
-          ("complete",), ("complete", "[1]", 9, "{}"), ("fail", "group", "message"),
-          ("retry", 0, "group", "message"), ("release", 5), ("unknown", 600),
-          ("crash", 3, "group", "message"), ("move", "other"),
-      ]),
-    (("beat", "w", "{}", 1, J, "1", ""), [[J], []]),
-    (("release", J, "1"), "NOJOB"),
-    (("progress", J, "1", "[0.5]"), "NOJOB"),
-    (("revive", J), 0),
-    (("brief", J), "[false]"),
-    (("job.view", J, 5, 5), None),
-    *(((command, *args, J), GONE) for command, *args in [
-        ("cancel.each",), ("revive.each",), ("move.each", "other", 0),
-        ("priority.each", 5), ("timeout.each",), ("tag.each", "tag"),
-        ("untag.each", "tag"), ("track.each",), ("untrack.each",),
-    ]),
-    (("detached.get", J), None),
-    (("detached.keep", "w", J, "1", "{}"), "NOJOB"),
-    (("forget", J), 0),
-    (("workflow.put", "f", "w", "{}", J, *ITEM[:-1], 1, "workflow", "f"), "BADARG"),
-    (("schedule.set", J, "queue", "klass", "{}", "interval", 60), "BADARG"),
-    (("schedule.update", J, "interval", 60), "NOSCHEDULE"),
-    (("schedule.pause", J), "NOSCHEDULE"),
-    (("schedule.resume", J), "NOSCHEDULE"),
-    (("schedule.run", J), "NOSCHEDULE"),
-    (("schedule.remove", J), 0),
-    (("schedule.get", J), None),
-    (("schedules.of", J), "{}"),
-    (("schedule.tick", J, 3.5, 4, 5, 4, 5), [0]),
 ]  # fmt: skip
 
 
@@ -161,29 +114,6 @@ def test_without_keys_there_is_no_such_job(
         expected,
         lambda: core.old(call[0], NOW, *call[1:]),
         lambda text: str(expected) in text,
-    )
-
-
-@pytest.mark.parametrize("jid", JIDS)
-@pytest.mark.parametrize("case", [*OLD, *KEYED], ids=name)
-def test_with_keys_there_is_no_such_job(
-    keyed: Keyed, case: tuple[Call, Any], jid: str
-) -> None:
-    call, expected = filled(case, jid)
-    scene(keyed)
-    codes = {
-        "does not exist": "NOJOB",
-        "must not end": "BADARG",
-        "in the depends": "STATE",
-    }
-    code = next(
-        (code for words, code in codes.items() if words in str(expected)), expected
-    )
-    check(
-        keyed,
-        expected,
-        lambda: keyed.call(call[0], *call[1:], now=NOW),
-        lambda text: text.startswith(f"{code} "),
     )
 
 
