@@ -179,8 +179,3 @@ def test_what_no_job_could_have_is_refused_as_a_whole(
     before = digest(keyed.server)
     assert keyed.refusal(f"{word}.each", *args, now=5).startswith("BADARG ")
     assert digest(keyed.server) == before
-
-
-def test_at_most_250(keyed: Keyed) -> None:
-    refused = keyed.refusal("cancel.each", *map(str, range(251)), now=5)
-    assert refused.startswith("TOOBIG cancel.each(): 251 jobs in one call")

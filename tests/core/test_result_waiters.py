@@ -176,7 +176,6 @@ def test_a_wait_does_not_hurt_the_record(keyed: Keyed) -> None:
         (("me", 1, "jobs", "a"), "job or workflow, not jobs"),
         (("me", 1), "job or workflow, not nil"),
         (("me", 1, "job"), 'Arg "id" missing'),
-        (("me", 1, "job", *map(str, range(1_001))), "1001 items in one call"),
     ],
 )
 def test_wrong_calls_are_refused(

@@ -139,14 +139,6 @@ def test_release_uses_nothing_up(held: Keyed, delay: int, state: str) -> None:
     assert again["remaining"] == "2"
 
 
-def test_the_command_release(held: Keyed) -> None:
-    held.call("release", "jid", token_of(held), now=20)
-    assert held.job("jid")["state"] == "waiting"
-    token = held.token("jid", 21)
-    held.call("release", "jid", token, 30, now=22)
-    assert held.server.zscore("ql:q:queue-scheduled", "jid") == 52
-
-
 def test_unknown_comes_back_with_growing_delays_until_patience_ends(
     held: Keyed,
 ) -> None:
@@ -195,11 +187,6 @@ def test_crashes_are_counted_apart_from_retries(held: Keyed) -> None:
     assert (job["state"], job["remaining"]) == ("failed", 2)
     assert job["failure"]["group"] == "worker-crash"
     assert job["failure"]["message"] == "signal 9"
-
-
-def test_a_limit_of_zero_crashes(held: Keyed) -> None:
-    end(held, "crash", 0, "worker-crash", "signal 9")
-    assert held.job("jid")["state"] == "failed"
 
 
 def test_a_new_put_starts_the_counters_anew(held: Keyed) -> None:
@@ -261,16 +248,6 @@ def test_a_move_may_wait_for_what_is_completed_in_the_same_call(keyed: Keyed) ->
         keyed.put("a", 7)
         keyed.put("b", 8)
         tokens = {job["jid"]: job["token"] for job in keyed.take(now=9)}
-
-
-def test_dependents_are_released_by_a_settlement(keyed: Keyed) -> None:
-    keyed.put("a")
-    keyed.put("b", depends=["a"])
-    keyed.put("c", depends=["a"], delay=100)
-    token = keyed.token("a")
-    keyed.settle([settlement("a", token, "complete")], now=10)
-    assert keyed.job("b")["state"] == "waiting"
-    assert keyed.job("c")["state"] == "scheduled"
 
 
 def test_progress(held: Keyed) -> None:
@@ -382,13 +359,6 @@ def test_released_jobs_keep_their_place(keyed: Keyed, way: str) -> None:
             keyed.call("release", job["jid"], job["token"], now=1700000030)
     taken = [job["jid"] for job in keyed.take(now=1700000040)]
     assert taken == ["j9", "j8", "j7", "j6", "j5", "j4", "idle"]
-
-
-def test_a_released_job_alone_in_its_queue(keyed: Keyed) -> None:
-    keyed.put("jid", 5, priority=3)
-    [job] = keyed.take(now=6)
-    keyed.settle([settlement("jid", job["token"], "release", 0)], now=7)
-    assert [job["jid"] for job in keyed.take(now=8)] == ["jid"]
 
 
 @pytest.mark.parametrize("verb", ["fail", "retry", "crash"])

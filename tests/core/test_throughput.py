@@ -108,9 +108,3 @@ def test_how_many_are_failed_now(keyed: Keyed) -> None:
     keyed.call("revive", "b0", now=3 * DAY)
     assert keyed.call("failed.of", *queues, now=3 * DAY) == [0, 0, 1]
     assert keyed.call("failed.of", now=0) == []
-
-
-def test_failed_of_at_most_200_queues(keyed: Keyed) -> None:
-    assert keyed.call("failed.of", *map(str, range(200)), now=0) == [0] * 200
-    refused = keyed.refusal("failed.of", *map(str, range(201)), now=0)
-    assert refused.startswith("TOOBIG failed.of(): 201 queues")
