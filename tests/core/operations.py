@@ -1,6 +1,6 @@
 """Random operations on a namespace: which are made, how often, on what.
 
-An operation is written down with names instead of tokens (`Token('j3')`: whatever
+An operation is written down with names instead of tokens (`Token('j3')`: the
 token `j3` has then), so that a run can be repeated with some of its operations left
 out.
 """

@@ -117,7 +117,7 @@ def test_the_commands_say_the_same_as_the_verbs(held: Keyed) -> None:
 
 
 @pytest.mark.parametrize("held_for", [0, 0.0004, 2.5])
-def test_what_is_handed_back_after_its_start_says_so(
+def test_a_run_handed_back_after_its_start_says_so(
     held: Keyed, held_for: float
 ) -> None:
     settled = held.settle(
@@ -232,7 +232,7 @@ def test_retried_attempts_are_counted_by_queue_and_day(held: Keyed) -> None:
     assert (stats["retried"], stats["retries"], stats["failed"]) == (2, 0, 0)
 
 
-def test_what_did_not_fail_is_not_counted_as_retried(held: Keyed) -> None:
+def test_other_ends_are_not_counted_as_retried(held: Keyed) -> None:
     held.take(now=70.25)
     held.take(now=80.25)
     for verb in (("release", 0), ("unknown", 600), ("crash", 3, "g", "m")):
@@ -269,7 +269,7 @@ def test_calls_without_keys_write_what_the_protocol_has(core: Core) -> None:
             assert isinstance(json.loads(text)[0], int), text
 
 
-def test_times_are_whole_for_those_who_call_without_keys(held: Keyed) -> None:
+def test_times_are_whole_seconds_without_keys(held: Keyed) -> None:
     end(held, "retry", 0, "group", "message")
     assert [entry["when"] for entry in held.job("jid")["history"]] == [
         0.25,
@@ -362,7 +362,7 @@ def plain() -> None:
     ],
     ids=lambda text: ascii(text[:20]),
 )  # fmt: skip
-def test_of_a_message_the_line_that_says_what_happened_is_kept(
+def test_an_entry_has_the_line_that_says_what_happened(
     held: Keyed, message: str, line: str
 ) -> None:
     end(held, "retry", 0, "group", message)
@@ -370,7 +370,7 @@ def test_of_a_message_the_line_that_says_what_happened_is_kept(
     assert held.job("jid")["failure"]["message"] == message
 
 
-def test_what_happens_first_comes_behind_the_put(keyed: Keyed) -> None:
+def test_the_put_is_the_first_entry(keyed: Keyed) -> None:
     keyed.put("jid", 5)
     keyed.call("log", "jid", "seen", now=6)
     keyed.put("jid", 7, queue="other")

@@ -330,7 +330,7 @@ def test_nothing_is_stored_under_an_empty_name(keyed: Keyed, good: Call) -> None
 def test_no_job_is_taken_from_or_put_beside_a_list_of_another(
     keyed: Keyed, good: Call
 ) -> None:
-    """`j:x-history` and the like are keys of the job `x`, whatever asks for that jid."""
+    """`j:x-history` and the like are keys of the job `x`, and no records of jobs."""
     token = scene(keyed)
     keyed.put("x", 4, queue="aside", depends=["later"])
     keyed.call("log", "x", "seen", now=4)

@@ -22,7 +22,7 @@ def fill(keyed: Keyed, total: int, **options: object) -> None:
         keyed.put_many([{"jid": f"n{n:05}", **options} for n in range(start, stop)])
 
 
-# How each command is called with so many items.
+# How each command is called with this many items.
 CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
     "multiget": lambda many: ("multiget", *many),
     "cancel": lambda many: ("cancel", *many),
@@ -213,7 +213,7 @@ def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
         assert snapshot(keyed.server) == before
 
 
-def test_who_waits_for_many_runs_when_these_are_cancelled(
+def test_a_job_that_waits_for_many_runs_when_these_are_cancelled(
     keyed: Keyed,
 ) -> None:
     keyed.put_many([{"jid": f"n{n}"} for n in range(60)])
@@ -322,7 +322,7 @@ def test_dependents_of_a_job_that_was_put_again_are_all_released(keyed: Keyed) -
         keyed.settle([], 0, now=3 + turn)
         assert keyed.violations() == []
     released = keyed.server.zcard("ql:q:queue-work")
-    if released < 2500:  # the rest may wait for the new run, but not for ever
+    if released < 2500:  # the rest may wait for the new run
         [job] = keyed.take(queue="side", now=30)
         keyed.settle([settlement("root", job["token"], "complete")], now=31)
         for turn in range(20):

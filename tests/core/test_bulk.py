@@ -52,7 +52,9 @@ def test_cancel_does_not_mind_the_order(keyed: Keyed, reverse: bool) -> None:
     assert not keyed.server.keys("ql:j:*")
 
 
-def test_one_that_must_stay_keeps_those_it_needs(keyed: Keyed) -> None:
+def test_a_job_with_dependents_outside_stays_with_its_dependencies(
+    keyed: Keyed,
+) -> None:
     keyed.put("root", 1)
     keyed.put("middle", 1, depends=["root"])
     keyed.put("outside", 1, depends=["middle"])
@@ -64,7 +66,7 @@ def test_one_that_must_stay_keeps_those_it_needs(keyed: Keyed) -> None:
     }
 
 
-def test_what_goes_with_another_is_canceled_as_well(keyed: Keyed) -> None:
+def test_jobs_cancelled_by_their_dependency_count_as_cancelled(keyed: Keyed) -> None:
     keyed.put("root", 1)
     keyed.put("follows", 1, depends=["root"], on_failure="cancel")
     assert each(keyed, "cancel", "follows", "root") == (["follows", "root"], {})
@@ -143,7 +145,7 @@ def test_tags_and_tracking(keyed: Keyed) -> None:
     assert not keyed.job("a", 10)["tracked"]
 
 
-def test_what_is_gone_can_be_untracked(keyed: Keyed) -> None:
+def test_a_job_that_is_gone_can_be_untracked(keyed: Keyed) -> None:
     keyed.put("a", 1)
     keyed.call("track", "track", "a", now=1)
     keyed.call("cancel", "a", now=2)
@@ -172,7 +174,7 @@ def test_a_repeated_request_gets_the_same_answer(keyed: Keyed) -> None:
         ("priority", (5,)),
     ],
 )
-def test_what_no_job_could_have_is_refused_as_a_whole(
+def test_bad_arguments_refuse_the_whole_call(
     keyed: Keyed, word: str, args: tuple[Any, ...]
 ) -> None:
     keyed.put("jid", 1)

@@ -116,7 +116,7 @@ def test_a_new_job_of_a_schedule_takes_the_record_away(keyed: Keyed) -> None:
     assert keyed.call("jobs", "canceled", now=5) == []
 
 
-def test_what_depends_on_it_says_so(keyed: Keyed) -> None:
+def test_a_job_cancelled_with_its_dependency_says_so(keyed: Keyed) -> None:
     keyed.put("first")
     keyed.put("second", depends=["first"], on_failure="cancel")
     keyed.put("third", depends=["second"], on_failure="cancel")
@@ -126,7 +126,7 @@ def test_what_depends_on_it_says_so(keyed: Keyed) -> None:
     assert reason(keyed, "third") == ("depends", "dependency", "second")
 
 
-def test_what_depends_on_a_failed_job_says_so(keyed: Keyed) -> None:
+def test_a_job_cancelled_with_a_failed_dependency_says_so(keyed: Keyed) -> None:
     keyed.put("first")
     keyed.put("second", depends=["first"], on_failure="cancel")
     token = keyed.token("first", 1)
@@ -149,7 +149,7 @@ def test_members_of_a_canceled_workflow_say_so(keyed: Keyed) -> None:
     ]  # fmt: skip
 
 
-def test_who_waits_is_told_and_who_comes_later_sees_it(keyed: Keyed) -> None:
+def test_a_cancel_wakes_waiters_and_is_shown_later(keyed: Keyed) -> None:
     for jid in ("jid", "done"):
         keyed.put(jid)
     [key] = keyed.call("await", "me", 10, "job", "jid", now=0)

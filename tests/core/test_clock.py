@@ -126,7 +126,7 @@ def test_meta_shows_the_record_of_the_namespace(keyed: Keyed) -> None:
 
 
 def test_locks_are_measured_by_the_servers_clock(core: Core) -> None:
-    """Whatever clock a client without KEYS has, a job of ours is held a minute."""
+    """A client without KEYS may have another clock: a job of ours is held a minute."""
     keyed = Keyed(core)
     keyed.put("jid", "*")
     before = server_time(keyed)

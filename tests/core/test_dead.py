@@ -1,4 +1,4 @@
-"""The dead of entities: brought back a thousand payloads at a time, and deleted."""
+"""The dead set of entities: brought back a thousand payloads at a time, and deleted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_rest_that_later_calls_bring_back_keeps_the_retry_count(
     assert len(orders.take()[0]["payloads"]) == 501
 
 
-def test_who_dies_again_is_dead_as_it_was_the_second_time(orders: Entities) -> None:
+def test_a_second_failure_replaces_the_first(orders: Entities) -> None:
     for number, more in enumerate(({"context": '{"a":1}'}, {}), 1):
         orders.push("p", number, retries=0, **more)
         orders.settle(orders.take()[0], "fail", f"broken-{number}", "why")
@@ -77,7 +77,9 @@ def test_the_rest_of_what_has_failed_meanwhile_begins_anew(orders: Entities) -> 
     assert count(orders) == ("waiting", -1, 1500, 0)
 
 
-def test_what_is_brought_back_onto_a_queued_one_begins_anew(orders: Entities) -> None:
+def test_payloads_brought_back_onto_a_queued_entity_begin_again(
+    orders: Entities,
+) -> None:
     orders.push("o", "new", score=9, retries=3)
     orders.settle(orders.take()[0], "retry", 60, "broken", "why")
     assert count(orders) == ("scheduled", 0, 1, 1500)
@@ -87,7 +89,7 @@ def test_what_is_brought_back_onto_a_queued_one_begins_anew(orders: Entities) ->
     assert count(orders) == ("waiting", -1, 1501, 0)
 
 
-def test_what_died_since_is_brought_back_for_itself(orders: Entities) -> None:
+def test_later_failures_are_brought_back_apart(orders: Entities) -> None:
     back(orders)
     job = orders.take()[0]
     orders.settle(job, "fail", "broken", "why")
@@ -99,7 +101,7 @@ def test_what_died_since_is_brought_back_for_itself(orders: Entities) -> None:
     assert count(orders) == ("waiting", -1, 1500, 0)
 
 
-def test_one_that_an_operator_took_from_its_worker_begins_anew(
+def test_an_entity_taken_from_its_worker_begins_again(
     orders: Entities,
 ) -> None:
     orders.push("o", "new", retries=3)
@@ -116,7 +118,7 @@ def test_deleting_the_dead_leaves_what_was_brought_back(orders: Entities) -> Non
     assert orders.call("dead.delete", "orders", "o") == 0
 
 
-def test_a_call_shares_its_thousand_payloads_among_those_named(
+def test_a_call_shares_its_thousand_payloads_among_the_entities(
     orders: Entities,
 ) -> None:
     orders.push("p", *range(600), retries=0)

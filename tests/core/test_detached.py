@@ -1,4 +1,4 @@
-"""Detached jobs: who holds them, and what is told of their runs; forgetting ended jobs."""
+"""Detached jobs: their holders, the records of their runs; forgetting ended jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_another_worker_becomes_the_holder_and_renews_the_lock(keyed: Keyed) -> 
     job = json.loads(keyed.call("get", "jid", now=50))
     assert (job["worker"], job["expires"], job["token"]) == ("next", 110, token)
     assert keyed.call("detached.get", "jid", now=51) == TOLD
-    # Each of them is told so with the next heartbeat.
+    # The next heartbeats of both say so.
     assert keyed.call("beat", "w", "", 1, "jid", token, "", now=52) == [["jid"], []]
     assert keyed.call("beat", "next", "", 1, "jid", token, "", now=52) == [[], []]
 
@@ -31,7 +31,7 @@ def test_a_queue_of_shorter_locks_has_them(keyed: Keyed) -> None:
     assert keyed.call("detached.keep", "w", "jid", token, TOLD, now=1) == "7"
 
 
-def test_it_is_adopted_after_the_first_notice_that_its_lock_is_lost(
+def test_a_job_is_adopted_after_the_notice_of_its_lost_lock(
     keyed: Keyed,
 ) -> None:
     keyed.put("jid")
@@ -43,7 +43,7 @@ def test_it_is_adopted_after_the_first_notice_that_its_lock_is_lost(
     assert keyed.take(worker="other", now=100) == []
 
 
-def test_who_has_lost_the_lock_changes_nothing(keyed: Keyed) -> None:
+def test_a_stale_holder_keeps_nothing(keyed: Keyed) -> None:
     keyed.put("jid")
     old = keyed.take(worker="w", now=0)[0]["token"]
     keyed.call("timeout", "jid", now=1)
@@ -56,7 +56,7 @@ def test_who_has_lost_the_lock_changes_nothing(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("told", ["[]", "7", "", "{", '{"a":' + "9" * 70_000 + "}"])
-def test_what_is_told_is_an_object_of_bounded_size(keyed: Keyed, told: str) -> None:
+def test_the_record_is_an_object_of_bounded_size(keyed: Keyed, told: str) -> None:
     keyed.put("jid")
     token = keyed.take(worker="w", now=0)[0]["token"]
     before = snapshot(keyed.server)

@@ -12,7 +12,7 @@ BELOW_SECOND = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 def run(keyed: Keyed, number: int, seconds: float, at: float = 100) -> None:
-    """Let so many jobs run one after the other, each for so long."""
+    """Let this many jobs run one after the other, each for these seconds."""
     for n in range(number):
         keyed.put(f"j{n}", at)
         [job] = keyed.take(1, now=at)
@@ -114,7 +114,7 @@ def test_a_run_counts_when_it_starts(
     ("verb", "args"),
     [("release", (0,)), ("unknown", (600,)), ("crash", (3, "group", "message"))],
 )
-def test_what_was_handed_back_unstarted_does_not_count(
+def test_a_job_handed_back_unstarted_does_not_count(
     keyed: Keyed, verb: str, args: tuple[Any, ...]
 ) -> None:
     keyed.put("jid", 0)
@@ -126,7 +126,7 @@ def test_what_was_handed_back_unstarted_does_not_count(
 
 
 @pytest.mark.parametrize("verb", ["complete", "move", "fail", "retry"])
-def test_what_only_a_run_can_end_so_counts_from_its_hand_out(
+def test_a_run_without_a_start_counts_from_its_hand_out(
     keyed: Keyed, verb: str
 ) -> None:
     args = {"move": ("other",), "fail": ("g", "m"), "retry": (0, "g", "m")}
@@ -172,7 +172,7 @@ def test_a_single_command_that_hands_back_counts_nothing(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("keys", [True, False])
-def test_what_is_popped_counts_at_once_and_only_once(keyed: Keyed, keys: bool) -> None:
+def test_a_popped_job_counts_at_once_and_only_once(keyed: Keyed, keys: bool) -> None:
     keyed.put("jid", 0)
     if keys:
         keyed.call("pop", "queue", "worker", 1, now=10)
@@ -193,7 +193,7 @@ def test_a_call_without_keys_ends_what_one_with_keys_has_reserved(keyed: Keyed) 
 
 
 def test_a_start_is_never_later_than_its_end(keyed: Keyed) -> None:
-    """Whatever a client's clock says."""
+    """A client's clock may be wrong."""
     keyed.put("jid", 0)
     [job] = keyed.take(1, now=10)
     keyed.settle([settlement("jid", job["token"], "complete", held=9000)], now=30)

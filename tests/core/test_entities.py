@@ -1,4 +1,4 @@
-"""Entities: queued once, held by one worker, payloads in order, the dead."""
+"""Entities: queued once, held by one worker, payloads in order, the dead set."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_default_score_keeps_the_order_of_the_pushes(orders: Entities) -> No
     assert only(orders.take())["payloads"] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
 
 
-def test_what_is_pushed_meanwhile_comes_next(orders: Entities) -> None:
+def test_payloads_pushed_during_a_run_come_next(orders: Entities) -> None:
     orders.push("o", 1, 2)
     job = only(orders.take())
     orders.push("o", 1, 3)
@@ -217,7 +217,7 @@ def test_a_lost_lock_gives_the_payloads_back_and_uses_no_retry_up(
 
 
 @pytest.mark.parametrize("end", ["release", "crash", "timeout", "unknown"])
-def test_what_is_given_back_uses_no_retry_up(orders: Entities, end: str) -> None:
+def test_a_run_that_is_given_back_uses_no_retry_up(orders: Entities, end: str) -> None:
     orders.push("o", 1)
     job = only(orders.take())
     orders.push("o", 2)
@@ -327,7 +327,7 @@ def test_foreign_clients_see_a_queue_that_gives_them_nothing(
         (("dead.back", "orders", ""), "BADARG"),
     ],
 )  # fmt: skip
-def test_what_is_refused_changes_nothing(
+def test_refused_calls_change_nothing(
     orders: Entities, call: tuple[Any, ...], code: str
 ) -> None:
     orders.push("o", 1)
@@ -388,7 +388,7 @@ def test_twenty_five_payloads_are_shown_if_no_number_is_given(
         assert len(shown["waiting"]) == count
 
 
-def test_of_many_large_payloads_a_quarter_of_a_mebibyte_is_shown(
+def test_payloads_are_shown_up_to_a_quarter_of_a_mebibyte(
     orders: Entities,
 ) -> None:
     orders.push_many([("o", f"{n}" * 60_000, n, "") for n in range(8)])

@@ -74,7 +74,7 @@ def test_a_call_kills_a_thousand_payloads(orders: Entities) -> None:
     assert orders.show("large")["dead"]["payloads"] == 1001
 
 
-def test_one_that_was_killed_says_why(orders: Entities) -> None:
+def test_a_killed_entity_says_why(orders: Entities) -> None:
     orders.push("o", 1, priority=2, retries=7, tags=["red"], context={"x": 1}, batch=4)
     orders.now += 5
     assert orders.call("entities.kill", "orders", "o") == 1
@@ -89,7 +89,7 @@ def test_one_that_was_killed_says_why(orders: Entities) -> None:
     assert (job["tags"], job["context"]) == ('["red"]', '{"x": 1}')
 
 
-def test_what_runs_is_left_alone(orders: Entities) -> None:
+def test_a_running_entity_is_left_alone(orders: Entities) -> None:
     orders.push("o", 1)
     orders.take()
     for command in ("entities.kill", "entities.drop"):
@@ -107,7 +107,7 @@ def test_another_job_under_its_id_is_left_alone(
 
 
 @pytest.mark.parametrize("command", ["entities.kill", "entities.drop"])
-def test_what_depends_on_one_goes_on_without_it(
+def test_dependents_of_a_killed_entity_go_on(
     orders: Entities, keyed: Keyed, command: str
 ) -> None:
     orders.push("o", 1)
@@ -116,7 +116,7 @@ def test_what_depends_on_one_goes_on_without_it(
     assert keyed.job("after")["state"] == "waiting"
 
 
-def test_one_that_was_taken_from_its_worker_can_be_killed(orders: Entities) -> None:
+def test_an_entity_taken_from_its_worker_can_be_killed(orders: Entities) -> None:
     orders.push("o", 1)
     orders.call("timeout", orders.take()[0]["jid"])
     assert orders.call("entities.kill", "orders", "o") == 1

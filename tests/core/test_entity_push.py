@@ -118,9 +118,7 @@ def test_the_number_of_payloads_is_checked(orders: Entities, count: Any) -> None
         orders.call("push", "", "orders", "sync", count, *item() * 1001)
 
 
-def test_a_job_that_somebody_has_put_under_its_id_is_in_the_way(
-    orders: Entities, keyed: Keyed
-) -> None:
+def test_another_job_under_its_id_is_in_the_way(orders: Entities, keyed: Keyed) -> None:
     keyed.put(jid_of("o"), orders.now, queue="other")
     with pytest.raises(redis.ResponseError, match=r"^STATE .*is in the way"):
         orders.push_many([("p", 1, "", ""), ("o", 1, "", "")])

@@ -17,7 +17,7 @@ def orders(keyed: Keyed) -> Entities:
 
 
 def texts(size: int, number: int) -> list[str]:
-    """Return different payloads of so many bytes, in order, the comma behind included."""
+    """Return different payloads of this many bytes, in order, with the comma behind."""
     return [f"{n:04}".ljust(size - 3, "x") for n in range(number)]
 
 
@@ -79,7 +79,7 @@ def test_several_runs_of_one_call(orders: Entities) -> None:
     assert len(orders.take(2)) == 2
 
 
-def test_a_limit_of_the_queue_holds_for_those_that_run_together(
+def test_max_concurrency_of_the_queue_holds_for_a_batch(
     orders: Entities,
 ) -> None:
     orders.call("config.set", "orders-max-concurrency", 2)
@@ -91,7 +91,7 @@ def test_a_limit_of_the_queue_holds_for_those_that_run_together(
     assert len(orders.take()) == 1
 
 
-def test_what_its_worker_is_told(orders: Entities) -> None:
+def test_a_reserved_entity_has_its_options(orders: Entities) -> None:
     orders.push(
         "o", 1, priority=5, retries=7, tags=["a", "b"], context={"x": 1}, batch=3
     )
@@ -115,7 +115,7 @@ def test_the_urgent_are_served_first(orders: Entities) -> None:
 
 
 @pytest.mark.parametrize("group", ["row-gone", "unknown-job"])
-def test_what_is_true_of_all_payloads_is_the_death_of_all(
+def test_a_failure_of_all_payloads_moves_all_to_the_dead_set(
     orders: Entities, group: str
 ) -> None:
     orders.push("o", 1, 2)
@@ -159,7 +159,7 @@ def test_its_history_goes_on(orders: Entities) -> None:
     assert (record["worker"], record["expires"]) == ("", 0)
 
 
-def test_one_that_was_taken_from_its_worker_stays_first(
+def test_an_entity_taken_from_its_worker_stays_first(
     orders: Entities, keyed: Keyed
 ) -> None:
     orders.push("early", 1)
@@ -173,7 +173,7 @@ def test_one_that_was_taken_from_its_worker_stays_first(
     assert found == ["stopped", "urgent", "early"]
 
 
-def test_one_that_was_lost_stays_where_its_loss_has_put_it(
+def test_an_entity_whose_lock_was_lost_takes_its_place_then(
     orders: Entities, keyed: Keyed
 ) -> None:
     orders.push("lost", 1)

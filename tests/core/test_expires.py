@@ -92,7 +92,7 @@ def test_a_lost_lock_after_the_deadline_is_not_handed_on(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("command", ["unfail", "revive", "put", "requeue"])
-def test_what_is_put_back_by_hand_has_no_deadline(keyed: Keyed, command: str) -> None:
+def test_a_job_put_back_by_hand_has_no_deadline(keyed: Keyed, command: str) -> None:
     keyed.put("a", 100, expires=10)
     keyed.take(now=200)
     arguments: dict[str, tuple[Any, ...]] = {
@@ -117,7 +117,7 @@ def test_the_next_step_of_a_job_has_started(keyed: Keyed) -> None:
     assert [job["jid"] for job in keyed.take(queue="side", now=200)] == ["a"]
 
 
-def test_what_depends_on_a_late_job_follows(keyed: Keyed) -> None:
+def test_dependents_of_an_expired_job_follow_their_policy(keyed: Keyed) -> None:
     keyed.put("late", 100, expires=1)
     keyed.put("runs", 100, depends=["late"], on_failure="run", priority=9)
     keyed.put("other", 101)

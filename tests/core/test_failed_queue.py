@@ -1,4 +1,4 @@
-"""The option failed-queue: jobs that have failed for good go on in another queue."""
+"""The option failed-queue: jobs that have failed finally go on in another queue."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def crash(keyed: Keyed, jid: str, now: int) -> None:
 
 
 @pytest.mark.parametrize("how", [settle_out, fail_alone, fail_in_batch, crash])
-def test_it_goes_on_with_its_failure(moving: Keyed, how: Any) -> None:
+def test_a_failed_job_goes_on_with_its_failure(moving: Keyed, how: Any) -> None:
     moving.put("jid", 2, retries=0, data="[1]", priority=3, tags='["a"]')
     how(moving, "jid", 3)
     found = job(moving, "jid")
@@ -84,7 +84,7 @@ def test_a_lost_lock_without_retries(moving: Keyed) -> None:
     assert moving.server.hget("ql:j:jid", "grace") is None
 
 
-def test_it_moves_once(moving: Keyed) -> None:
+def test_a_failed_job_moves_once(moving: Keyed) -> None:
     """Queues that name each other make no circle."""
     moving.put("jid", 2)
     fail_in_batch(moving, "jid", 3)
@@ -104,7 +104,7 @@ def test_it_moves_once(moving: Keyed) -> None:
     )
 
 
-def test_it_has_its_retries_again(moving: Keyed) -> None:
+def test_a_moved_job_has_its_retries_again(moving: Keyed) -> None:
     moving.put("jid", 2, retries=2)
     for now in (3, 4, 5):
         settle_out(moving, "jid", now)
@@ -112,7 +112,7 @@ def test_it_has_its_retries_again(moving: Keyed) -> None:
     assert (found["queue"], found["retries"], found["remaining"]) == ("dead", 2, 2)
 
 
-def test_for_those_who_wait_it_goes_on(moving: Keyed) -> None:
+def test_a_moved_job_has_not_ended_for_its_dependents(moving: Keyed) -> None:
     moving.put("first", 2, unique="key")
     moving.put("then", 2, depends='["first"]', on_failure="cancel")
     fail_in_batch(moving, "first", 3)
@@ -139,7 +139,7 @@ def test_workers_of_that_queue_are_woken(moving: Keyed) -> None:
     assert moving.settle(count=1, queues=["d*"], now=4).jids == ["jid"]
 
 
-def test_what_did_not_run_stays(moving: Keyed) -> None:
+def test_expired_jobs_do_not_move(moving: Keyed) -> None:
     """Expired jobs, and those whose dependencies are gone, have nothing to repair."""
     moving.put("late", 2, expires=1)
     moving.put("first", 2)
@@ -159,7 +159,7 @@ def test_without_the_option_nothing_moves(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("value", ["queue", "a*", "", "q" * 256])
-def test_what_is_no_other_queue_is_refused(keyed: Keyed, value: str) -> None:
+def test_a_bad_failed_queue_is_refused(keyed: Keyed, value: str) -> None:
     assert keyed.refusal("config.set", "queue-failed-queue", value, now=1).startswith(
         "BADARG "
     )

@@ -115,7 +115,7 @@ def test_tokens_are_never_used_again_after_everything_is_gone(keyed: Keyed) -> N
             keyed.call("complete", "jid", str(token), "queue", "{}", now=turn)
 
 
-def test_a_late_holder_whom_nobody_replaced_may_still_settle(keyed: Keyed) -> None:
+def test_a_late_holder_may_settle_until_it_is_replaced(keyed: Keyed) -> None:
     keyed.put("jid")
     token = keyed.token("jid")
     assert keyed.call("complete", "jid", token, "queue", "{}", now=500) == "complete"

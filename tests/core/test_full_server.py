@@ -67,7 +67,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("call", REFUSED, ids=lambda call: call[0])
-def test_what_brings_something_in_is_refused_as_a_whole(
+def test_calls_that_add_something_are_refused(
     held: Keyed, call: tuple[object, ...]
 ) -> None:
     before = snapshot(held.server)
@@ -95,7 +95,9 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize("call", ACCEPTED, ids=lambda call: " ".join(call[:2]))
-def test_what_finishes_work_goes_on(held: Keyed, call: tuple[object, ...]) -> None:
+def test_calls_that_finish_work_are_served(
+    held: Keyed, call: tuple[object, ...]
+) -> None:
     before = snapshot(held.server)
     command, *args = with_tokens(held, call)
     with full(held):

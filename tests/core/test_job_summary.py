@@ -135,12 +135,12 @@ def test_progress_workflow_and_tracking(keyed: Keyed) -> None:
     assert (row["tracked"], brief(keyed, "other", 4)["tracked"]) == (True, False)
 
 
-def test_what_a_recurring_job_has_put(keyed: Keyed) -> None:
+def test_a_child_names_its_template(keyed: Keyed) -> None:
     keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 0, now=0)
     assert brief(keyed, keyed.take(now=1)[0]["jid"], 2)["spawned_from"] == "cron"
 
 
-def test_what_is_gone_leaves_its_place(keyed: Keyed) -> None:
+def test_a_job_that_is_gone_leaves_its_place(keyed: Keyed) -> None:
     keyed.put("jid")
     assert [bool(row) for row in keyed.json("brief", "gone", "jid", "gone")] == [
         *(False, True, False),

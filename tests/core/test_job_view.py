@@ -51,7 +51,7 @@ def test_links_both_ways(keyed: Keyed) -> None:
     assert not names(found["dependents"]) and not found["job"]["dependents"]
 
 
-def test_what_it_has_spawned_and_who_has(keyed: Keyed) -> None:
+def test_spawned_jobs_and_spawners_are_shown(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     token = keyed.token("jid", 2)
     jobs = [part for n in range(3) for part in (f"s{n}", "queue", "k", "{}", 0, 0)]

@@ -76,9 +76,7 @@ def test_no_more_run_than_allowed_and_each_end_makes_room(
     "end",
     ["cancel", "timeout", "put", "requeue", "lost", "cancel.each", "old complete"],
 )
-def test_whatever_takes_a_job_from_its_worker_makes_room(
-    keyed: Keyed, end: str
-) -> None:
+def test_every_way_to_lose_a_job_makes_room(keyed: Keyed, end: str) -> None:
     now = START
     limit(keyed, TYPE, 1)
     keyed.put("a", now, retries=0)
@@ -215,7 +213,7 @@ def three(keyed: Keyed) -> Keyed:
     return keyed
 
 
-def test_it_is_waiting_wherever_one_looks(three: Keyed) -> None:
+def test_a_job_held_back_is_waiting_in_every_list(three: Keyed) -> None:
     now = START + 2
     counts = three.json("queues", "queue", now=now)
     assert (counts["waiting"], counts["running"], counts["held_back"]) == (2, 1, 2)
@@ -239,7 +237,7 @@ def test_it_is_waiting_wherever_one_looks(three: Keyed) -> None:
     assert (shown["kind"], shown["held_back"], shown["running"]) == ("type", 2, 1)
 
 
-def test_its_priority_counts_when_there_is_room(three: Keyed) -> None:
+def test_the_priority_counts_among_jobs_held_back(three: Keyed) -> None:
     three.call("priority", "j2", 9, now=START + 2)
     sound(three)
     assert three.call("jobs", "waiting", "queue", 0, 9, now=START + 2) == ["j2", "j1"]
@@ -249,7 +247,7 @@ def test_its_priority_counts_when_there_is_room(three: Keyed) -> None:
 
 @pytest.mark.parametrize("way", ["cancel", "cancel.each", "move.each", "put", "expired",
                                  "corrupt", "tag", "pause"])  # fmt: skip
-def test_what_is_held_back_can_be_changed(three: Keyed, way: str) -> None:
+def test_a_job_held_back_can_be_changed(three: Keyed, way: str) -> None:
     now = START + 2
     if way == "move.each":
         assert three.call("move.each", "y", 0, "j1", now=now) == [["j1"], []]
@@ -398,9 +396,7 @@ def test_a_worker_waits_for_the_window_of_the_queue_if_that_opens_first(
 
 
 @pytest.mark.parametrize("option", ["queue-rate", "queue-max-concurrency", TYPE])
-def test_who_waits_is_woken_when_an_option_is_changed(
-    keyed: Keyed, option: str
-) -> None:
+def test_a_changed_option_wakes_an_idle_worker(keyed: Keyed, option: str) -> None:
     limit(keyed, option, "1/d" if option.endswith("rate") else 1)
     for n in range(3):
         keyed.put(f"j{n}", START)

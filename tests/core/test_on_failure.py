@@ -82,7 +82,7 @@ def test_every_kind_of_failure_counts(keyed: Keyed, verb: tuple[Any, ...]) -> No
     assert states(keyed, "root", "cancel", "run") == ["failed", None, "waiting"]
 
 
-def test_a_lock_that_is_lost_for_good_counts(keyed: Keyed) -> None:
+def test_a_lost_last_lock_counts_as_a_failure(keyed: Keyed) -> None:
     put_all(keyed)
     keyed.put("root", queue="side", retries=0)
     for now in (1, 100, 200):
@@ -117,7 +117,7 @@ def test_run_waits_for_the_others(keyed: Keyed) -> None:
     assert keyed.job("run")["state"] == "scheduled"
 
 
-def test_what_went_on_does_not_come_back(keyed: Keyed) -> None:
+def test_a_job_that_went_on_does_not_come_back(keyed: Keyed) -> None:
     put_all(keyed)
     fail(keyed, "root")
     keyed.call("revive", "root", now=2)
@@ -191,7 +191,7 @@ def test_a_failed_job_that_goes_in_the_same_call_is_not_counted_as_failed(
     assert keyed.json("failed", now=1) == {}
 
 
-def test_who_tracks_a_job_hears_that_it_failed_with_its_dependency(
+def test_a_tracked_job_that_fails_with_its_dependency_is_announced(
     keyed: Keyed,
 ) -> None:
     keyed.put("root", queue="side")
@@ -204,7 +204,7 @@ def test_who_tracks_a_job_hears_that_it_failed_with_its_dependency(
     assert ("failed", "root") not in heard
 
 
-def test_a_job_may_be_cancelled_if_nobody_minds(keyed: Keyed) -> None:
+def test_a_job_whose_dependents_cancel_or_run_may_be_cancelled(keyed: Keyed) -> None:
     keyed.put("root", queue="side")
     keyed.put("cancel", depends=["root"], on_failure="cancel")
     keyed.put("run", depends=["root"], on_failure="run")
@@ -212,7 +212,7 @@ def test_a_job_may_be_cancelled_if_nobody_minds(keyed: Keyed) -> None:
     assert states(keyed, "root", "cancel", "run") == [None, None, "waiting"]
 
 
-def test_a_job_may_not_be_cancelled_if_somebody_minds(keyed: Keyed) -> None:
+def test_a_job_with_blocking_dependents_may_not_be_cancelled(keyed: Keyed) -> None:
     put_all(keyed)
     before = snapshot(keyed.server)
     assert keyed.refusal("cancel", "root", now=1).startswith("DEPENDENTS ")
@@ -223,7 +223,7 @@ def test_a_job_may_not_be_cancelled_if_somebody_minds(keyed: Keyed) -> None:
     ]
 
 
-def test_for_old_clients_everybody_minds(keyed: Keyed) -> None:
+def test_old_clients_may_cancel_no_job_with_dependents(keyed: Keyed) -> None:
     keyed.put("root", queue="side")
     keyed.put("run", depends=["root"], on_failure="run")
     with pytest.raises(redis.ResponseError, match="is a dependency"):
@@ -385,7 +385,7 @@ def test_jobs_with_many_dependencies_are_cancelled_in_bounded_steps(
     assert depending(keyed) == 0
 
 
-def test_a_worker_comes_back_soon_for_those_that_are_left(keyed: Keyed) -> None:
+def test_a_worker_comes_back_soon_for_the_rest(keyed: Keyed) -> None:
     keyed.put("root", queue="side")
     put_dependents(keyed, 3000, "cancel")
     [job] = keyed.take(queue="side")
@@ -398,7 +398,7 @@ def test_a_worker_comes_back_soon_for_those_that_are_left(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("again", ["put", "revive"])
-def test_what_was_not_reached_waits_for_the_new_run(keyed: Keyed, again: str) -> None:
+def test_dependents_not_reached_wait_for_the_new_run(keyed: Keyed, again: str) -> None:
     keyed.put("root", queue="side")
     put_dependents(keyed, 2400, "run")
     fail(keyed, "root")

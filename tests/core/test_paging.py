@@ -1,4 +1,4 @@
-"""Parts of lists: each command shows exactly what was asked for, wherever a part begins."""
+"""Pages of lists: each command shows exactly the part that was asked for."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def first_of(
 
 
 def fail_apart(keyed: Keyed, jids: list[str]) -> None:
-    """Fail each in a group of its own name."""
+    """Fail each in the group with its name."""
     fail(keyed, jids, "{}")
 
 
@@ -210,7 +210,7 @@ def test_each_part_is_what_was_asked_for(keyed: Keyed, name: str) -> None:
         "schedule.list", "entities.list", "entity.show",
     ],
 )  # fmt: skip
-def test_twenty_five_if_nobody_says_how_many(keyed: Keyed, name: str) -> None:
+def test_twenty_five_are_shown_without_a_number(keyed: Keyed, name: str) -> None:
     make, look, last_first = LISTS[name]
     make(keyed, THIRTY)
     whole = THIRTY[::-1] if last_first else THIRTY

@@ -89,7 +89,7 @@ def test_only_empty_queues_are_forgotten(keyed: Keyed) -> None:
     assert keyed.server.zrange("ql:queues", 0, -1) == ["used"]
 
 
-def test_what_fell_due_in_a_pause_wakes_whoever_waits_when_it_ends(
+def test_a_job_that_fell_due_in_a_pause_wakes_a_worker_at_its_end(
     keyed: Keyed,
 ) -> None:
     keyed.put("later", 1, delay=5)

@@ -230,7 +230,7 @@ def test_a_job_that_was_left_alone_is_what_it_was(keyed: Keyed) -> None:
 def test_no_job_that_is_put_waits_for_itself(
     keyed: Keyed, how: str, state: str
 ) -> None:
-    """Wherever it is put, and whether it is there or not."""
+    """With each command that puts jobs, whether it exists or not."""
     keyed.put("spawner", 0)
     token = keyed.token("spawner")
     if state == "complete":

@@ -43,7 +43,7 @@ def test_named_queues_whether_known_or_not(keyed: Keyed) -> None:
     assert found["nosuch"] == (False, 0, 1, False)
 
 
-def test_what_makes_a_queue_ready(keyed: Keyed) -> None:
+def test_due_jobs_ticks_and_lost_locks_make_a_queue_ready(keyed: Keyed) -> None:
     keyed.put("later", 0, queue="later", delay=100)
     keyed.call("recur", "ticks", "t", "k", "{}", "interval", 60, 100, now=0)
     keyed.put("held", 0, queue="locked")

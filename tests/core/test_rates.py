@@ -157,7 +157,7 @@ def test_a_rate_that_cannot_be_read_is_refused(
 
 
 @pytest.mark.parametrize("text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "1/366d"])
-def test_these_are_rates(keyed: Keyed, text: str) -> None:
+def test_rates_in_all_units_are_accepted(keyed: Keyed, text: str) -> None:
     keyed.call("config.set", "q-rate", text, now=1)
 
 
@@ -197,7 +197,7 @@ def test_a_queue_whose_last_start_is_left_waits_for_no_window(keyed: Keyed) -> N
         ("queue-rate", "10/20s"),
     ],
 )
-def test_what_goes_back_before_it_started_leaves_its_room_to_others(
+def test_a_release_before_the_start_gives_its_room_back(
     keyed: Keyed, option: str, rate: str
 ) -> None:
     limit(keyed, option, rate)

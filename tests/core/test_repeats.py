@@ -238,7 +238,7 @@ def test_malformed_request_ids_are_refused(keyed: Keyed, request_id: str) -> Non
     assert keyed.server.dbsize() == 0
 
 
-def test_what_is_known_of_the_namespace_has_no_replies(keyed: Keyed) -> None:
+def test_meta_shows_no_replies(keyed: Keyed) -> None:
     keyed.put("jid", request="client:1")
     assert set(keyed.json("meta")) == {"token", "format", "now"}
 

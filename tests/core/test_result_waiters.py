@@ -1,4 +1,4 @@
-"""Waiting for the end of jobs: who waits has a list of its own, which the end feeds."""
+"""Waiting for the end of jobs: each waiter blocks on a list, which the end feeds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def end(keyed: Keyed, jid: str, *verb: Any, now: Any = 0) -> None:
     assert not keyed.settle([settlement(jid, token, *verb)], now=now).refused
 
 
-def test_what_has_ended_is_told_at_once(keyed: Keyed) -> None:
+def test_the_states_of_ended_jobs_are_returned_at_once(keyed: Keyed) -> None:
     keyed.put("done")
     end(keyed, "done", "complete")
     keyed.put("broken")
@@ -114,7 +114,7 @@ def test_exhausted_retries_are_told(keyed: Keyed) -> None:
 @pytest.mark.parametrize(
     "verb", [("retry", 0, "", "m"), ("release", 0), ("move", "queue", 0)]
 )
-def test_what_goes_on_is_no_end(keyed: Keyed, verb: tuple[Any, ...]) -> None:
+def test_a_run_that_goes_on_is_no_end(keyed: Keyed, verb: tuple[Any, ...]) -> None:
     keyed.put("a")
     look(keyed, "a")
     end(keyed, "a", *verb)
@@ -123,7 +123,7 @@ def test_what_goes_on_is_no_end(keyed: Keyed, verb: tuple[Any, ...]) -> None:
     assert told(keyed) == 1
 
 
-def test_all_who_wait_are_told(keyed: Keyed) -> None:
+def test_every_waiter_is_woken(keyed: Keyed) -> None:
     keyed.put("a")
     for n in range(50):
         look(keyed, "a", waiter=f"w{n}")
@@ -132,7 +132,7 @@ def test_all_who_wait_are_told(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize(("after", "told"), [(14.9, 1), (15.1, 0)])
-def test_who_waits_has_some_seconds_more(keyed: Keyed, after: float, told: int) -> None:
+def test_a_waiter_has_five_seconds_more(keyed: Keyed, after: float, told: int) -> None:
     """Between the answer and the moment in which a client really blocks time goes by."""
     keyed.put("jid")
     token = keyed.token("jid")
@@ -141,7 +141,7 @@ def test_who_waits_has_some_seconds_more(keyed: Keyed, after: float, told: int) 
     assert keyed.server.llen(key) == told
 
 
-def test_who_has_gone_away_is_not_told(keyed: Keyed) -> None:
+def test_a_waiter_whose_time_is_over_is_not_woken(keyed: Keyed) -> None:
     keyed.put("a")
     look(keyed, "a", waiter="gone", seconds=1)
     look(keyed, "a", waiter="here", seconds=100)
@@ -149,7 +149,7 @@ def test_who_has_gone_away_is_not_told(keyed: Keyed) -> None:
     assert (told(keyed, "gone"), told(keyed, "here")) == (0, 1)
 
 
-def test_with_no_seconds_nobody_waits(keyed: Keyed) -> None:
+def test_zero_seconds_register_no_waiter(keyed: Keyed) -> None:
     keyed.put("a")
     keyed.put("b")
     end(keyed, "a", "complete")

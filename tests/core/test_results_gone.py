@@ -17,7 +17,7 @@ def complete(
     )
 
 
-def test_what_the_record_says_of_a_result_that_is_gone(keyed: Keyed) -> None:
+def test_a_record_says_whether_its_result_has_expired(keyed: Keyed) -> None:
     complete(keyed, "jid", "second", now=0, ttl=1000)
     complete(keyed, "null", now=0, result="null")
     keyed.put("nothing", 0)

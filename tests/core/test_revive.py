@@ -42,7 +42,7 @@ def test_all_its_crashes_are_forgiven(keyed: Keyed) -> None:
         assert keyed.job("jid")["state"] == "waiting"
 
 
-def test_what_has_not_failed_is_left_alone(keyed: Keyed) -> None:
+def test_jobs_that_have_not_failed_are_left_alone(keyed: Keyed) -> None:
     failed(keyed, "a")
     keyed.put("b")
     assert keyed.core.ours("revive", "b", "nobody", "a", "a") == 1
@@ -59,7 +59,7 @@ def test_completed_jobs_are_counted(keyed: Keyed) -> None:
     assert keyed.core.refusal("jobs.count", "running").startswith("BADARG")
 
 
-def test_one_that_expired_is_cancelled_with_what_it_waited_for(keyed: Keyed) -> None:
+def test_an_expired_job_is_cancelled_with_what_it_waited_for(keyed: Keyed) -> None:
     keyed.put("first", queue="first")
     keyed.put("last", depends=["first"], on_failure="cancel", expires=5, unique="k")
     keyed.put("other", 10, unique="k")

@@ -55,7 +55,7 @@ class TestMaking:
         assert taken(keyed, 106.9) == []
         assert taken(keyed, 107) == ["s-1"]
 
-    def test_what_is_shown_of_an_interval(self, keyed: Keyed) -> None:
+    def test_an_interval_schedule_is_shown(self, keyed: Keyed) -> None:
         make(keyed, now=100, name="Clock", tags=["t"], priority=1.5, backlog=3,
              owner="code:x", declared="d", missed="all", unique="u", expires=9,
              context={"a": 1}, data="[1]")  # fmt: skip
@@ -67,7 +67,7 @@ class TestMaking:
             "context": '{"a": 1}', "next": 100, "paused": False, "edited": False,
         }  # fmt: skip
 
-    def test_what_is_shown_of_cron(self, keyed: Keyed) -> None:
+    def test_a_cron_schedule_is_shown(self, keyed: Keyed) -> None:
         make(keyed, cron="0 3 * * *", now=100)
         assert shown(keyed) == {
             "id": "s", "kind": "cron", "queue": "queue", "klass": "klass",
@@ -219,7 +219,7 @@ class TestSettingAgain:
         assert make(keyed, interval=5, declared="d2", owner="code") == "changed"
         assert keyed.call("schedule.declared") == ["s", "d2", "code", "0"]
 
-    def test_what_is_another_s_is_kept(self, keyed: Keyed) -> None:
+    def test_a_schedule_of_another_owner_is_kept(self, keyed: Keyed) -> None:
         make(keyed)
         assert make(keyed, interval=5, owner="code") == "kept"
         make(keyed, "t", owner="code:a")
@@ -228,7 +228,7 @@ class TestSettingAgain:
         assert make(keyed, "t", interval=5, owner="code:b", force=1) == "changed"
         assert shown(keyed, "t")["owner"] == "code:b"
 
-    def test_what_was_edited_is_kept(self, keyed: Keyed) -> None:
+    def test_an_edited_schedule_is_kept(self, keyed: Keyed) -> None:
         make(keyed, owner="code", declared="d1")
         keyed.call("schedule.update", "s", "interval", 10)
         assert make(keyed, owner="code", declared="d2") == "kept"
@@ -236,7 +236,7 @@ class TestSettingAgain:
         assert make(keyed, owner="code", declared="d2", force=1) == "changed"
         assert keyed.call("schedule.declared") == ["s", "d2", "code", "0"]
 
-    def test_by_hand_it_is_nobody_s_any_more(self, keyed: Keyed) -> None:
+    def test_setting_without_an_owner_removes_the_owner(self, keyed: Keyed) -> None:
         make(keyed, owner="code", declared="d1")
         make(keyed)
         assert "owner" not in shown(keyed)
@@ -260,7 +260,7 @@ class TestSettingAgain:
 
 
 class TestUpdating:
-    def test_some_values(self, keyed: Keyed) -> None:
+    def test_named_values_change_and_others_stay(self, keyed: Keyed) -> None:
         make(keyed, now=100, tags=["a"], unique="u", context={"a": 1}, expires=5)
         keyed.call("schedule.update", "s", "priority", 3, "unique", "", "context", "",
                    "expires", "", "name", "n", "queue", "other", now=110)  # fmt: skip
@@ -274,7 +274,7 @@ class TestUpdating:
         keyed.call("schedule.update", "s", "backlog", 0)
         assert shown(keyed)["backlog"] == 0
 
-    def test_one_that_has_an_owner_is_edited_then(self, keyed: Keyed) -> None:
+    def test_updating_a_declared_schedule_marks_it_edited(self, keyed: Keyed) -> None:
         make(keyed, owner="code")
         keyed.call("schedule.update", "s", "retries", 0)
         assert shown(keyed)["edited"]
@@ -307,7 +307,9 @@ class TestUpdating:
         "pairs", [("owner", "x"), ("declared", "x"), ("force", "1"), ("x", "y"),
                   ("retries",), ("cron", "a", "interval", 5), ("retries", "x")]
     )  # fmt: skip
-    def test_what_is_refused(self, keyed: Keyed, pairs: tuple[Any, ...]) -> None:
+    def test_bad_updates_are_refused(
+        self, keyed: Keyed, pairs: tuple[Any, ...]
+    ) -> None:
         make(keyed)
         before = digest(keyed.server)
         text = keyed.refusal("schedule.update", "s", *pairs, now=0)
@@ -345,7 +347,7 @@ class TestPausing:
         assert "next" not in shown(keyed)
 
     @pytest.mark.parametrize(("now", "then"), [(110, 160), (160, 220), (500, 520)])
-    def test_it_goes_on_in_its_rhythm(
+    def test_a_resumed_schedule_keeps_its_rhythm(
         self, keyed: Keyed, now: float, then: float
     ) -> None:
         keyed.call("config.set", "heartbeat", 1000, now=0)
@@ -366,7 +368,7 @@ class TestPausing:
         assert keyed.call("schedule.pause", "a", "b", "a", now=0) == 2
         assert keyed.call("schedule.resume", "a", "b", "b", now=0) == 2
 
-    def test_a_resumed_one_wakes_who_waits(self, keyed: Keyed) -> None:
+    def test_a_resumed_schedule_wakes_an_idle_worker(self, keyed: Keyed) -> None:
         make(keyed, now=100)
         keyed.call("schedule.pause", "s", now=100)
         _, *names = keyed.settle([], 1, wait=100, now=101).rest
@@ -409,7 +411,7 @@ class TestListing:
 class TestRunning:
     @pytest.mark.parametrize("kind", BOTH, ids=["interval", "cron"])
     @pytest.mark.parametrize("paused", [False, True])
-    def test_one_job_at_once_beside_the_rhythm(
+    def test_run_puts_one_job_at_once_beside_the_rhythm(
         self, keyed: Keyed, kind: dict[str, Any], paused: bool
     ) -> None:
         make(keyed, now=100, data="[1]", tags=["t"], **kind)

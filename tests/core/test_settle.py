@@ -100,7 +100,7 @@ def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
     assert keyed.job("j1")["state"] == "failed"
 
 
-def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:
+def test_jobs_freed_by_a_settlement_may_be_reserved_at_once(keyed: Keyed) -> None:
     keyed.call("config.set", "queue-max-concurrency", 1, now=0)
     keyed.put("a", 0)
     keyed.put("b", 1)

@@ -176,7 +176,7 @@ def test_thousands_of_dependents_wait_for_spawned_jobs(keyed: Keyed) -> None:
     assert keyed.json("queues", "queue", now=4)["waiting"] == 2000
 
 
-def test_dependents_are_released_whatever_becomes_of_the_spawners_record(
+def test_dependents_are_released_after_the_spawner_was_forgotten(
     keyed: Keyed,
 ) -> None:
     token = start(keyed)
@@ -203,7 +203,7 @@ def test_a_jid_is_spawned_again_and_again(keyed: Keyed) -> None:
         assert keyed.call("offspring", root) == ["same", 0]
 
 
-def test_what_is_complete_before_its_spawner_holds_nobody_back(keyed: Keyed) -> None:
+def test_a_child_complete_before_its_spawner_delays_no_dependent(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])
     spawn(keyed, token, "a")
@@ -278,7 +278,7 @@ def test_spawning_again_after_a_crash_adds_none(keyed: Keyed) -> None:
     assert state(keyed, "after") == "waiting"
 
 
-def test_what_stands_for_a_spawned_job_is_waited_for(keyed: Keyed) -> None:
+def test_the_holder_of_a_spawned_jobs_key_is_waited_for(keyed: Keyed) -> None:
     keyed.put("holder", unique="key", queue="side")
     token = start(keyed)
     keyed.put("after", depends=["root"])
@@ -314,7 +314,7 @@ def test_a_spawned_job_that_fails_counts_as_a_dependency(
         assert state(keyed, "after") == "waiting"
 
 
-def test_run_waits_for_those_that_have_not_failed(keyed: Keyed) -> None:
+def test_on_failure_run_waits_for_children_that_have_not_failed(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"], on_failure="run")
     spawn(keyed, token, "a", "b")
@@ -337,7 +337,7 @@ def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(
     assert state(keyed, "after") == "waiting"
 
 
-def test_who_waits_no_longer_for_the_spawner_waits_for_none_of_its_jobs(
+def test_depends_off_the_spawner_drops_its_children_too(
     keyed: Keyed,
 ) -> None:
     token = start(keyed)
@@ -347,7 +347,7 @@ def test_who_waits_no_longer_for_the_spawner_waits_for_none_of_its_jobs(
     assert state(keyed, "after") == "waiting"
 
 
-def test_who_would_be_canceled_at_once_by_what_was_spawned_is_refused(
+def test_a_dependent_that_would_be_canceled_at_once_is_refused(
     keyed: Keyed,
 ) -> None:
     token = start(keyed)
@@ -405,7 +405,7 @@ def test_spawned_jobs_belong_to_the_workflow(keyed: Keyed) -> None:
 # What a job needs.
 
 
-def test_what_a_job_needs_is_kept_beyond_its_links(keyed: Keyed) -> None:
+def test_needs_are_kept_after_the_links_are_gone(keyed: Keyed) -> None:
     keyed.put("done")
     end(keyed, keyed.take()[0]["jid"], "complete", "[1]", 60)
     keyed.put("open", queue="side")

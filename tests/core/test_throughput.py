@@ -37,7 +37,7 @@ def busy(keyed: Keyed) -> Keyed:
     return keyed
 
 
-def test_of_a_queue(busy: Keyed) -> None:
+def test_throughput_of_a_queue(busy: Keyed) -> None:
     assert shown(busy, "a", 0, 3, 1) == {
         "first": 0, "step": 1, "put": [6, 0, 0, 0], "started": [0, 4, 0, 0],
         "completed": [0, 0, 2, 0], "failed": [0, 0, 1, 0],
@@ -46,14 +46,14 @@ def test_of_a_queue(busy: Keyed) -> None:
     assert shown(busy, "nosuch", 0, 3, 1)["put"] == [0, 0, 0, 0]
 
 
-def test_of_the_whole_namespace(busy: Keyed) -> None:
+def test_throughput_of_the_namespace(busy: Keyed) -> None:
     assert shown(busy, "", 0, 3, 1) == {
         "first": 0, "step": 1, "put": None, "started": [0, 5, 0, 0],
         "completed": [0, 0, 3, 0], "failed": [0, 0, 1, 0],
     }  # fmt: skip
 
 
-def test_of_many_at_once_which_are_written_without_the_journal(keyed: Keyed) -> None:
+def test_throughput_of_many_jobs_of_one_call(keyed: Keyed) -> None:
     """Jobs that waited differently long: too many samples for the journal."""
     for number in range(10):
         keyed.put(f"j{number}", number, queue=f"q{number % 2}")
@@ -98,7 +98,7 @@ def fail(keyed: Keyed, jid: str, queue: str, now: float) -> None:
     keyed.call("fail", jid, job["token"], "group", "message", now=now)
 
 
-def test_how_many_are_failed_now(keyed: Keyed) -> None:
+def test_failed_jobs_are_counted_by_queue(keyed: Keyed) -> None:
     fail(keyed, "a0", "a", 10)
     fail(keyed, "a1", "a", 3 * DAY)
     fail(keyed, "b0", "b", 3 * DAY)

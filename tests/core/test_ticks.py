@@ -60,7 +60,7 @@ class TestMissedIntervals:
             ("all", 750, 11, 760), ("last", 750, 1, 760), ("none", 750, 0, 760),
         ],
     )  # fmt: skip
-    def test_of_a_minute(
+    def test_missed_ticks_of_a_minute(
         self, keyed: Keyed, missed: str, now: float, count: int, then: float
     ) -> None:
         make(keyed, now=100, missed=missed)
@@ -69,7 +69,7 @@ class TestMissedIntervals:
         assert len(taken(keyed, now)) == 0
 
     @pytest.mark.parametrize(("late", "count"), [(59, 1), (60, 1), (61, 0)])
-    def test_of_a_day(self, keyed: Keyed, late: float, count: int) -> None:
+    def test_missed_ticks_of_a_day(self, keyed: Keyed, late: float, count: int) -> None:
         make(keyed, interval=86400, missed="none", now=1000)
         assert len(taken(keyed, 1000 + late)) == count
 
@@ -107,7 +107,9 @@ class TestMissedIntervals:
 
 class TestTheJobOfATick:
     @pytest.mark.parametrize("kind", ["interval", "cron"])
-    def test_it_has_all_that_the_schedule_says(self, keyed: Keyed, kind: str) -> None:
+    def test_the_job_of_a_tick_has_the_options_of_its_schedule(
+        self, keyed: Keyed, kind: str
+    ) -> None:
         given: dict[str, Any] = {"priority": 7, "retries": 2, "tags": ["t"], "context": {"a": 1},
                                  "unique": "key", "expires": 30}  # fmt: skip
         if kind == "cron":
@@ -139,14 +141,14 @@ class TestTheJobOfATick:
         keyed.settle([end], now=161)
         assert keyed.put("other", 161, unique="key") == "s-2"
 
-    def test_it_does_not_start_when_it_is_too_late(self, keyed: Keyed) -> None:
+    def test_an_expired_tick_does_not_start(self, keyed: Keyed) -> None:
         make(keyed, now=100, expires=5)
         keyed.call("schedule.run", "s", now=100)
         assert taken(keyed, 106) == []  # also counted from the tick that it puts late
         assert keyed.core.json("failed", 106) == {"expired": 2}
         assert taken(keyed, 161) == ["s-3"]
 
-    def test_who_waits_is_woken_and_the_minute_counted(self, minutely: Keyed) -> None:
+    def test_a_tick_wakes_a_worker_and_is_counted(self, minutely: Keyed) -> None:
         _, *names = minutely.settle([], 1, wait=100, now=MINUTE - 1).rest
         tick(
             minutely,
@@ -170,7 +172,7 @@ class TestCron:
         assert (shown(keyed)["next"], jobs(keyed)) == (10800, [])
         assert looked(keyed, now=200) == (3.0, True, [])
 
-    def test_who_looks_is_told_what_becomes_of_missed_ticks(self, keyed: Keyed) -> None:
+    def test_due_schedules_come_with_their_policy(self, keyed: Keyed) -> None:
         for missed in ("all", "last", "none"):
             make(keyed, missed, cron="* * * * *", missed=missed, now=100)
         found = looked(keyed, now=200)[2]
@@ -269,7 +271,7 @@ class TestCron:
 
 
 class TestLease:
-    def test_one_worker_at_a_time(self, minutely: Keyed) -> None:
+    def test_one_ticker_leads_at_a_time(self, minutely: Keyed) -> None:
         assert looked(minutely, "a", MINUTE)[1]
         seconds, leads, found = looked(minutely, "b", MINUTE)
         assert (leads, found) == (False, [])
@@ -289,14 +291,14 @@ class TestLease:
             assert looked(keyed, now=10, count=count)[0] == 0
         assert looked(keyed, now=10, count=6)[0] == 3
 
-    def test_who_ends_gives_it_up(self, minutely: Keyed) -> None:
+    def test_a_ticker_that_ends_gives_its_lease_up(self, minutely: Keyed) -> None:
         looked(minutely, "a", MINUTE)
         minutely.call("worker.deregister", "b", now=MINUTE)
         assert not looked(minutely, "b", MINUTE)[1]
         minutely.call("worker.deregister", "b", "a", now=MINUTE)
         assert looked(minutely, "b", MINUTE)[1]
 
-    def test_who_leads_is_told_of_changes(self, minutely: Keyed) -> None:
+    def test_the_leader_hears_of_changes(self, minutely: Keyed) -> None:
         looked(minutely, "a", MINUTE - 4)
         told = [("w:a", '{"event":"schedules","worker":"a"}')]
         changes = {

@@ -222,9 +222,7 @@ def test_a_job_behind_another_keeps_its_policy_for_the_rest(keyed: Keyed) -> Non
 
 
 @pytest.mark.parametrize("policy", ["block", "cancel"])
-def test_a_job_behind_another_runs_whatever_becomes_of_that(
-    keyed: Keyed, policy: str
-) -> None:
+def test_a_job_behind_another_runs_however_that_ends(keyed: Keyed, policy: str) -> None:
     put(keyed, "a")
     [job] = keyed.take()
     assert put(keyed, "b", conflict="replace", on_failure=policy) == "b"
@@ -240,7 +238,7 @@ def test_a_run_is_cancelled_alone_that_another_waits_behind(keyed: Keyed) -> Non
     assert keyed.job("b")["state"] == "waiting"
 
 
-def test_one_that_waits_behind_a_run_still_does_when_it_is_put_again(
+def test_a_job_behind_a_run_stays_there_when_it_is_put_again(
     keyed: Keyed,
 ) -> None:
     put(keyed, "running")
@@ -334,7 +332,7 @@ def test_a_batch_cannot_replace_its_own_jobs(keyed: Keyed) -> None:
     assert snapshot(keyed.server) == before
 
 
-def test_what_exists_is_left_alone_before_keys_are_looked_at(keyed: Keyed) -> None:
+def test_absent_is_checked_before_unique_keys(keyed: Keyed) -> None:
     put(keyed, "a")
     keyed.put("b")
     assert put(keyed, "b", absent="1") is None

@@ -35,7 +35,7 @@ def test_the_five_that_it_has_held_for_the_longest_time(keyed: Keyed) -> None:
     assert views(keyed, 0, 9, now=20)["w"][0] == "j0"
 
 
-def test_those_of_one_moment_are_in_the_order_of_their_names(keyed: Keyed) -> None:
+def test_jobs_of_one_moment_are_sorted_by_name(keyed: Keyed) -> None:
     start(keyed, "w", "c", "a", "d", "b", now=10)
     assert views(keyed, 0, 9, now=20) == {"w": ["a", "b", "c", "d"]}
 

@@ -74,7 +74,7 @@ def test_a_workflow_goes_on_to_its_end(keyed: Keyed) -> None:
     assert 0 < keyed.server.ttl("ql:workflow:f:jobs") <= 604800
 
 
-def test_it_says_what_it_was_given(keyed: Keyed) -> None:
+def test_a_workflow_shows_its_meta_and_time(keyed: Keyed) -> None:
     keyed.call("workflow.put", "f", "w", '{"name": []}', *items("f", {"a": ()}), now=7)
     record = keyed.json("workflow.get", "f")
     assert (record["meta"], record["created"], record["id"]) == ({"name": []}, 7, "f")
@@ -82,7 +82,7 @@ def test_it_says_what_it_was_given(keyed: Keyed) -> None:
     assert keyed.json("workflow.jobs", "nothing") == {"total": 0, "jobs": {}}
 
 
-def test_it_waits_for_jobs_outside(keyed: Keyed) -> None:
+def test_a_workflow_waits_for_jobs_outside(keyed: Keyed) -> None:
     keyed.put("outside")
     put(keyed, {"a": ("outside",)})
     assert counts(keyed) == ("running", 1, 0, 0, 0, 1)
@@ -90,7 +90,7 @@ def test_it_waits_for_jobs_outside(keyed: Keyed) -> None:
     assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
 
 
-def test_what_is_blocked_by_a_failure_is_at_an_end(keyed: Keyed) -> None:
+def test_a_workflow_whose_rest_is_blocked_has_failed(keyed: Keyed) -> None:
     put(keyed, {"a": (), "b": (), "c": ("a",), "d": ("c",)})
     end(keyed, "a", verb=FAIL)
     assert counts(keyed) == ("running", 4, 0, 1, 0, 2)
@@ -112,7 +112,9 @@ def test_what_is_blocked_by_a_failure_is_at_an_end(keyed: Keyed) -> None:
         ("block", ("failed", 3, 0, 1, 0, 2)),
     ],
 )
-def test_policies(keyed: Keyed, policy: str, expected: tuple[Any, ...]) -> None:
+def test_on_failure_decides_what_becomes_of_the_rest(
+    keyed: Keyed, policy: str, expected: tuple[Any, ...]
+) -> None:
     put(keyed, {"a": (), "b": ("a",), "c": ("b",)}, on_failure=policy)
     end(keyed, "a", verb=FAIL)
     assert counts(keyed) == expected
@@ -154,7 +156,9 @@ def test_a_scheduled_job_is_on_its_way(keyed: Keyed) -> None:
     assert counts(keyed) == ("running", 2, 1, 0, 0, 0)
 
 
-def test_one_that_is_cancelled_by_itself(keyed: Keyed) -> None:
+def test_a_job_cancelled_by_itself_cancels_the_workflow_at_its_end(
+    keyed: Keyed,
+) -> None:
     put(keyed, {"a": (), "b": ()})
     keyed.call("cancel", "a", now=0)
     assert counts(keyed) == ("running", 2, 0, 0, 1, 0)
@@ -218,7 +222,7 @@ def test_a_large_one_is_cancelled_step_by_step(keyed: Keyed) -> None:
     assert counts(keyed) == ("canceled", 900, 0, 0, 900, 0)
 
 
-def test_a_cancel_that_nobody_follows_up_is_carried_on(keyed: Keyed) -> None:
+def test_later_calls_carry_a_cancel_on(keyed: Keyed) -> None:
     put(keyed, {f"j{n}": () for n in range(300)})
     assert keyed.call("workflow.cancel", "f", now=0) > 0
     for turn in range(9):
@@ -253,7 +257,7 @@ def test_retry_goes_through_all(keyed: Keyed) -> None:
     assert counts(keyed) == ("running", 400, 200, 0, 0, 0)
 
 
-def test_its_end_is_told(keyed: Keyed) -> None:
+def test_the_end_of_a_workflow_wakes_its_waiters(keyed: Keyed) -> None:
     put(keyed, {"a": (), "b": ()})
     wait = ("await", "me", 10, "workflow", "f")
     [key] = keyed.call(*wait, now=0)
@@ -336,7 +340,7 @@ def test_a_graph_of_a_thousand_in_one_call(keyed: Keyed) -> None:
     assert [job["jid"] for job in keyed.take()] == ["j0"]
 
 
-def test_one_whose_jobs_others_stand_for_is_complete(keyed: Keyed) -> None:
+def test_a_workflow_whose_jobs_are_duplicates_is_complete(keyed: Keyed) -> None:
     keyed.put("old", unique="key")
     put(keyed, {"a": []}, unique="key")
     flow = keyed.json("workflow.get", "f", now=0)
@@ -345,7 +349,7 @@ def test_one_whose_jobs_others_stand_for_is_complete(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize("command", ["cancel", "retry"])
-def test_what_is_not_there_is_told(keyed: Keyed, command: str) -> None:
+def test_an_unknown_workflow_is_refused(keyed: Keyed, command: str) -> None:
     text = keyed.refusal(f"workflow.{command}", "f", 0)
     assert text.startswith("NOJOB") and "Workflow f does not exist" in text
 

@@ -71,7 +71,7 @@ def test_a_missing_or_complete_dependency_is_ignored(core: Core) -> None:
     assert links(core, "b") == (set(), set())
 
 
-def test_advancing_releases_nobody(core: Core) -> None:
+def test_advancing_releases_no_dependent(core: Core) -> None:
     core.put("a", queue="side")
     core.put("b", depends=["a"])
     core.pop(queue="side")

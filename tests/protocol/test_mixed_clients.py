@@ -53,7 +53,7 @@ def test_an_old_worker_that_popped_a_job_twice_is_told_apart_by_ours(
     )
 
 
-def test_what_an_old_client_does_ends_a_token(keyed: Keyed) -> None:
+def test_a_put_by_an_old_client_ends_a_token(keyed: Keyed) -> None:
     keyed.put("jid")
     token = keyed.token("jid")
     keyed.core.put("jid", 1, worker="stranger")

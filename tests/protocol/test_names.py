@@ -1,4 +1,4 @@
-"""Empty names: they are what records say of nobody, and nothing is made of one."""
+"""Empty names: records use them for none, and nothing is stored under one."""
 
 from __future__ import annotations
 
@@ -80,9 +80,7 @@ def scene(core: Core) -> None:
 
 
 @pytest.mark.parametrize("call", STORED, ids=str)
-def test_without_keys_nothing_is_stored_or_taken_under_no_name(
-    core: Core, call: Call
-) -> None:
+def test_nothing_is_stored_or_taken_under_an_empty_name(core: Core, call: Call) -> None:
     scene(core)
     before = digest(core.server)
     assert "must not be empty" in core.error(call[0], 4, *call[1:])
@@ -90,7 +88,7 @@ def test_without_keys_nothing_is_stored_or_taken_under_no_name(
 
 
 @pytest.mark.parametrize(("call", "text"), ASKED, ids=str)
-def test_without_keys_no_name_is_refused_in_the_words_of_the_protocol(
+def test_an_empty_name_is_refused_in_the_words_of_the_protocol(
     core: Core, call: Call, text: str
 ) -> None:
     scene(core)
@@ -103,7 +101,7 @@ def test_without_keys_no_name_is_refused_in_the_words_of_the_protocol(
 
 
 @pytest.mark.parametrize(("call", "answer"), ANSWERED, ids=str)
-def test_without_keys_who_asks_for_no_name_is_answered(
+def test_reads_of_an_empty_name_are_answered(
     core: Core, call: Call, answer: Any
 ) -> None:
     scene(core)
@@ -114,7 +112,7 @@ def test_without_keys_who_asks_for_no_name_is_answered(
 
 
 def test_old_client_moves_a_waiting_job_with_its_own_worker(core: Core) -> None:
-    """As job.move() of qless-py: the record says '' of a job that nobody holds."""
+    """As job.move() of qless-py: the worker of a waiting job is ''."""
     core.put("jid")
     job = core.job("jid")
     move = (job["worker"], "other", "jid", job["klass"], job["data"], 0)
@@ -123,8 +121,8 @@ def test_old_client_moves_a_waiting_job_with_its_own_worker(core: Core) -> None:
     assert core.popped(3, queue="other") == ["jid"]
 
 
-def test_with_keys_jobs_may_come_from_nobody(keyed: Keyed) -> None:
-    """Then whoever has the job is told that it is lost."""
+def test_with_keys_a_put_may_have_no_worker(keyed: Keyed) -> None:
+    """The worker that has the job hears that it is lost."""
     keyed.put("jid", 0, worker="")
     keyed.take(now=0)
     with keyed.core.listening() as heard:

@@ -1,4 +1,4 @@
-"""The defects of qless-core that lose work or break a queue for ever, and that this
+"""The defects of qless-core that lose work or break a queue permanently, and that this
 core does not have: one test each. Those in bookkeeping have a file of their own."""
 
 from __future__ import annotations

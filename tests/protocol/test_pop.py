@@ -63,7 +63,7 @@ def test_pop_registers_the_worker_even_for_nothing(core: Core) -> None:
     assert core.server.zscore("ql:workers", "worker") == 7
 
 
-def test_a_paused_queue_pops_nothing_and_registers_nobody(core: Core) -> None:
+def test_a_paused_queue_pops_nothing_and_registers_no_worker(core: Core) -> None:
     core.put("jid")
     core.old("pause", 0, "queue")
     assert core.old("pop", 0, "queue", "worker", 10) == "{}"
