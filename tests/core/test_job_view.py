@@ -113,15 +113,6 @@ def test_workers_with_the_jobs_they_hold(keyed: Keyed) -> None:
     assert not keyed.json("worker.views", 2, 5, now=60)["workers"]
 
 
-def test_tags_with_their_numbers(keyed: Keyed) -> None:
-    keyed.put("a", 1, tags=["x", "y"])
-    keyed.put("b", 1, tags=["x"])
-    found = keyed.json("tag.counts", 0, 9, now=5)
-    assert found == {"total": 2, "tags": [["x", 2], ["y", 1]]}
-    assert keyed.json("tag.counts", 1, 9, now=5)["tags"] == [["y", 1]]
-    assert not keyed.json("tag.counts", 0, 0, now=5)["tags"]
-
-
 def schedule(keyed: Keyed, name: str, *args: Any, queue: str = "queue") -> None:
     keyed.call("schedule.set", name, queue, "k", "{}", *args, now=10)
 

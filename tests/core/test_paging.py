@@ -218,15 +218,6 @@ def test_twenty_five_are_shown_without_a_number(keyed: Keyed, name: str) -> None
     assert look(keyed, 3) == whole[3:28]
 
 
-def test_unfail_takes_the_twenty_five_oldest(keyed: Keyed) -> None:
-    fail(keyed, THIRTY)
-    assert keyed.call("unfail", "queue", "group", now=NOW) == 25
-    assert keyed.json("failed", "group", now=NOW)["jobs"] == THIRTY[:24:-1]
-    assert keyed.call("unfail", "queue", "group", 3, now=NOW) == 3
-    assert keyed.json("failed", "group", now=NOW)["jobs"] == THIRTY[:27:-1]
-    assert keyed.call("unfail", "queue", "group", 0, now=NOW) == 0
-
-
 def test_a_part_of_a_list_is_named_whole(keyed: Keyed) -> None:
     assert 'Arg "name" missing' in keyed.refusal("briefs", 5, "waiting", now=1)
     assert 'Arg "start" missing' in keyed.refusal("briefs", 5, "waiting", "q", now=1)

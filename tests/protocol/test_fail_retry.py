@@ -38,15 +38,6 @@ def test_fail(held: Core) -> None:
     assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
 
 
-def test_the_newest_failure_is_at_the_head(core: Core) -> None:
-    for jid in "abc":
-        core.put(jid)
-        core.pop()
-        core.old("fail", 1, jid, "worker", "group", "message")
-    assert core.server.lrange("ql:f:group", 0, -1) == ["c", "b", "a"]
-    assert core.json("failed", 1, "group") == {"total": 3, "jobs": ["c", "b", "a"]}
-
-
 def test_fail_stores_data(held: Core) -> None:
     held.old("fail", 20, "jid", "worker", "group", "message", '{"seen":1}')
     assert held.job("jid")["data"] == '{"seen":1}'
@@ -64,10 +55,6 @@ def test_fail_counts_in_the_stats_of_its_queue_and_day(held: Core) -> None:
     stats = held.json("stats", 90000, "queue", 90000)
     assert (stats["failures"], stats["failed"], stats["retries"]) == (1, 1, 0)
     assert held.json("stats", 90000, "queue", 0)["failures"] == 0
-    assert held.server.hgetall("ql:s:stats:86400:queue") == {
-        "failures": "1",
-        "failed": "1",
-    }
 
 
 def test_a_failed_job_is_not_popped(held: Core) -> None:

@@ -35,31 +35,6 @@ def test_a_running_job(core: Core) -> None:
     ]
 
 
-def test_a_failed_job_has_an_empty_expiry_in_the_store(core: Core) -> None:
-    core.put("jid")
-    core.pop()
-    core.old("fail", 3.5, "jid", "worker", "group", "message")
-    assert core.server.hget("ql:j:jid", "expires") == ""
-    job = core.job("jid")
-    assert (job["expires"], job["worker"]) == (0, "")
-    assert job["failure"] == {
-        "group": "group",
-        "message": "message",
-        "when": 3,
-        "worker": "worker",
-    }
-
-
-def test_a_complete_job_is_in_no_queue(core: Core) -> None:
-    core.put("jid")
-    core.pop()
-    core.complete("jid", data='{"done": true}')
-    job = core.job("jid")
-    assert (job["state"], job["queue"], job["worker"]) == ("complete", "", "")
-    assert (job["expires"], job["remaining"], job["failure"]) == (0, 5, {})
-    assert job["data"] == '{"done": true}'
-
-
 def test_tracked_and_links(core: Core) -> None:
     core.put("a")
     core.put("b", depends=["a"])

@@ -36,14 +36,6 @@ def test_jobs_running_and_stalled(core: Core) -> None:
     assert core.state("a") == "running"
 
 
-def test_a_count_of_minus_one_means_all(core: Core) -> None:
-    for n in range(30):
-        core.put(f"j{n}")
-    core.pop(0, 30)
-    assert len(core.old("jobs", 0, "running", "queue", 0, -1)) == 30
-    assert len(core.old("jobs", 0, "running", "queue")) == 25
-
-
 def test_jobs_scheduled(core: Core) -> None:
     for n, delay in enumerate((30, 10, 20)):
         core.put(f"j{n}", delay=delay)

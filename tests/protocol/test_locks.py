@@ -70,18 +70,6 @@ def test_before_anyone_noticed_the_owner_may_complete_late(held: Core) -> None:
     assert held.complete("jid", 500) == "complete"
 
 
-def test_after_the_job_went_on_the_owner_may_nothing(held: Core) -> None:
-    held.pop(100, worker="second")
-    held.pop(110, worker="second")
-    for call in (
-        ("complete", 111, "jid", "worker", "queue", "{}"),
-        ("fail", 111, "jid", "worker", "group", "message"),
-        ("heartbeat", 111, "jid", "worker"),
-        ("retry", 111, "jid", "queue", "worker"),
-    ):
-        assert "another worker" in held.error(*call)
-
-
 def test_each_loss_has_its_own_grace(held: Core) -> None:
     held.pop(100, worker="second")
     held.pop(110, worker="second")

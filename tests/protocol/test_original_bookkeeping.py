@@ -112,7 +112,7 @@ def test_clocks_that_disagree_do_not_make_negative_samples(core: Core) -> None:
     core.complete("jid", 800)
     for sample in ("wait", "run"):
         stored = core.server.hgetall(f"ql:s:{sample}:0:queue")
-        assert set(stored) == {"total", "mean", "vk", "s0"}
+        assert not [field for field in stored if field.startswith("s-")]
         assert stored["mean"] == "0"
 
 

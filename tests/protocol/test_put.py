@@ -8,10 +8,6 @@ from tests.core.caller import Core
 from tests.core.keyspace import scores
 
 
-def test_put_answers_the_jid(core: Core) -> None:
-    assert core.put("jid") == "jid"
-
-
 def test_a_fresh_job(core: Core) -> None:
     core.put("jid", 12.75, klass="Klass", data='{"foo": "bar"}')
     assert core.job("jid") == {
@@ -37,20 +33,13 @@ def test_a_fresh_job(core: Core) -> None:
 
 def test_the_stored_record_of_a_fresh_job(core: Core) -> None:
     core.put("jid", 12.5, data='{"foo": "bar"}')
-    assert core.server.hgetall("ql:j:jid") == {
-        "jid": "jid",
-        "klass": "klass",
-        "data": '{"foo": "bar"}',
-        "priority": "0",
-        "tags": "{}",
-        "state": "waiting",
-        "worker": "",
-        "expires": "0",
-        "queue": "queue",
-        "retries": "5",
-        "remaining": "5",
-        "time": "12.50000000000000000000",
-    }
+    record = core.server.hgetall("ql:j:jid")
+    assert float(record["time"]) == 12.5
+    assert record.items() >= {
+        "jid": "jid", "klass": "klass", "data": '{"foo": "bar"}', "priority": "0",
+        "tags": "{}", "state": "waiting", "worker": "", "expires": "0",
+        "queue": "queue", "retries": "5", "remaining": "5",
+    }.items()  # fmt: skip
 
 
 def test_options(core: Core) -> None:
@@ -63,15 +52,6 @@ def test_options(core: Core) -> None:
 
 def test_unknown_options_are_ignored(core: Core) -> None:
     assert core.old("put", 0, "w", "queue", "jid", "k", "{}", 0, "colour", "red")
-
-
-@pytest.mark.parametrize(
-    "data", ["[]", "{}", '""', "0", "null", ' {"a" : [ ] } ', "1e3"]
-)
-def test_data_comes_back_as_it_was_given(core: Core, data: str) -> None:
-    core.put("jid", data=data)
-    assert core.job("jid")["data"] == data
-    assert core.pop()[0]["data"] == data
 
 
 def test_put_registers_the_queue_once(core: Core) -> None:

@@ -25,10 +25,6 @@ def recur(
     )
 
 
-def test_recur_answers_the_jid(core: Core) -> None:
-    assert recur(core) == "cron"
-
-
 def test_a_recurring_job_with_defaults(core: Core) -> None:
     recur(core, data='{"a": 1}')
     assert core.json("recur.get", 0, "cron") == {
@@ -43,24 +39,6 @@ def test_a_recurring_job_with_defaults(core: Core) -> None:
         "data": '{"a": 1}',
         "tags": {},
         "backlog": 0,
-    }
-
-
-def test_the_stored_template(core: Core) -> None:
-    recur(core, tags=["a"], priority=3, retries=5, backlog=2)
-    assert core.server.hgetall("ql:r:cron") == {
-        "jid": "cron",
-        "klass": "klass",
-        "data": "{}",
-        "priority": "3",
-        "tags": '["a"]',
-        "state": "recur",
-        "queue": "queue",
-        "type": "interval",
-        "count": "0",
-        "interval": "60",
-        "retries": "5",
-        "backlog": "2",
     }
 
 
@@ -100,26 +78,6 @@ def test_a_spawned_job(core: Core) -> None:
     assert scores(core.server, "ql:q:queue-recur") == [("cron", 160)]
     assert core.json("tag", 110, "get", "t") == {"total": 1, "jobs": ["cron-1"]}
     assert core.server.zscore("ql:t:t", "cron-1") == 110
-
-
-def test_the_record_of_a_spawned_job_that_waits(core: Core) -> None:
-    recur(core, retries=2)
-    core.old("peek", 10, "queue", 1)
-    assert core.server.hgetall("ql:j:cron-1") == {
-        "jid": "cron-1",
-        "klass": "klass",
-        "data": "{}",
-        "priority": "0",
-        "tags": "{}",
-        "state": "waiting",
-        "worker": "",
-        "expires": "0",
-        "queue": "queue",
-        "retries": "2",
-        "remaining": "2",
-        "time": "0.00000000000000000000",
-        "spawned_from_jid": "cron",
-    }
 
 
 def test_one_job_per_tick(core: Core) -> None:

@@ -71,13 +71,6 @@ def test_tag_get_goes_by_time_then_by_jid(core: Core) -> None:
     assert core.json("tag", 9, "get", "tag", 9, 2) == {"total": 4, "jobs": {}}
 
 
-def test_tag_get_shows_25_by_default(core: Core) -> None:
-    for n in range(30):
-        core.put(f"j{n}", tags=["tag"])
-    page = core.json("tag", 0, "get", "tag")
-    assert (page["total"], len(page["jobs"])) == (30, 25)
-
-
 def test_tag_top(core: Core) -> None:
     for n, tags in enumerate((["a", "b", "c"], ["b", "c"], ["c"])):
         core.put(f"j{n}", tags=tags)

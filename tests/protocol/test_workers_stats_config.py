@@ -180,7 +180,6 @@ def test_the_stored_samples(core: Core) -> None:
         core.put(jid, now)
     core.pop(5)
     stored = core.server.hgetall("ql:s:wait:0:queue")
-    assert set(stored) == {"total", "mean", "vk", "s5", "s4"}
     assert (stored["total"], stored["s5"], stored["s4"]) == ("2", "1", "1")
     assert math.isclose(float(stored["mean"]), 4.5)
     assert math.isclose(float(stored["vk"]), 0.5)
