@@ -14,14 +14,7 @@ import redis
 from tests import drawing
 from tests.core.caller import Core
 from tests.core.keyed import Keyed, settlement
-from tests.core.keyspace import (
-    Snapshot,
-    difference,
-    digest,
-    dumped,
-    restore,
-    snapshot,
-)
+from tests.core.keyspace import Snapshot, difference, digest, dumped, restore, snapshot
 
 Call = tuple[Any, ...]
 

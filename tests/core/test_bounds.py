@@ -213,9 +213,7 @@ def test_many_behind_and_few_before_a_job_are_looked_at_from_the_few(
         assert snapshot(keyed.server) == before
 
 
-def test_a_job_that_waits_for_many_runs_when_these_are_cancelled(
-    keyed: Keyed,
-) -> None:
+def test_a_job_that_waits_for_many_runs_when_these_are_cancelled(keyed: Keyed) -> None:
     keyed.put_many([{"jid": f"n{n}"} for n in range(60)])
     links = json.dumps([f"n{n}" for n in range(60)])
     keyed.put_many(

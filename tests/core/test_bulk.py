@@ -149,10 +149,7 @@ def test_a_job_that_is_gone_can_be_untracked(keyed: Keyed) -> None:
     keyed.put("a", 1)
     keyed.call("track", "track", "a", now=1)
     keyed.call("cancel", "a", now=2)
-    assert each(keyed, "untrack", "a", "b") == (
-        ["a"],
-        {"b": "Job b does not exist"},
-    )
+    assert each(keyed, "untrack", "a", "b") == (["a"], {"b": "Job b does not exist"})
     assert keyed.json("track", now=11) == {"jobs": {}, "expired": {}}
 
 

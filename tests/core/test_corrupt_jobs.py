@@ -169,9 +169,7 @@ def test_old_clients_go_on_with_the_next_job(keyed: Keyed) -> None:
     assert (job["state"], job["failure"]["group"]) == ("failed", GROUP)
 
 
-def test_a_line_of_the_history_that_cannot_be_read_hides_no_other(
-    keyed: Keyed,
-) -> None:
+def test_a_line_of_the_history_that_cannot_be_read_hides_no_other(keyed: Keyed) -> None:
     put(keyed, "jid")
     keyed.call("log", "jid", "before", now=1001)
     keyed.server.rpush("ql:j:jid-history", "abc")

@@ -101,9 +101,7 @@ def test_later_failures_are_brought_back_apart(orders: Entities) -> None:
     assert count(orders) == ("waiting", -1, 1500, 0)
 
 
-def test_an_entity_taken_from_its_worker_begins_again(
-    orders: Entities,
-) -> None:
+def test_an_entity_taken_from_its_worker_begins_again(orders: Entities) -> None:
     orders.push("o", "new", retries=3)
     orders.settle(orders.take()[0], "retry", 0, "broken", "why")
     orders.call("timeout", orders.take()[0]["jid"])

@@ -31,9 +31,7 @@ def test_a_queue_of_shorter_locks_has_them(keyed: Keyed) -> None:
     assert keyed.call("detached.keep", "w", "jid", token, TOLD, now=1) == "7"
 
 
-def test_a_job_is_adopted_after_the_notice_of_its_lost_lock(
-    keyed: Keyed,
-) -> None:
+def test_a_job_is_adopted_after_the_notice_of_its_lost_lock(keyed: Keyed) -> None:
     keyed.put("jid")
     token = keyed.take(worker="w", now=0)[0]["token"]
     assert (

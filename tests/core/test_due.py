@@ -75,7 +75,7 @@ def test_a_due_job_is_waiting_in_every_list(delayed: Keyed, now: float) -> None:
     # Nothing was written, but what keeps the clock of calls that may write.
     after = snapshot(delayed.server)
     assert {name for name in before | after if before.get(name) != after.get(name)} <= {
-        "ql:meta",
+        "ql:meta"
     }
     assert delayed.server.hget("ql:j:due", "state") == "scheduled"
 

@@ -379,18 +379,14 @@ def test_the_dead_stay_where_they_are_if_another_job_is_in_the_way(
     assert orders.show("o")["dead"]["payloads"] == 1
 
 
-def test_twenty_five_payloads_are_shown_if_no_number_is_given(
-    orders: Entities,
-) -> None:
+def test_twenty_five_payloads_are_shown_if_no_number_is_given(orders: Entities) -> None:
     orders.push_many([("o", n, n, "") for n in range(30)])
     for more, count in (((), 25), ((0, 7), 7), ((28,), 2), ((0, 0), 1)):
         shown = json.loads(orders.call("entity.show", orders.queue, "o", *more))
         assert len(shown["waiting"]) == count
 
 
-def test_payloads_are_shown_up_to_a_quarter_of_a_mebibyte(
-    orders: Entities,
-) -> None:
+def test_payloads_are_shown_up_to_a_quarter_of_a_mebibyte(orders: Entities) -> None:
     orders.push_many([("o", f"{n}" * 60_000, n, "") for n in range(8)])
     assert len(orders.show("o")["waiting"]) == 4
 

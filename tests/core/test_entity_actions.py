@@ -48,8 +48,7 @@ def test_a_call_changes_250_the_next_due_first(orders: Entities, command: str) -
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["entities.kill", "entities.drop", "dead.back", "dead.delete"],
+    "command", ["entities.kill", "entities.drop", "dead.back", "dead.delete"]
 )
 def test_a_call_names_250_at_most(orders: Entities, command: str) -> None:
     many = [f"o{n}" for n in range(251)]

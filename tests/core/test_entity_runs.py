@@ -79,9 +79,7 @@ def test_several_runs_of_one_call(orders: Entities) -> None:
     assert len(orders.take(2)) == 2
 
 
-def test_max_concurrency_of_the_queue_holds_for_a_batch(
-    orders: Entities,
-) -> None:
+def test_max_concurrency_of_the_queue_holds_for_a_batch(orders: Entities) -> None:
     orders.call("config.set", "orders-max-concurrency", 2)
     orders.push_many([(f"o{n}", 1, n, "") for n in range(5)], batch=4)
     taken = orders.take()

@@ -67,7 +67,7 @@ def test_a_failed_job_goes_on_with_its_failure(moving: Keyed, how: Any) -> None:
     assert (found["worker"], found["tags"]) == ("", ["a"])
     assert found["failure"] == GIVEN | {"when": 3, "worker": "worker"}
     assert [(each["what"], each.get("q")) for each in found["history"][-2:]] == [
-        *(("failed", None), ("put", "dead")),
+        *(("failed", None), ("put", "dead"))
     ]
     assert found["history"][-2]["group"] == "trouble"
     assert json.loads(moving.call("failed", now=100)) == {}

@@ -143,7 +143,7 @@ def test_a_child_names_its_template(keyed: Keyed) -> None:
 def test_a_job_that_is_gone_leaves_its_place(keyed: Keyed) -> None:
     keyed.put("jid")
     assert [bool(row) for row in keyed.json("brief", "gone", "jid", "gone")] == [
-        *(False, True, False),
+        *(False, True, False)
     ]
     keyed.put("tracked")
     keyed.call("track", "track", "tracked", now=0)

@@ -61,7 +61,7 @@ def test_each_follows_its_policy_when_a_dependency_fails(keyed: Keyed) -> None:
     with keyed.core.listening() as heard:
         fail(keyed, "root")
     assert states(keyed, "block", "usual", "cancel", "run") == [
-        *("depends", "depends", None, "waiting"),
+        *("depends", "depends", None, "waiting")
     ]
     assert sorted(keyed.job("root")["dependents"]) == ["block", "usual"]
     assert (
@@ -135,7 +135,7 @@ def test_cancelling_goes_down_the_line(keyed: Keyed) -> None:
     keyed.put("last", depends=["cancel", "block"], on_failure="run")
     fail(keyed, "root")
     assert states(keyed, "a", "cancel", "run", "block", "behind block", "last") == [
-        *(None, None, "waiting", "failed", "depends", "waiting"),
+        *(None, None, "waiting", "failed", "depends", "waiting")
     ]
     failure = keyed.job("block")["failure"]
     assert failure["group"] == "dependency-canceled"
@@ -219,7 +219,7 @@ def test_a_job_with_blocking_dependents_may_not_be_cancelled(keyed: Keyed) -> No
     assert snapshot(keyed.server) == before
     keyed.call("cancel", "root", "block", "usual", now=1)
     assert states(keyed, "root", "block", "usual", "cancel", "run") == [
-        *(None, None, None, None, "waiting"),
+        *(None, None, None, None, "waiting")
     ]
 
 
@@ -274,9 +274,7 @@ def test_links_made_later_follow_the_policy(keyed: Keyed) -> None:
     assert keyed.job("run")["state"] == "waiting"
 
 
-def test_the_policy_of_a_job_put_again_lasts_as_long_as_its_links(
-    keyed: Keyed,
-) -> None:
+def test_the_policy_of_a_job_put_again_lasts_as_long_as_its_links(keyed: Keyed) -> None:
     keyed.put("root", queue="side")
     keyed.put("job", depends=["root"], on_failure="run")
     keyed.put("job", 1, queue="moved")

@@ -89,9 +89,7 @@ def test_only_empty_queues_are_forgotten(keyed: Keyed) -> None:
     assert keyed.server.zrange("ql:queues", 0, -1) == ["used"]
 
 
-def test_a_job_that_fell_due_in_a_pause_wakes_a_worker_at_its_end(
-    keyed: Keyed,
-) -> None:
+def test_a_job_that_fell_due_in_a_pause_wakes_a_worker_at_its_end(keyed: Keyed) -> None:
     keyed.put("later", 1, delay=5)
     keyed.call("pause", "queue", now=2)
     settled = keyed.settle([], 1, wait=600, now=10)

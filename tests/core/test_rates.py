@@ -79,9 +79,7 @@ def test_a_rate_that_is_changed_counts_what_started_before(
     assert more == min(20, 26 - taken, count - taken)
 
 
-def test_a_full_window_is_looked_at_when_it_opens(
-    keyed: Keyed,
-) -> None:
+def test_a_full_window_is_looked_at_when_it_opens(keyed: Keyed) -> None:
     limit(keyed, "klass-rate-of-type", "10/s")
     keyed.put_many([{"jid": f"j{n:02}"} for n in range(50)], START)
     for burst in range(4):

@@ -279,10 +279,7 @@ def test_a_call_is_bounded(keyed: Keyed) -> None:
             ("move", "next", 0),
             [
                 ("completed", "jid"),
-                (
-                    "log",
-                    '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}',
-                ),
+                ("log", '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}'),
             ],
         ),
         (

@@ -176,9 +176,7 @@ def test_thousands_of_dependents_wait_for_spawned_jobs(keyed: Keyed) -> None:
     assert keyed.json("queues", "queue", now=4)["waiting"] == 2000
 
 
-def test_dependents_are_released_after_the_spawner_was_forgotten(
-    keyed: Keyed,
-) -> None:
+def test_dependents_are_released_after_the_spawner_was_forgotten(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])
     spawn(keyed, token, "a", "b")
@@ -326,9 +324,7 @@ def test_on_failure_run_waits_for_children_that_have_not_failed(keyed: Keyed) ->
     assert state(keyed, "after") == "waiting"
 
 
-def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(
-    keyed: Keyed,
-) -> None:
+def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])
     spawn(keyed, token, "a")
@@ -337,9 +333,7 @@ def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(
     assert state(keyed, "after") == "waiting"
 
 
-def test_depends_off_the_spawner_drops_its_children_too(
-    keyed: Keyed,
-) -> None:
+def test_depends_off_the_spawner_drops_its_children_too(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])
     spawn(keyed, token, "a")
@@ -347,9 +341,7 @@ def test_depends_off_the_spawner_drops_its_children_too(
     assert state(keyed, "after") == "waiting"
 
 
-def test_a_dependent_that_would_be_canceled_at_once_is_refused(
-    keyed: Keyed,
-) -> None:
+def test_a_dependent_that_would_be_canceled_at_once_is_refused(keyed: Keyed) -> None:
     token = start(keyed)
     spawn(keyed, token, "a", "b")
     end(keyed, "root")

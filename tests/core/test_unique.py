@@ -238,9 +238,7 @@ def test_a_run_is_cancelled_alone_that_another_waits_behind(keyed: Keyed) -> Non
     assert keyed.job("b")["state"] == "waiting"
 
 
-def test_a_job_behind_a_run_stays_there_when_it_is_put_again(
-    keyed: Keyed,
-) -> None:
+def test_a_job_behind_a_run_stays_there_when_it_is_put_again(keyed: Keyed) -> None:
     put(keyed, "running")
     token = keyed.token("running")
     put(keyed, "next", conflict="replace")
