@@ -81,7 +81,6 @@ def test_a_lost_lock_without_retries(moving: Keyed) -> None:
     found = job(moving, "jid", 1001)
     assert (found["state"], found["queue"]) == ("waiting", "dead")
     assert found["failure"]["group"] == "failed-retries-queue"
-    assert moving.server.hget("ql:j:jid", "grace") is None
 
 
 def test_a_failed_job_moves_once(moving: Keyed) -> None:

@@ -118,14 +118,6 @@ def test_malformed_minutes(keyed: Keyed, arguments: tuple[object, ...]) -> None:
     assert keyed.refusal("minutes", *arguments, now=0).startswith("BADARG ")
 
 
-def test_the_counters_are_kept_for_25_hours(keyed: Keyed) -> None:
-    keyed.put("jid", "*")
-    names = keyed.server.keys("ql:m:*")
-    assert names
-    for name in names:
-        assert 25 * 3600 <= keyed.server.ttl(name) <= 27 * 3600
-
-
 def test_jobs_moved_without_keys_are_counted_once_there_is_a_record(
     keyed: Keyed,
 ) -> None:

@@ -80,7 +80,6 @@ def test_without_keys_a_job_has_no_more_members_than_before(keyed: Keyed) -> Non
 def test_context_is_absent_if_not_given(keyed: Keyed) -> None:
     keyed.put("jid")
     assert keyed.job("jid")["context"] is None
-    assert not keyed.server.hexists("ql:j:jid", "context")
 
 
 def test_pop_gives_tokens(keyed: Keyed) -> None:

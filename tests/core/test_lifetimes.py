@@ -31,6 +31,7 @@ def finish_workflow(keyed: Keyed) -> None:
 #: What is made, the key, and how many seconds it is kept.
 KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
     "counters of a queue": (complete, "m:queue:0:completed", 26 * 3600),
+    "counters of the namespace": (complete, "m::0:completed", 26 * 3600),
     "how long jobs ran": (complete, "s:run:0:queue", 31 * DAY),
     "how long jobs waited": (complete, "s:wait:0:queue", 31 * DAY),
     "a result": (lambda k: complete(k, "[1]", 500), "result:run", 500),

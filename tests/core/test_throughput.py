@@ -84,14 +84,6 @@ def test_a_day_and_an_hour_at_most(keyed: Keyed) -> None:
     assert keyed.refusal("throughput", "", 5, 4, 1, now=0).startswith("BADARG ")
 
 
-def test_the_counters_of_the_namespace_end_by_themselves(keyed: Keyed) -> None:
-    keyed.put("jid", "*")
-    keyed.call("pop", "queue", "worker", 1, now="*")
-    keyed.call("beat", "worker", "", 0, now="*")
-    names = keyed.server.keys("ql:m::*")
-    assert 25 * 3600 <= keyed.server.ttl(names[0]) <= 27 * 3600
-
-
 def fail(keyed: Keyed, jid: str, queue: str, now: float) -> None:
     keyed.put(jid, now, queue=queue)
     [job] = keyed.take(1, queue=queue, now=now)

@@ -30,8 +30,7 @@ def test_the_five_that_it_has_held_for_the_longest_time(keyed: Keyed) -> None:
         start(keyed, "w", f"j{n}", now=10 + n)
     assert views(keyed, 0, 9, now=20) == {"w": ["j0", "j1", "j2", "j3", "j4"]}
     # A longer lock does not change since when it has held a job.
-    token = keyed.server.hget("ql:j:j0", "token")
-    keyed.call("heartbeat", "j0", token, now=20)
+    keyed.call("heartbeat", "j0", keyed.job("j0")["token"], now=20)
     assert views(keyed, 0, 9, now=20)["w"][0] == "j0"
 
 
