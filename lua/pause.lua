@@ -67,11 +67,11 @@ end
 -- unpause queue...
 function Pause.unpause(args, i)
   Pause.each_queue('unpause', args, i, function(queue)
-    call('SREM', key.paused_queues(), queue)
+    if call('SREM', key.paused_queues(), queue) == 1 then
+      Wake.ready(queue)
+    end
     if scope.live then
       call('HDEL', key.paused_reasons(), queue)
     end
-    Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    Wake.due(queue, scope.now)
   end)
 end
