@@ -1,0 +1,317 @@
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local rcall = redis.call
+
+local JOB = {
+  'state',
+  'klass',
+  'data',
+  'retries',
+  'remaining',
+  'priority',
+  'tags',
+  'context',
+  'time',
+  'put',
+  'more',
+}
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that turn out to be too late, or to be parked, by one call at most.
+local MOST_LATE, MOST_PARKED = 1000, 100
+
+-- What fell due comes into the work before one is chosen, so that priorities count among it.
+local MOST_DUE = 1000
+
+-- What is known of a job that was met among those to be handed out; false if it is not to be.
+local function read(call, jid)
+  local name = Keys.job(call, jid)
+  local values = rcall('HMGET', name, unpack(JOB))
+  local job = { jid = jid, key = name }
+  for n = 1, #JOB do
+    job[JOB[n]] = values[n] or nil
+  end
+  if not RUNNABLE[job.state] then
+    if job.state and not Job.is_state(job.state) or (not job.state and (job.klass or job.data)) then
+      error('the state of the job is ' .. Errors.value(job.state or ''))
+    end
+    return false
+  end
+  Json.stored(job.tags)
+  Json.stored(job.context)
+  job.since = tonumber(job.time) or call.now
+  job.letters = Features.letters(call, job.more)
+  if job.letters then
+    Features.read(job)
+  end
+  return job
+end
+
+-- What a worker gets of a job, in the order of Reserved in the client.
+local function reservation(job)
+  return {
+    job.jid,
+    job.queue,
+    job.klass or '',
+    job.data or '',
+    job.token or '',
+    job.retries or '5',
+    job.remaining or '',
+    job.priority or '0',
+    job.tags or '{}',
+    job.context or '',
+    job.expires or '',
+    job.together, -- how many may run together, of entities
+  }
+end
+
+local AGAIN = {
+  'queue',
+  'klass',
+  'data',
+  'token',
+  'retries',
+  'remaining',
+  'priority',
+  'tags',
+  'context',
+  'expires',
+  'more',
+}
+
+-- The same of a job that was handed out before.
+function Take.reservation(call, jid)
+  local job = { jid = jid, key = Keys.job(call, jid) }
+  local values = rcall('HMGET', job.key, unpack(AGAIN))
+  for n = 1, #AGAIN do
+    job[AGAIN[n]] = values[n] or nil
+  end
+  job.letters = Features.letters(call, job.more)
+  if job.letters then
+    Features.read(job)
+  end
+  if job.entity then
+    Entities.restore(call, job)
+  end
+  return reservation(job)
+end
+
+-- The same if the job still runs with this token; nil if not.
+function Take.reservation_if_held(call, jid, token)
+  local found = rcall('HMGET', Keys.job(call, jid), 'state', 'token')
+  return found[1] == 'running' and found[2] == token and Take.reservation(call, jid) or nil
+end
+
+-- Writes that the job was given to a worker.
+local function start(call, job, want)
+  job.token, job.worker = Call.draw(call), want.worker
+  Samples.add(call, 'wait', job.queue, call.now - job.since)
+  rcall(
+    'HSET',
+    job.key,
+    'state',
+    'running',
+    'worker',
+    want.worker,
+    'expires',
+    job.expires,
+    'time',
+    call.text,
+    'token',
+    job.token
+  )
+end
+
+-- Hands one job over, if it may run. -> whether it does
+local function hand_over(call, jid, score, want)
+  local queue = want.queue
+  local job = Corrupt.guard(call, jid, queue, read)
+  if not job then
+    return false
+  end
+  job.queue, job.expires, job.score = queue.name, want.expires, score
+  local letters = job.letters
+  if letters then
+    local answer, one, two = Features.admit(call, job)
+    if answer == 'fail' then
+      want.late[#want.late + 1] = { job = job, group = one, message = two }
+      return false
+    elseif answer == 'park' then
+      call.parked = (call.parked or 0) + 1
+      Limits.park(call, job, one, two)
+      return false
+    elseif answer == 'stay' then
+      want.full = true
+      want.staying[#want.staying + 1] = job
+      return false
+    end
+  end
+  start(call, job, want)
+  if letters then
+    Features.at('started', call, job, want)
+  end
+  Job.tell_trackers(call, 'popped', jid)
+  want.locked[#want.locked + 1] = jid
+  want.jobs[#want.jobs + 1] = want.reserve and reservation(job) or jid
+  return true
+end
+
+-- A job that stays goes back to where it was: first in its queue.
+local function put_back(call, want)
+  for n = 1, #want.staying do
+    local job = want.staying[n]
+    if job.state == 'running' then
+      Finish.give_up_lost(call, job, want.queue)
+    end
+    local priority = job.state == 'stalled' and math.huge or tonumber(job.priority) or 0
+    Queue.push(call, want.queue, job.jid, priority, job.since)
+  end
+  want.staying = {}
+end
+
+-- (Only when the others have left their places: what depends on these may become ready.)
+local function fail_late(call, want)
+  local late = want.late
+  want.late = {}
+  for n = 1, #late do
+    call.late = (call.late or 0) + 1
+    Finish.fail_waiting(call, late[n].job, want.queue, late[n].group, late[n].message)
+  end
+end
+
+local function lock(call, want)
+  if #want.locked > 0 then
+    Pieces.add(want.queue.locks, want.expires, want.locked)
+    Pieces.add(Keys.held(call, want.worker), want.expires, want.locked)
+    want.taken = want.taken + #want.locked
+    want.locked = {}
+  end
+end
+
+local function is_enough(call)
+  return (call.late or 0) >= MOST_LATE or (call.parked or 0) >= MOST_PARKED
+end
+
+-- Takes jobs off the top of the work until there are `count`.
+local function take_work(call, count, want)
+  local queue, before = want.queue, want.taken
+  while want.taken - before < count and not want.full and not is_enough(call) do
+    local wanted = math.min(count - (want.taken - before), MOST_PARKED)
+    local popped = rcall('ZPOPMAX', queue.work, Times.text(wanted))
+    if #popped == 0 then
+      return
+    end
+    for n = 1, #popped, 2 do
+      if want.full then
+        rcall('ZADD', queue.work, popped[n + 1], popped[n])
+      else
+        hand_over(call, popped[n], popped[n + 1], want)
+      end
+    end
+    lock(call, want)
+    put_back(call, want)
+    if #want.late > 0 then
+      fail_late(call, want)
+    end
+  end
+  if is_enough(call) then
+    Wake.set(call, queue) -- There may be more behind them: a worker has to look again.
+  end
+end
+
+-- How many jobs the queue may still hand out.
+local function room(call, queue)
+  local most = math.huge
+  if Features.has(call, 'L') then
+    most = Limits.room_of_queue(call, queue.name)
+  end
+  if Features.has(call, 'C') then
+    local limit = Config.concurrency(call, queue.name)
+    if limit > 0 then
+      most = math.min(most, limit - rcall('ZCOUNT', queue.locks, call.text, '+inf'))
+    end
+  end
+  return math.max(0, most)
+end
+
+local function has_due(call, place)
+  return rcall('ZCOUNT', place, '-inf', call.text) > 0
+end
+
+-- Takes `count` jobs of those that have become ready.
+local function take_ready(call, count, want)
+  local queue = want.queue
+  local most = math.max(count, call.old and 0 or MOST_DUE)
+  if has_due(call, queue.recur) then
+    Recurring.spawn_due(call, queue, most)
+  end
+  if has_due(call, queue.scheduled) then
+    Queue.move_due(call, queue, most)
+  end
+  take_work(call, count, want)
+end
+
+-- Hands up to `count` jobs of a queue to a worker. `reserve`: it gets what is known of them, rather than their jids. They
+-- are appended to `jobs`. -> how many (of entities that run together: how many runs)
+function Take.from(call, queue, count, worker)
+  local parked = Features.has(call, 'H')
+  if parked then
+    Limits.look(call, queue)
+  end
+  local most = room(call, queue)
+  count = math.min(count, most)
+  if count <= 0 then
+    return 0
+  end
+  local want = {
+    queue = queue,
+    worker = worker.name,
+    jobs = worker.jobs,
+    reserve = worker.reserve,
+    expires = Call.later(call, Config.heartbeat(call, queue.name)),
+    taken = 0,
+    locked = {},
+    late = {},
+    staying = {},
+  }
+  for _, jid in ipairs(Lock.expired(call, queue, count)) do
+    hand_over(call, jid, nil, want)
+  end
+  lock(call, want)
+  put_back(call, want)
+  fail_late(call, want)
+  if want.taken < count then
+    take_ready(call, count - want.taken, want)
+  end
+  local runs = want.taken
+  if want.together then -- a feature lets several jobs run as one
+    local further = math.min(most - runs, want.together(runs))
+    if further > 0 then
+      take_ready(call, further, want)
+    end
+  end
+  if Features.has(call, 'L') and want.taken > 0 then
+    Limits.count_of_queue(call, queue.name, want.taken)
+  end
+  Wake.taken(call, queue, want.taken, most - want.taken)
+  return runs
+end
+
+-- pop queue worker count
+function Take.pop(call, args, i)
+  local queue = Keys.queue(call, Arguments.real_name(call, 'queue', args[i]))
+  local worker = Arguments.real_name(call, 'worker', args[i + 1])
+  local count = Arguments.count(call, Arguments.given(call, 'count', args[i + 2]))
+  if Queue.is_paused(call, queue) then
+    return '{}'
+  end
+  rcall('ZADD', call.keys.workers, call.text, worker)
+  Links.carry_on(call)
+  local jids = {}
+  if count > 0 then
+    Take.from(call, queue, count, { name = worker, jobs = jids })
+  end
+  Call.keep_for_repeat(call, jids)
+  return JobView.list(call, jids)
+end

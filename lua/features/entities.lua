@@ -1,0 +1,2 @@
+-- stub
+Entities.fields = { 'entity', 'home', 'batch' }

@@ -1,0 +1,3 @@
+-- stub
+Fairness.fields = { 'fair_by' }
+Fairness.options = { 'fair_by' }

@@ -1,0 +1,6 @@
+-- stub
+function LimitSettings.is_number()
+  return false
+end
+function LimitSettings.check() end
+function LimitSettings.changed() end

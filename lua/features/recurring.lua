@@ -1,0 +1,2 @@
+-- stub
+function Recurring.spawn_due() end

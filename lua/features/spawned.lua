@@ -1,0 +1,2 @@
+-- stub
+Spawned.fields = { 'parent' }

@@ -1,0 +1,2 @@
+-- stub
+function Ticks.leave() end

@@ -1,0 +1,4 @@
+-- stub
+Workflows.fields = { 'workflow' }
+Workflows.options = { 'workflow' }
+function Workflows.repair() end
