@@ -84,10 +84,11 @@ end
 -- Ends a run.
 function Finish.run(call, run, how)
   local queue, fields = Keys.queue(call, run.queue), { 'state', how.state }
-  local entry = how.what and History.attempt(call, run, how)
   add_fields(call, run, how, fields)
-  if entry then
-    fields[#fields + 1], fields[#fields + 2] = 'put', History.append(call, run, entry)
+  local entry = how.what and History.attempt(call, run, how)
+  local put = entry and History.append(call, run, entry)
+  if put then
+    fields[#fields + 1], fields[#fields + 2] = 'put', put
   end
   rcall('HSET', run.key, unpack(fields))
   forget_marks(run, how)
