@@ -124,6 +124,7 @@ local LOOKED = 250
 -- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
 local function notice(call, run, queue, grace)
   Job.tell_trackers(call, 'stalled', run.jid)
+  run.grace = '1'
   rcall('HSET', run.key, 'grace', '1')
   Finish.note(call, run, 'timed-out')
   Events.lock_lost(call, run.jid, run.worker)
