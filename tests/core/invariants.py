@@ -7,7 +7,6 @@ namespace at rest: nothing may be written while it reads.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -26,34 +25,42 @@ PLACES = {
     "scheduled": "scheduled",
     "depends": "depends",
 }
-ORIGINAL_FIELDS = set(
-    "jid klass data priority tags state worker expires queue retries remaining time "
-    "failure spawned_from_jid grace scheduled".split()
+FIELDS = set(
+    "klass data priority tags state worker expires queue retries remaining time failure "
+    "spawned_from_jid grace scheduled token put noted context progress crashes unknown "
+    "returned failed_from on_failure behind cascade more".split()
 )
-RARE_FIELDS = set(
-    "unique workflow on_failure deadline first behind beyond spawners spawns followed "
-    "cascade limit_key fair_by holds aside called "
-    "entity home batch".split()
-)
-OUR_FIELDS = RARE_FIELDS | set(
-    "token context progress crashes unknown since rare returned "
-    "waited put failed_from".split()
-)
+#: The fields of features, by letter.
+FEATURES = {
+    "d": {"deadline"},
+    "u": {"unique", "first"},
+    "e": {"entity", "home", "batch"},
+    "l": {"limit_key", "holds", "parked"},
+    "f": {"fair_by"},
+    "w": {"workflow"},
+    "c": {"parent"},
+    "a": set(),
+    "t": set(),
+}
 # In which states a job counts as the holder of its unique key.
 HOLDING = {
     "s": {"waiting", "scheduled", "depends"},
     "e": {"waiting", "scheduled", "depends", "stalled", "running"},
 }
 KNOWN_KEYS = re.compile(
-    r"config|queues|paused_queues|workers|failures|tracked|tags|completed|"
-    r"q:.+-(work|locks|scheduled|depends|recur)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
-    r"s:(wait|run|stats):\d+:.+"
+    r"config|queues|paused_queues|paused_reasons|workers|failures|tracked|tags|completed|"
+    r"meta|ready|wake|samples|releasing|cascading|canceled|"
+    r"q:.+-(work|locks|scheduled|depends|recur|parked)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
+    r"needs:.+|wake:.+|orders:.+|awaiting:.+|ended:.+|"
+    r"parked|limit:.+:(parked|holders|order)|"
+    r"workflows|open_gates|workflow:.+|gate:.+|children:.+|"
+    r"entity_types|(payloads|taken|dead|dead_entity|dead_payloads):.+|"
+    r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|unique:.+"
 )
-OUR_KEYS = re.compile(
-    r"schedules|paused_schedules|declared_schedules|schedule_marks|ticker|schedule:.+|"
-    r"entity_types|deliveries|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
-    r"limit:.+:(aside|called|holders|starts|buckets)|q:.+-(aside|openings|ticks)|"
-    r"meta|releasing|cascading|workflows|idle|wake|journal|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|detached|m|idle|wake|timer):.+"
+#: Those that expire.
+EXPIRING_KEYS = re.compile(
+    r"(reply|once|result|offspring|worker|orders|detached|awaiting|ended|unique|canceled|timer|m):.+|"
+    r"limit:.+:starts|s:(wait|run|stats):\d+:.+|ticker|workflow:.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
 DAY = 86400
@@ -79,7 +86,6 @@ class Namespace:
         self.misplaced = [jid for jid in self.jobs if jid.endswith(LIST_ENDINGS)]
         for jid in self.misplaced:
             del self.jobs[jid], self.content[f"j:{jid}"]
-        self.live = "meta" in self.content
 
     def scores(self, name: str) -> dict[str, float]:
         """Return a sorted set as a dictionary."""
@@ -102,9 +108,8 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
     found = [f"key {name} is outside the prefix" for name in space.foreign]
     for check in (
         known_keys, places, records, running, worker_lists, dependencies, circles,
-        dependents, unique_keys, needs, kept, spawned, tags, failures, failed_counts, completed, templates,
-        schedules,
-        workflows, canceled, entities, dead, limits, rates, deliveries,
+        dependents, unique_keys, needs, children, tags, failures, failed_counts, completed, templates,
+        schedules, workflows, canceled, entities, dead, limits, rates, ready,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -120,33 +125,30 @@ def violations_on(server: Server) -> list[str]:
 
 def known_keys(space: Namespace) -> Iterator[str]:
     for name in space.content:
-        ours = bool(OUR_KEYS.fullmatch(name))
-        if not KNOWN_KEYS.fullmatch(name) and not (space.live and ours):
+        expires = bool(EXPIRING_KEYS.fullmatch(name))
+        if not KNOWN_KEYS.fullmatch(name) and not expires:
             yield f"key {name} is unknown"
-        may_expire = ours or (space.live and name.startswith("s:"))
-        if space.expiry[name] != -1 and not may_expire:
+        if space.expiry[name] != -1 and not expires:
             yield f"key {name} expires"
     for jid in space.misplaced:
         yield f"record {jid}, where a list of another job belongs"
     releasing = {("dependents", jid) for jid in told_later(space)}
     for part in ("history", "dependencies", "dependents"):
         for jid, _ in space.family("j:", f"-{part}"):
-            if is_gate(space, jid) and part == "dependents":
-                continue
             if jid not in space.jobs and (part, jid) not in releasing:
                 yield f"{part} of {jid}, which does not exist"
 
 
 def places(space: Namespace) -> Iterator[str]:
     seen: Counter[str] = Counter()
-    for place in {*PLACES.values(), "aside"}:
-        state_place = "work" if place == "aside" else place
+    for place in {*PLACES.values(), "parked"}:
+        state_place = "work" if place == "parked" else place
         for queue, members in space.family("q:", f"-{place}"):
             for jid, _ in members:
                 seen[jid] += 1
                 job = space.job(jid)
                 if PLACES.get(job.get("state", "")) != state_place or (
-                    ("aside" in job) != (place == "aside")
+                    ("parked" in job) != (place == "parked")
                 ):
                     yield f"{jid} is in {state_place} of {queue} but {job.get('state')}"
                 elif job["queue"] != queue:
@@ -159,12 +161,11 @@ def places(space: Namespace) -> Iterator[str]:
 
 def records(space: Namespace) -> Iterator[str]:
     last = int(space.content.get("meta", {}).get("token", 0))
-    known = ORIGINAL_FIELDS | (OUR_FIELDS if space.live else set())
     for jid, job in space.jobs.items():
-        if job.get("jid") != jid:
-            yield f"record of {jid} says {job.get('jid')}"
+        letters = job.get("more", "")
+        known = FIELDS.union(*(FEATURES[letter] for letter in letters))
         if extra := set(job) - known:
-            yield f"{jid} has unknown fields {extra}"
+            yield f"{jid} has the letters {letters!r} and the fields {extra}"
         if job.get("state") not in {*PLACES, "failed", "complete"}:
             yield f"{jid} is in no state: {job.get('state')}"
         remaining, retries = job.get("remaining", ""), job.get("retries", "")
@@ -177,15 +178,10 @@ def records(space: Namespace) -> Iterator[str]:
         if int(job.get("token") or 0) > last:
             yield f"token {job['token']} of {jid} was never drawn"
         history = space.content.get(f"j:{jid}-history", [])
-        first = job.get("put")
-        if not (history or first) or not all(
-            isinstance(json.loads(h), list) for h in history
-        ):
-            yield f"{jid} has no history"
-        if first and not re.fullmatch(r"-?\d+( -?\d+(\.\d+)?)?", first):
-            yield f"{jid} was put at {first}"
-        if " " in (first or "") and job.get("state") != "running":
-            yield f"{jid} does not run, and its record has the start of its history"
+        if bool(job.get("put")) == bool(history):
+            yield f"{jid} was put at {job.get('put')!r}, and has the history {history}"
+        if not all(isinstance(json.loads(entry), list) for entry in history):
+            yield f"{jid} has the history {history}"
 
 
 def running(space: Namespace) -> Iterator[str]:
@@ -229,18 +225,13 @@ def dependencies(space: Namespace) -> Iterator[str]:
             yield f"{jid} is {job.get('state')} and depends on {others}"
         for other in others:
             state = space.job(other).get("state")
-            if is_gate(space, other):
-                state = "held back"
-            if state in (None, "complete") and other not in releasing:
+            if state is None and other not in releasing:
+                yield f"{jid} depends on {other}, which does not exist"
+            open_children = space.content.get(f"children:{other}")
+            if state == "complete" and other not in releasing and not open_children:
                 yield f"{jid} depends on {other}, which is {state}"
             if jid not in space.content.get(f"j:{other}-dependents", []):
                 yield f"{jid} depends on {other}, which does not know it"
-
-
-def is_gate(space: Namespace, jid: str) -> bool:
-    """Whether this holds back the jobs of a workflow that is being unpacked."""
-    flow = space.content.get(f"workflow:{jid.removeprefix('gate:')}", {})
-    return jid.startswith("gate:") and flow.get("chore") == "unpacking"
 
 
 def told_later(space: Namespace) -> set[str]:
@@ -282,50 +273,38 @@ def needs(space: Namespace) -> Iterator[str]:
             yield f"needs of {jid}, which does not exist"
 
 
-def kept(space: Namespace) -> Iterator[str]:
-    for kind in ("result", "offspring"):
-        for jid, _ in space.family(f"{kind}:"):
-            if space.expiry[f"{kind}:{jid}"] == -1:
-                yield f"{kind} of {jid} does not expire"
-
-
-def deliveries(space: Namespace) -> Iterator[str]:
-    for number, until in space.scores("deliveries").items():
-        if not math.isfinite(until):
-            yield f"delivery {number} is remembered for ever"
-
-
 def canceled(space: Namespace) -> Iterator[str]:
     listed = space.scores("canceled")
-    records = dict(space.family("canceled:"))
+    records = {
+        jid: record
+        for jid, record in space.family("canceled:")
+        if not jid.endswith(":history")
+    }
     for jid, record in records.items():
-        if jid not in listed or space.expiry["canceled"] == -1:
-            yield f"canceled job {jid} is not listed, or for ever"
-        if space.expiry[f"canceled:{jid}"] == -1:
-            yield f"the record of canceled job {jid} does not expire"
-        if not record.keys() >= {"queue", "was", "when", "why", "history"}:
+        if jid not in listed:
+            yield f"canceled job {jid} is not listed"
+        if not record.keys() >= {"queue", "state", "canceled", "why"}:
             yield f"the record of canceled job {jid} is damaged"
+        for name in (f"canceled:{jid}", f"canceled:{jid}:history"):
+            if space.expiry.get(name, -1) == -1:
+                yield f"{name} does not expire, or is not there"
     for jid in records.keys() & space.jobs.keys():
         yield f"{jid} was canceled, and exists"
     if len(listed) > 5000:
         yield f"{len(listed)} canceled jobs have records"
 
 
-def spawned(space: Namespace) -> Iterator[str]:
-    listed = {
-        (spawner, jid): score
-        for spawner, members in space.family("spawned:")
-        for jid, score in members
-    }
-    for (spawner, jid), failed in listed.items():
-        job = space.job(jid)
-        if spawner not in json.loads(job.get("spawners", "[]")):
-            yield f"{jid} does not know that {spawner} has spawned it"
-        if job.get("state") == "complete" or (job.get("state") == "failed") != failed:
-            yield f"{jid} is {job.get('state')}, {spawner} has it as {failed}"
-    for jid, job in space.jobs.items():
-        if job.keys() & RARE_FIELDS and job.get("rare") != "1":
-            yield f"{jid} has unexpected rare fields"
+def children(space: Namespace) -> Iterator[str]:
+    """Compare the sets of children with the jobs, which know their parents."""
+    for parent, members in space.family("children:"):
+        for jid in members:
+            job = space.job(jid)
+            if job.get("parent") != parent:
+                yield f"{jid} is a child of {parent} and does not know it"
+            if job.get("state") == "complete" and not space.content.get(
+                f"children:{jid}"
+            ):
+                yield f"{jid} is complete, and {parent} still waits for it"
 
 
 def tags(space: Namespace) -> Iterator[str]:
@@ -390,14 +369,12 @@ def completed(space: Namespace) -> Iterator[str]:
             yield f"{jid} is complete and still somewhere"
 
 
-def filled(keys: Snapshot, prefix: str = "ql:") -> set[str]:
-    """Return the known queues that have something in one of their places."""
-    space = Namespace(keys, prefix)
-    return {
-        queue
-        for place in {*PLACES.values(), "aside", "recur", "openings"}
-        for queue, _ in space.family("q:", f"-{place}")
-    } & set(space.scores("queues"))
+def ready(space: Namespace) -> Iterator[str]:
+    """See that no queue that has something is hidden from globs."""
+    for place in {*PLACES.values(), "parked", "recur"}:
+        for queue, _ in space.family("q:", f"-{place}"):
+            if queue not in space.content.get("ready", []):
+                yield f"{queue} has something in {place}, and is not ready"
 
 
 def templates(space: Namespace) -> Iterator[str]:
@@ -484,38 +461,16 @@ def workflows(space: Namespace) -> Iterator[str]:
 
 def limits(space: Namespace) -> Iterator[str]:
     """Compare the lists of limits with what the records of jobs say, from both sides."""
-    for name, members in space.family("limit:", ":holders"):
-        allowed = []
-        for jid, _ in members:
+    for name, members in space.family("limit:", ":parked"):
+        for jid, score in members:
             job = space.job(jid)
-            holds = json.loads(job.get("holds", "{}"))
-            allowed.append(holds.get(name, 0))
-            if job.get("state") != "running" or name not in holds:
-                yield f"{jid} counts under {name}, and does not run under it"
-        if len(members) > max(allowed):
-            yield f"{len(members)} run under {name}, which allowed {max(allowed)}"
-    for part, said in (("aside", "aside"), ("called", "called")):
-        for name, members in space.family("limit:", f":{part}"):
-            for jid, _ in members:
-                text = space.job(jid).get(said, "[]")
-                if name not in (json.loads(text) if part == "called" else [text]):
-                    yield f"{jid} is among {part} of {name}, its record says {text}"
+            place = space.scores(f"q:{job.get('queue')}-parked")
+            if job.get("parked") != name or place.get(jid) != score:
+                yield f"{jid} is parked by {name}, its record says {job.get('parked')}"
     for jid, job in space.jobs.items():
-        state = job.get("state")
-        if ("holds" in job and state != "running") or (
-            "called" in job and state not in ("waiting", "stalled")
-        ):
-            yield f"{jid} is {state}, and holds {job.get('holds')} or was called"
-        for name in json.loads(job.get("holds", "{}")):
-            if jid not in space.scores(f"limit:{name}:holders"):
-                yield f"{jid} holds {name}, and does not count under it"
-        if by := job.get("aside"):
-            score = space.scores(f"limit:{by}:aside").get(jid)
-            place = space.scores(f"q:{job['queue']}-aside")
-            if score is None or score != place.get(jid):
-                yield f"{jid} is held back by {by}, and does not stand there"
-            if by not in space.scores(f"q:{job['queue']}-openings"):
-                yield f"{jid} is held back by {by}, which it does not look at"
+        by = job.get("parked")
+        if by and jid not in space.scores(f"limit:{by}:parked"):
+            yield f"{jid} says that {by} holds it back, which does not know it"
 
 
 def rates(space: Namespace) -> Iterator[str]:
@@ -527,12 +482,6 @@ def rates(space: Namespace) -> Iterator[str]:
         within = [t for t in times.values() if t >= times[last] - float(per)]
         if len(within) > int(count):
             yield f"{len(within)} started under {name}, which allowed {count}"
-    for name, buckets in space.family("limit:", ":buckets"):
-        count, per = buckets["rate"].split("/")
-        ends = {float(end): int(n) for end, n in buckets.items() if end != "rate"}
-        within = [n for end, n in ends.items() if end > max(ends) - float(per)]
-        if sum(within) > int(count):
-            yield f"{sum(within)} started under {name}, which allowed {count}"
 
 
 def entities(space: Namespace) -> Iterator[str]:
