@@ -89,8 +89,8 @@ end
 function Call.draw(call)
   local last = call.token
   if not call.drawn then
-    local time = call.time or rcall('TIME')
-    last = math.max(last, tonumber(time[1]) * 1e6 + tonumber(time[2]) - 1)
+    local time = call.time or (call.old and rcall('TIME'))
+    last = time and math.max(last, tonumber(time[1]) * 1e6 + tonumber(time[2]) - 1) or last
   end
   call.token = last + 1
   call.drawn = format('%.0f', call.token)

@@ -132,6 +132,8 @@ VERBS.move = {
     if run.entity then
       return Entities.no_move(call, run.jid)
     end
+    -- Some of them may have been completed by this very call.
+    given.depends = Links.open(call, { jid = run.jid, lenient = true }, given.depends)
     Finish.advance(call, run, given.queue, given)
   end,
 }
