@@ -16,15 +16,18 @@ function Corrupt.guard(call, jid, queue, act)
   Corrupt.fail(call, jid, queue, result)
 end
 
--- Lua's words without where they come from.
-local function plain(problem)
+-- What pcall has caught, in words: Lua's without where they come from.
+function Corrupt.words(problem)
+  if Errors.is_refusal(problem) then
+    return problem.text
+  end
   return (string.gsub(tostring(problem), '^[%w_@]+:%d+: ', ''))
 end
 
 -- Fails a job that has not ended, in whose place `queue` it was met.
 function Corrupt.fail(call, jid, queue, problem)
   local run = Lock.read(call, jid)
-  local message = 'The record of the job cannot be read: ' .. plain(problem)
+  local message = 'The record of the job cannot be read: ' .. Corrupt.words(problem)
   Queue.leave(call, queue, jid)
   if run.queue ~= '' and run.queue ~= queue.name then
     Queue.leave(call, Keys.queue(call, run.queue), jid)

@@ -39,6 +39,7 @@ local POINTS = { 'check', 'stored', 'admit', 'started', 'renewed', 'ended', 'rev
 
 -- Letters of `uses` in capitals stand for what the namespace has, rather than for a feature of jobs:
 --   C options of our own are set     G tags            L limits are set       N lists of needs    P paused queues
+--   Q schedules whose jobs may wait in queues that no worker asks for jobs
 --   R dependents to be carried on    T tracked jobs    W workers that wait for any queue    H jobs that limits hold back
 --   S spawned jobs    X records of canceled jobs
 -- Some make all jobs subject to a feature:

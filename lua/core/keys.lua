@@ -49,6 +49,9 @@ local PATTERNS = {
   --   depends    dependent    when it was put there
   --   recur      templates    when the next job is due
   --   parked     waiting      as in work: jobs that a limit holds back
+  -- and of schedules
+  --   schedules  those that put jobs into it       0
+  --   ticks      those of them whose last job no worker has been offered       by when it is missed
   place = 'q:<>-<>', --                 zset
   ready = 'ready', --                   set    queues that may have something: see queues.lua
   wake = 'wake:<>', --                  zset   the marker of a queue: see wake.lua
@@ -80,10 +83,9 @@ local PATTERNS = {
   dead_payloads = 'dead_payloads:<>', -- zset  payload that is dead -> its score
 
   -- Schedules.
-  schedules = 'schedules', --           zset   schedule -> its next tick
+  schedules = 'schedules', --           zset   schedule -> its next tick, or when that is to be computed
   schedule = 'schedule:<>', --          hash   what its jobs are, when they come, how many came
-  paused_schedules = 'paused_schedules', --     zset   schedule of either kind -> when it was paused
-  declared_schedules = 'declared_schedules', -- hash   schedule of either kind -> what its declaration says
+  paused_schedules = 'paused_schedules', -- zset schedule -> when it was paused
   ticker = 'ticker', --                 string the worker that looks after schedules; expires
 
   -- Workers and other clients.
@@ -212,6 +214,8 @@ function Keys.queue(call, name)
     depends = place .. 'depends',
     recur = place .. 'recur',
     parked = place .. 'parked',
+    schedules = place .. 'schedules',
+    ticks = place .. 'ticks',
     wake = call.prefix .. 'wake:' .. name,
     timer = call.prefix .. 'timer:' .. name,
   }

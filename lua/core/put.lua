@@ -409,6 +409,9 @@ local function write(call, job, state)
   if job.behind then
     fields[#fields + 1], fields[#fields + 2] = 'behind', job.behind
   end
+  if job.spawned_from_jid then
+    fields[#fields + 1], fields[#fields + 2] = 'spawned_from_jid', job.spawned_from_jid
+  end
   if state == 'depends' and job.delay > 0 then
     fields[#fields + 1], fields[#fields + 2] =
       'scheduled', string.format('%.17g', job.at or call.now + job.delay)
@@ -437,7 +440,9 @@ end
 -- Writes down a job that Put.check has checked. `asking` is the worker that puts it. Cannot fail.
 function Put.store(call, job, asking)
   local jid, queue, old = job.jid, Keys.queue(call, job.queue), job.old
-  Events.put(call, jid, queue)
+  if not job.silent then
+    Events.put(call, jid, queue)
+  end
   if old then
     History.put(call, jid, job.queue)
     inherit(job)

@@ -40,7 +40,7 @@ function Tags.unindex_all(call, jid, text)
 end
 
 -- The tags of both lists, in order and without repetition.
-local function with(tags, more)
+function Tags.with(tags, more)
   local all, seen = {}, {}
   for _, list in ipairs({ tags, more }) do
     for _, tag in ipairs(list) do
@@ -53,7 +53,8 @@ local function with(tags, more)
   return all
 end
 
-local function without(tags, less)
+-- Those of the first list that are not in the second.
+function Tags.without(tags, less)
   local gone, left = {}, {}
   for _, tag in ipairs(less) do
     gone[tag] = true
@@ -91,7 +92,7 @@ function WORDS.add(call, args, i)
   local jid, more = args[i], Pieces.rest(args, i + 1)
   local tags = tags_of(call, jid)
   Arguments.bounded(call, #more)
-  local all = Arguments.few_tags(call, with(tags, more))
+  local all = Arguments.few_tags(call, Tags.with(tags, more))
   Tags.index(call, jid, more)
   return store(call, jid, all)
 end
@@ -101,7 +102,7 @@ function WORDS.remove(call, args, i)
   local tags = tags_of(call, jid)
   Arguments.bounded(call, #less)
   unindex(call, jid, less)
-  return store(call, jid, without(tags, less))
+  return store(call, jid, Tags.without(tags, less))
 end
 
 function WORDS.get(call, args, i)

@@ -255,6 +255,9 @@ end
 -- Hands up to `count` jobs of a queue to a worker. `reserve`: it gets what is known of them, rather than their jids. They
 -- are appended to `jobs`. -> how many (of entities that run together: how many runs)
 function Take.from(call, queue, count, worker)
+  if Features.has(call, 'Q') and rcall('EXISTS', queue.ticks) == 1 then
+    Ticks.offered(call, queue)
+  end
   local parked = Features.has(call, 'H')
   if parked then
     Limits.look(call, queue)
