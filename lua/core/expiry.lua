@@ -14,7 +14,7 @@ local function delete(call, jid)
   local tags, more = unpack(rcall('HMGET', name, 'tags', 'more'))
   local letters = Features.letters(call, more or nil)
   if letters then
-    local job = { jid = jid, key = name, state = 'complete', letters = letters }
+    local job = { jid = jid, key = name, state = 'complete', more = more or nil, letters = letters }
     Features.read(job)
     Features.at('gone', call, job, 'expired')
     if job.stays then

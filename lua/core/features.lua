@@ -111,9 +111,9 @@ function Features.letters(call, more)
   return (more or '') .. all
 end
 
--- Reads the fields of a job's features into its table.
+-- Reads the fields of a job's features into its table: of those that its record names (`more`).
 function Features.read(job)
-  local fields = set_of(job.letters).fields
+  local fields = set_of(job.more or '').fields
   if #fields > 0 then
     local values = rcall('HMGET', job.key, unpack(fields))
     for n = 1, #fields do

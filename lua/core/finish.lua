@@ -308,7 +308,12 @@ end
 -- A job that does not run fails: `job` has jid, key, state, queue, and its letters with their fields.
 function Finish.fail_unstarted(call, job, group, message)
   local was = job.state
-  job.letters = job.letters or Features.letters(call, job.more)
+  if not job.letters then
+    job.letters = Features.letters(call, job.more)
+    if job.letters then
+      Features.read(job)
+    end
+  end
   rcall('HDEL', job.key, 'token', 'scheduled', 'grace', 'progress')
   History.failed(call, job, group, message)
   rcall(

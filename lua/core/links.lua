@@ -109,7 +109,8 @@ local function read_dependent(call, jid)
     error('the state of the job is ' .. Errors.value(state))
   end
   job.state, job.queue, job.priority = state, queue or '', tonumber(priority) or 0
-  job.scheduled, job.letters = tonumber(scheduled or nil), Features.letters(call, more or nil)
+  job.scheduled, job.more = tonumber(scheduled or nil), more or nil
+  job.letters = Features.letters(call, job.more)
   if job.letters then
     Features.read(job)
   end

@@ -417,7 +417,8 @@ local function write(call, job, state)
       'scheduled', string.format('%.17g', job.at or call.now + job.delay)
   end
   if job.letters then
-    fields[#fields + 1], fields[#fields + 2] = 'more', job.letters
+    job.more = job.letters
+    fields[#fields + 1], fields[#fields + 2] = 'more', job.more
     Features.append(job, fields)
   end
   rcall('HSET', job.key, unpack(fields))

@@ -97,7 +97,7 @@ end
 
 -- How many jobs limits hold back.
 function Queue.count_parked(call, queue)
-  return Features.has(call, 'L') and rcall('ZCARD', queue.parked) or 0
+  return Features.has(call, 'H') and rcall('ZCARD', queue.parked) or 0
 end
 
 -- Is the queue paused?

@@ -258,9 +258,8 @@ function Take.from(call, queue, count, worker)
   if Features.has(call, 'Q') and rcall('EXISTS', queue.ticks) == 1 then
     Ticks.offered(call, queue)
   end
-  local parked = Features.has(call, 'H')
-  if parked then
-    Limits.look(call, queue)
+  if Features.has(call, 'H') then
+    Limits.look(call)
   end
   local most = room(call, queue)
   count = math.min(count, most)
@@ -286,6 +285,9 @@ function Take.from(call, queue, count, worker)
   fail_late(call, want)
   if want.taken < count then
     take_ready(call, count - want.taken, want)
+  end
+  while want.taken < count and not want.full and not is_enough(call) and Limits.bring_own(call, queue) do
+    take_work(call, count - want.taken, want)
   end
   local runs = want.taken
   if want.together then -- a feature lets several jobs run as one

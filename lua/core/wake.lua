@@ -37,10 +37,16 @@ local function timer_of(text)
   return tonumber(time), client
 end
 
--- Something of the queue falls due at that time.
+-- Something of the queue falls due at that time. (`call.due`: queues whose markers were set for that.)
 function Wake.due(call, queue, time)
+  local due = call.due or {}
+  call.due = due
+  if due[queue] then
+    return
+  end
   local timer = timer_of(rcall('GET', queue.timer) or nil)
   if not timer or time < timer or timer <= call.now then
+    due[queue] = true
     Wake.set(call, queue)
   end
 end
@@ -78,7 +84,7 @@ function Wake.taken(call, queue, taken, room)
   end
   if left > 0 and room > 0 then
     Wake.set(call, queue)
-  elseif left == 0 then
+  elseif left == 0 and not (call.due and call.due[queue]) then
     rcall('DEL', queue.wake)
   end
 end

@@ -1,11 +1,393 @@
--- stub
+-- Limits: how many jobs of a type, or of a key of it, run at once, and how often they start.
+--
+-- A job that is met and has no room under one of its limits is parked: it leaves the work, and stands in the list of that
+-- limit by its score in the work. When a slot is freed, or a window opens, the limit brings back as many of its jobs as it
+-- has room for; these are met again like others. No room is kept for them: what is met first takes it, and who comes later
+-- is parked again. So that no job sleeps behind one that cannot start, who leaves the work without a start makes each of
+-- its limits bring back the next one.
+--
+-- When a limit that holds something back is to be looked at next stands in the set `parked`: when a window opens, or the
+-- first hold lapses; soon if there is room, as what was brought back may be in a queue that is not served.
+--
+-- A run holds its limits until its lock and the grace behind it end: the field `holds` of the record says which, and how
+-- many runs each allowed. A hold that has lapsed is dropped by the next start.
+
+local format = string.format
+local rcall = redis.call
+
 Limits.fields = { 'limit_key', 'holds', 'parked' }
 Limits.options = { 'limit_key' }
-function Limits.next_look() end
-function Limits.look() end
-function Limits.repair() end
-function Limits.room_of_queue()
-  return math.huge
+
+-- Limits looked at by one call; jobs of a queue whose limits it looks at; jobs that it brings back.
+local LOOKED, HEADS, BROUGHT = 20, 20, 250
+
+-- Seconds until a limit is looked at again that has room; and at the latest.
+local SOON, LATEST = 5, 60
+
+local NONE = {}
+
+-- A key of limits or turns, which a put may give. What it leaves open is as it was.
+function Limits.check_key(call, job, name)
+  local old, text = job.old, (job.options or NONE)[name]
+  if text and (text == '' or #text > 255) then
+    Errors.argument(call, name .. ' must have 1 to 255 bytes, not ' .. #text)
+  end
+  job[name] = text or old and not job.fresh and old[name] or nil
 end
-function Limits.count_of_queue() end
-function Limits.park() end
+
+function Limits.check(call, job)
+  Limits.check_key(call, job, 'limit_key')
+end
+
+-- The limits of a job: of its key, then of its type. Each has `name`, and `most` or `rate`, or both.
+local function limits_of(call, job)
+  if not Features.has(call, 'L') then
+    return NONE
+  end
+  job.klass = job.klass or rcall('HGET', job.key, 'klass') or ''
+  local of = LimitSettings.of(call, job.klass)
+  if not of then
+    return NONE
+  end
+  local limits = {}
+  if job.limit_key and (of.key_most or of.key_rate) then
+    limits[1] = { name = 'key:' .. of.klass .. ':' .. job.limit_key, most = of.key_most, rate = of.key_rate }
+  end
+  if of.most or of.rate then
+    limits[#limits + 1] = { name = 'type:' .. of.klass, most = of.most, rate = of.rate }
+  end
+  return limits
+end
+
+-- The limit of this name, of which a job of that type is at hand. (It may hold jobs back that was taken away.)
+function Limits.named(call, name, klass)
+  local of = Features.has(call, 'L') and not Fairness.is_turn(name) and LimitSettings.of(call, klass)
+  if not of then
+    return { name = name }
+  elseif string.find(name, '^key:') then
+    return { name = name, most = of.key_most, rate = of.key_rate }
+  end
+  return { name = name, most = of.most, rate = of.rate }
+end
+
+-- How many run under a limit.
+function Limits.count(call, name)
+  return rcall('ZCOUNT', Keys.limit_holders(call, name), '(' .. call.text, '+inf')
+end
+
+local function holds_yet(call, job, name)
+  local lapses = job and job.holds and rcall('ZSCORE', Keys.limit_holders(call, name), job.jid)
+  return lapses and tonumber(lapses) > call.now
+end
+
+-- How many more jobs may start under a limit (one of them may hold it yet: `job`, whose lock was lost), and when it is to
+-- be looked at again.
+local function room_of(call, limit, job)
+  local room, look = math.huge, call.now + LATEST
+  if limit.most then
+    local name = limit.name
+    room = limit.most - Limits.count(call, name) + (holds_yet(call, job, name) and 1 or 0)
+    if room < 1 then
+      local holders = Keys.limit_holders(call, name)
+      local first = rcall('ZRANGEBYSCORE', holders, '(' .. call.text, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      return 0, math.min(look, tonumber(first[2] or nil) or look)
+    end
+  end
+  if limit.rate then
+    local starts, opens = Rates.room(call, limit)
+    room, look = math.min(room, starts), math.min(look, opens or look)
+  end
+  return room, room > 0 and math.min(look, call.now + SOON) or look
+end
+
+-- A limit that holds something back is to be looked at by that time (nil: as before).
+function Limits.note_look(call, name, time)
+  local parked = call.keys.limits_parked
+  if rcall('EXISTS', Keys.limit_parked(call, name)) == 1 then
+    if time then
+      rcall('ZADD', parked, format('%.17g', time), name)
+    end
+  elseif rcall('ZREM', parked, name) == 1 and rcall('EXISTS', parked) == 0 then
+    Features.forget(call, 'H')
+  end
+end
+
+-- Brings a job back into the work that the limit of this name has parked with this score.
+function Limits.bring(call, name, jid, score)
+  local job = { jid = jid, key = Keys.job(call, jid) }
+  rcall('ZREM', Keys.limit_parked(call, name), jid)
+  job.queue, job.fair_by = unpack(rcall('HMGET', job.key, 'queue', 'fair_by'))
+  if job.queue then
+    local queue = Keys.queue(call, job.queue)
+    rcall('ZREM', queue.parked, jid)
+    rcall('HDEL', job.key, 'parked')
+    rcall('ZADD', queue.work, score, jid)
+    Wake.set(call, queue)
+    if job.fair_by then
+      Fairness.stand(call, job)
+    end
+  end
+end
+
+-- A limit may have room again: brings back up to so many of its jobs, the next first.
+local function refill(call, name, count)
+  local parked = Keys.limit_parked(call, name)
+  local first = rcall('ZREVRANGE', parked, 0, 0)[1]
+  if not first then
+    return
+  end
+  local limit = Limits.named(call, name, rcall('HGET', Keys.job(call, first), 'klass') or '')
+  local room, look = room_of(call, limit)
+  local wanted = math.min(room, count)
+  local most = math.min(wanted, BROUGHT - (call.brought or 0))
+  local jobs = most > 0 and rcall('ZREVRANGE', parked, 0, most - 1, 'WITHSCORES') or NONE
+  for n = 1, #jobs, 2 do
+    Limits.bring(call, name, jobs[n], jobs[n + 1])
+  end
+  call.brought = (call.brought or 0) + #jobs / 2
+  Limits.note_look(call, name, most < wanted and call.now or look)
+end
+
+-- The limits of these names bring back the next one.
+local function refill_each(call, names)
+  if Features.has(call, 'H') then
+    for name in pairs(names) do
+      refill(call, name, 1)
+    end
+  end
+end
+
+local function names_of(limits)
+  local names = {}
+  for n = 1, #limits do
+    names[limits[n].name] = true
+  end
+  return names
+end
+
+function Limits.admit(call, job)
+  local limits = limits_of(call, job)
+  for n = 1, #limits do
+    local room, look = room_of(call, limits[n], job)
+    if room < 1 then
+      return 'park', limits[n].name, look
+    end
+  end
+end
+
+-- Parks a job, which is in no place, because of the limit of that name, which is to be looked at by the time `look`. The
+-- job may be one whose lock was lost.
+function Limits.park(call, job, name, look)
+  local queue = Keys.queue(call, job.queue)
+  local priority = tonumber(job.priority) or 0
+  local score = job.score or Times.text(Queue.score(priority, call.now))
+  if job.state == 'running' then
+    Finish.give_up_lost(call, job, queue)
+  end
+  Features.add(call, job, 'l')
+  rcall('ZADD', queue.parked, score, job.jid)
+  rcall('ZADD', Keys.limit_parked(call, name), score, job.jid)
+  rcall('ZADD', call.keys.limits_parked, 'LT', format('%.17g', look), name)
+  rcall('HSET', job.key, 'parked', name)
+  Features.note(call, 'H')
+  Wake.due(call, queue, look)
+  local others = names_of(limits_of(call, job))
+  others[name] = nil
+  refill_each(call, others)
+  if job.fair_by then
+    Fairness.step_down(call, job)
+  end
+end
+
+-- Drops what a run holds. -> the names of these limits
+local function drop(call, job)
+  local held = job.holds and Json.shown(job.holds) or {}
+  for name in pairs(held) do
+    rcall('ZREM', Keys.limit_holders(call, name), job.jid)
+  end
+  if job.holds then
+    rcall('HDEL', job.key, 'holds')
+    job.holds = nil
+  end
+  return held
+end
+
+-- When a hold lapses whose lock ends at that time.
+local function lapse(call, expires)
+  return format('%.17g', tonumber(expires) + Config.number(call, 'grace-period'))
+end
+
+function Limits.started(call, job)
+  local before, limits = drop(call, job), limits_of(call, job)
+  local holds
+  for n = 1, #limits do
+    local limit = limits[n]
+    if limit.most then
+      local holders = Keys.limit_holders(call, limit.name)
+      rcall('ZREMRANGEBYSCORE', holders, '-inf', call.text)
+      rcall('ZADD', holders, lapse(call, job.expires), job.jid)
+      holds = holds or {}
+      holds[limit.name] = limit.most
+    end
+    if limit.rate then
+      Rates.count(call, limit, job.token, 1)
+    end
+  end
+  if holds then
+    job.holds = cjson.encode(holds)
+    Features.add(call, job, 'l')
+    rcall('HSET', job.key, 'holds', job.holds)
+  end
+  refill_each(call, before) -- Those that it held by a lock that was lost, and may not need any more.
+end
+
+-- (A hold that has lapsed and was dropped is not taken again: another one may have its slot.)
+function Limits.renewed(call, job, expires)
+  for name in pairs(job.holds and Json.shown(job.holds) or NONE) do
+    rcall('ZADD', Keys.limit_holders(call, name), 'XX', lapse(call, expires), job.jid)
+  end
+end
+
+-- What was handed out and has not started leaves the windows of its rates. -> the names of these limits
+local function take_back_start(call, job)
+  local limits, names = limits_of(call, job), {}
+  for n = 1, #limits do
+    if limits[n].rate then
+      Rates.uncount(call, limits[n], job.token)
+      names[limits[n].name] = true
+    end
+  end
+  local of_queue = LimitSettings.of_queue(call, job.queue)
+  if of_queue then
+    Rates.uncount(call, of_queue, job.token)
+  end
+  return names
+end
+
+-- The job leaves the work, or where it is parked, and has not started.
+local function leave(call, job)
+  if not job.parked then
+    return refill_each(call, names_of(limits_of(call, job)))
+  end
+  rcall('ZREM', Keys.queue(call, job.queue).parked, job.jid)
+  rcall('ZREM', Keys.limit_parked(call, job.parked), job.jid)
+  rcall('HDEL', job.key, 'parked')
+  Limits.note_look(call, job.parked)
+  job.parked = nil
+end
+
+function Limits.ended(call, job, was)
+  local freed = drop(call, job)
+  if job.not_started then
+    for name in pairs(take_back_start(call, job)) do
+      freed[name] = true
+    end
+  elseif was ~= 'running' and not Job.PENDING[job.state] then
+    leave(call, job)
+  end
+  refill_each(call, freed)
+end
+
+function Limits.gone(call, job)
+  local freed = drop(call, job)
+  if job.state == 'waiting' or job.state == 'stalled' then
+    leave(call, job)
+  end
+  refill_each(call, freed)
+end
+
+-- Looks at the limits for which it is time.
+local function look_at_due(call)
+  local due = rcall('ZRANGEBYSCORE', call.keys.limits_parked, '-inf', call.text, 'LIMIT', 0, LOOKED)
+  for n = 1, #due do
+    if Fairness.is_turn(due[n]) then
+      Fairness.look(call, due[n])
+    else
+      refill(call, due[n], math.huge)
+    end
+  end
+end
+
+-- The same, once in a call, before jobs are handed out.
+function Limits.look(call)
+  if not call.looked_at_limits then
+    call.looked_at_limits = true
+    look_at_due(call)
+  end
+end
+
+-- A beat looks as well, though it takes no jobs.
+function Limits.repair(call)
+  if Features.has(call, 'H') then
+    look_at_due(call)
+  end
+end
+
+-- The limits of a job type have changed: looks at those that hold something back, now or by the next calls.
+function Limits.look_again(call, klass)
+  if not Features.has(call, 'H') then
+    return
+  end
+  local type, of_keys = 'type:' .. klass, 'key:' .. klass .. ':'
+  for _, name in ipairs(rcall('ZRANGE', call.keys.limits_parked, 0, Arguments.most - 1)) do
+    if name == type or string.sub(name, 1, #of_keys) == of_keys then
+      rcall('ZADD', call.keys.limits_parked, call.text, name)
+    end
+  end
+  look_at_due(call)
+end
+
+-- A worker of the queue has room for more: brings back those of its jobs, among the first, whose limits have room. ->
+-- whether there are any. (`call.looks`: by queue, when the first of these limits is to be looked at.)
+function Limits.bring_own(call, queue)
+  if not Features.has(call, 'H') then
+    return false
+  end
+  local heads = rcall('ZREVRANGE', queue.parked, 0, HEADS - 1, 'WITHSCORES')
+  local seen, brought, first = {}, false, nil
+  for n = 1, #heads, 2 do
+    local name, klass = unpack(rcall('HMGET', Keys.job(call, heads[n]), 'parked', 'klass'))
+    if name and not seen[name] and not Fairness.is_turn(name) then
+      seen[name] = true
+      local room, look = room_of(call, Limits.named(call, name, klass or ''))
+      if room > 0 then
+        Limits.bring(call, name, heads[n], heads[n + 1])
+        Limits.note_look(call, name, look)
+        brought = true
+      end
+      first = math.min(first or look, look)
+    end
+  end
+  call.looks = call.looks or {}
+  call.looks[queue.name] = first
+  return brought
+end
+
+-- When limits have something to do for a queue next, or nil.
+function Limits.next_look(call, queue)
+  local first = call.looks and call.looks[queue.name]
+  local limit = LimitSettings.of_queue(call, queue.name)
+  if limit and rcall('EXISTS', queue.work) == 1 then
+    local room, opens = Rates.room(call, limit)
+    first = room < 1 and math.min(first or opens, opens) or first
+  end
+  return first
+end
+
+-- How many more jobs of a queue may start by its rate.
+function Limits.room_of_queue(call, queue)
+  local limit = LimitSettings.of_queue(call, queue)
+  return limit and Rates.room(call, limit) or math.huge
+end
+
+-- So many jobs of the queue were just handed out.
+function Limits.count_of_queue(call, queue, runs)
+  local limit = LimitSettings.of_queue(call, queue)
+  if limit then
+    Rates.count(call, limit, call.token, runs)
+    local room, opens = Rates.room(call, limit)
+    if room < 1 then
+      Wake.due(call, Keys.queue(call, queue), opens)
+    end
+  end
+end
