@@ -12,6 +12,7 @@ local RENAMED = '-renamed-to'
 local QUEUE_RATE, QUEUE_MOST = '-rate', '-max-concurrency'
 
 local OF_TYPES = { MOST, RATE, KEY_MOST, KEY_RATE }
+local LIMITS = { QUEUE_RATE, MOST, RATE, KEY_MOST, KEY_RATE } -- of jobs, rather than of locks
 local RATES = { QUEUE_RATE, RATE, KEY_RATE }
 local NUMBERS = { QUEUE_MOST, MOST, KEY_MOST }
 
@@ -82,8 +83,8 @@ end
 
 -- Do the options say anything of limits?
 local function exist(call)
-  for _, option in ipairs(rcall('HKEYS', call.keys.config)) do
-    if ending_of(option, OF_TYPES) or ending_of(option, { QUEUE_RATE }) then
+  for option in pairs(Pieces.hash(call.keys.config)) do
+    if ending_of(option, LIMITS) then
       return true
     end
   end
@@ -98,9 +99,9 @@ function LimitSettings.changed(call, option)
     return
   end
   call.limits = nil
-  if exist(call) then
+  if ending_of(option, LIMITS) and rcall('HEXISTS', call.keys.config, option) == 1 then
     Features.note(call, 'L')
-  else
+  elseif not exist(call) then
     Features.forget(call, 'L')
   end
   if of_type then
