@@ -7,6 +7,7 @@ namespace at rest: nothing may be written while it reads.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -109,7 +110,7 @@ def violations(keys: Snapshot, prefix: str = "ql:") -> list[str]:
     for check in (
         known_keys, places, records, running, worker_lists, dependencies, circles,
         dependents, unique_keys, needs, children, tags, failures, failed_counts, completed, templates,
-        schedules, workflows, canceled, entities, dead, limits, rates, ready,
+        schedules, workflows, canceled, entities, dead, limits, ready,
     ):  # fmt: skip
         found += check(space)
     return found
@@ -461,27 +462,69 @@ def workflows(space: Namespace) -> Iterator[str]:
 
 def limits(space: Namespace) -> Iterator[str]:
     """Compare the lists of limits with what the records of jobs say, from both sides."""
-    for name, members in space.family("limit:", ":parked"):
+    parking = dict(space.family("limit:", ":parked"))
+    if set(parking) != set(space.scores("parked")):
+        yield f"{set(parking)} park jobs, listed are {space.scores('parked')}"
+    uses = space.content.get("meta", {}).get("uses", "")
+    if bool(parking) != ("H" in uses):
+        yield f"{set(parking)} park jobs, and what is used is {uses!r}"
+    for name, members in parking.items():
         for jid, score in members:
             job = space.job(jid)
             place = space.scores(f"q:{job.get('queue')}-parked")
             if job.get("parked") != name or place.get(jid) != score:
                 yield f"{jid} is parked by {name}, its record says {job.get('parked')}"
+        if not name.startswith("fair:") and sleeps(space, name, members[-1][0]):
+            yield f"{name} has room and holds back {members}, and none is in the work"
     for jid, job in space.jobs.items():
         by = job.get("parked")
         if by and jid not in space.scores(f"limit:{by}:parked"):
             yield f"{jid} says that {by} holds it back, which does not know it"
+        if "holds" in job and job["state"] != "running":
+            yield f"{jid} is {job['state']}, and holds {job['holds']}"
+    yield from held(space)
 
 
-def rates(space: Namespace) -> Iterator[str]:
-    """See that the last window holds no more starts than its rate, which it names."""
-    for name, members in space.family("limit:", ":starts"):
-        times = dict(members)
-        last = max(times, key=lambda start: (times[start], start))
-        count, per = last.rpartition(":")[2].split("/")
-        within = [t for t in times.values() if t >= times[last] - float(per)]
-        if len(within) > int(count):
-            yield f"{len(within)} started under {name}, which allowed {count}"
+def held(space: Namespace) -> Iterator[str]:
+    """See that no more run under a limit than it allowed, and who stands for tenants."""
+    for name, members in space.family("limit:", ":holders"):
+        allowed = []
+        for jid, _ in members:
+            holds = json.loads(space.job(jid).get("holds", "{}"))
+            allowed.append(holds.get(name, 0))
+            if space.job(jid).get("state") != "running" or name not in holds:
+                yield f"{jid} counts under {name}, and does not run under it"
+        if len(members) > max(allowed):
+            yield f"{len(members)} run under {name}, which allowed {max(allowed)}"
+    for name, members in space.family("limit:", ":order"):
+        for jid, _ in members:
+            job = space.job(jid)
+            its = f"fair:{job.get('queue')}:{job.get('fair_by')}"
+            if its != name or jid not in space.scores(f"q:{job['queue']}-work"):
+                yield f"{jid} stands for {name}, and not in the work"
+
+
+def sleeps(space: Namespace, name: str, first: str) -> bool:
+    """Say whether a limit has room for its first job, and has none of its jobs in the work.
+
+    What started is counted, and what holds it, as long as it is known, though it may be
+    over by now.
+    """
+    config, klass = space.content.get("config", {}), space.job(first)["klass"]
+    kind = "of-type" if name.startswith("type:") else "per-key"
+    most = float(config.get(f"{klass}-max-concurrency-{kind}") or 0) or math.inf
+    starts = int(config.get(f"{klass}-rate-{kind}", "0").partition("/")[0]) or math.inf
+    if len(space.content.get(f"limit:{name}:holders", ())) >= most:
+        return False
+    if len(space.content.get(f"limit:{name}:starts", ())) >= starts:
+        return False
+    for _, members in space.family("q:", "-work"):
+        for jid, _ in members:
+            job = space.job(jid)
+            key = f"key:{job.get('klass')}:{job.get('limit_key')}"
+            if name in (f"type:{job.get('klass')}", key):
+                return False
+    return True
 
 
 def entities(space: Namespace) -> Iterator[str]:
