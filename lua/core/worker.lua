@@ -144,6 +144,9 @@ function Worker.beat(call, args, i)
   if #args - i - 2 ~= 3 * count then
     Errors.argument(call, 'jid, token and held of ' .. count .. ' jobs wanted')
   end
+  for n = i + 5, #args, 3 do
+    Arguments.held(call, args[n])
+  end
   local lost = {}
   for n = i + 3, #args, 3 do
     if not renew(call, worker, args[n], args[n + 1]) then
