@@ -28,7 +28,8 @@ local function shown(record)
     view[field] = record[field]
   end
   for field in string.gmatch(NUMBERS, '%a+') do
-    view[field] = tonumber(record[field]) or view[field]
+    local number = tonumber(record[field])
+    view[field] = number and number - number == 0 and number or view[field]
   end
   return cjson.encode(view)
 end

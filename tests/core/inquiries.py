@@ -204,17 +204,11 @@ class Inquirer(Generator):
 
     def read_schedules(self) -> Operation:
         choose, queue = self.random.choice, self.queue()
-        mark = (
-            "schedule.mark",
-            choose("mno"),
-            choose(["", "", "1", "2"]),
-            choose(["", "1", "2"]),
-        )
         return self.ours(*choose([
-            ("schedule.list", *self.page()), ("schedule.get", choose(SCHEDULES)), ("schedule.declared",),
+            ("schedule.list", *self.page()), ("schedule.get", choose(SCHEDULES)),
             ("schedules.of", *self.some(SCHEDULES, 4)), ("schedules.next", choose([0, 1, 2, 9])),
             ("schedules.in", queue, choose([0, 1]), choose([0, 1, 2, 7])), ("schedules.count", *self.some(QUEUES)),
-            ("schedule.marks",), mark, mark, ("recur.get", choose(SCHEDULES)), ("jobs", "recurring", queue),
+            ("recur.get", choose(SCHEDULES)), ("jobs", "recurring", queue),
         ]))  # fmt: skip
 
     def read_figures(self) -> Operation:
@@ -448,7 +442,7 @@ class Inquirer(Generator):
         if dice() < 0.4:
             return super().schedule()
         more = [part for pair in (
-            ("priority", choose([1, -2])), ("retries", choose([0, 2])), ("backlog", choose([0, 1, 2])), ("offset", choose([0, 5])),
+            ("priority", choose([1, -2])), ("retries", choose([0, 2])), ("offset", choose([0, 5])),
             ("context", choose(["", '{"a":1}'])), ("expires", choose(["", 5, 4000])), ("unique", choose(["", "tick"])),
             ("name", "n"), ("owner", choose(["", "code"])), ("declared", choose(["", "x", "y"])), ("timezone", choose(["UTC", "Europe/Berlin"])),
             ("missed", choose(["all", "last", "none"])), ("tags", choose(["[]", '["red","x"]'])),
@@ -464,14 +458,14 @@ class Inquirer(Generator):
         first = choose([second, second - 60, second - 1, second + 1])
         return self.ours(*choose([
             ("schedule.set", which, self.queue(), "klass", "[1]", *kind, *more),
-            ("schedule.set", which, "a", "klass", "[1]", *kind, "owner", "code", "declared", choose("xy"), *choose([[], ["force", "1"]])),
+            ("schedule.set", which, "a", "klass", "[1]", *kind, "owner", "code", *choose([[], ["edited", "1"]])),
             ("schedule.update", which, *more), ("schedule.update", which, *kind), ("schedule.run", which),
             ("recur", self.queue(), which, "klass", "{}", "interval", choose([1, 30, 600, 0.5]), choose([0, -100, 30]),
              "backlog", choose([0, 1, 2, 1000]), "priority", choose([0, 3]), "retries", choose([0, 2]), "tags", '["red","x"]'),
             ("recur.update", which, *choose([("priority", 4), ("retries", 1), ("backlog", 3), ("data", "[9]"), ("klass", "kk"), ("interval", 10, "queue", "b")])),
-            ("schedule.tick", which, tick, first, first + choose([0, 1, 60]), first + choose([0, 60, 120]), first + choose([1, 61, 180])),
-            ("schedule.tick", which, tick, second - 120, second - 60, second, second + 60, choose(CRONS), 1, "", "", "", second),
-            ("schedule.trouble", which, tick, choose(["trouble", "t" * 1001])),
+            ("schedule.tick", which, tick, first, choose(["", first + 30]), first + choose([1, 61, 180]), ""),
+            ("schedule.tick", which, tick, second, "", second + 60, "", choose(CRONS), 1, "", "", second, ""),
+            ("schedule.tick", which, tick, "", "", "", choose(["trouble", "t" * 1001])),
             ("schedule.due", choose(OUR_WORKERS), 9), ("schedule.remove", *self.some(SCHEDULES, 2)),
             ("schedule.pause", which), ("schedule.resume", which), ("schedule.resume", *SCHEDULES), ("unrecur", which),
             ("pop", self.queue(), "our-1", 7), ("settle", "our-1", 0, 4, 3, *QUEUES), ("recur.tag", which, *self.some(TAGS)),

@@ -51,12 +51,12 @@ HOLDING = {
 KNOWN_KEYS = re.compile(
     r"config|queues|paused_queues|paused_reasons|workers|failures|tracked|tags|completed|"
     r"meta|ready|wake|samples|releasing|cascading|canceled|"
-    r"q:.+-(work|locks|scheduled|depends|recur|parked)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
+    r"q:.+-(work|locks|scheduled|depends|recur|parked|schedules|ticks)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
     r"needs:.+|wake:.+|orders:.+|awaiting:.+|ended:.+|"
     r"parked|limit:.+:(parked|holders|order)|"
     r"workflows|open_gates|workflow:.+|gate:.+|children:.+|"
     r"entity_types|(payloads|taken|dead|dead_entity|dead_payloads):.+|"
-    r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|unique:.+"
+    r"schedules|paused_schedules|ticker|schedule:.+|unique:.+"
 )
 #: Those that expire.
 EXPIRING_KEYS = re.compile(
@@ -384,36 +384,36 @@ def templates(space: Namespace) -> Iterator[str]:
         for queue, members in space.family("q:", "-recur")
         for jid, _ in members
     )
-    known = sorted(
-        (jid, content["queue"])
-        for jid, content in space.family("r:")
-        if "paused" not in content
-    )
+    known = sorted((jid, record["queue"]) for jid, record in space.family("r:"))
     if placed != known:
         yield f"templates are {known}, placed {placed}"
 
 
 def schedules(space: Namespace) -> Iterator[str]:
-    cron = dict(space.family("schedule:"))
-    records = dict(space.family("r:")) | cron
-    going = {id for id, record in cron.items() if "paused" not in record}  # noqa: A001
-    if going != set(space.scores("schedules")):
-        yield f"cron schedules are {going}, placed {space.scores('schedules')}"
+    records = dict(space.family("schedule:"))
     paused = {id for id, record in records.items() if "paused" in record}  # noqa: A001
+    if records.keys() - paused != set(space.scores("schedules")):
+        yield f"schedules are {set(records)}, placed {space.scores('schedules')}"
     if paused != set(space.scores("paused_schedules")):
         yield f"paused are {paused}, listed {space.scores('paused_schedules')}"
-    declared = {
-        id: record["declared"]
-        for id, record in records.items()  # noqa: A001
-        if "declared" in record
-    }
-    if declared != space.content.get("declared_schedules", {}):
-        yield f"declared are {declared}, otherwise listed"
-    for id, record in cron.items():  # noqa: A001
-        if {"queue", "cron", "timezone", "missed", "count"} - set(record):
+    of_queues = sorted((id, record["queue"]) for id, record in records.items())  # noqa: A001
+    listed = sorted(
+        (id, queue)
+        for queue, members in space.family("q:", "-schedules")
+        for id, _ in members  # noqa: A001
+    )
+    if of_queues != listed:
+        yield f"schedules are {of_queues}, listed by queue {listed}"
+    for queue, members in space.family("q:", "-ticks"):
+        if not {(id, queue) for id, _ in members} <= set(of_queues):  # noqa: A001
+            yield f"{queue} has ticks of others than its schedules: {members}"
+    for id, record in records.items():  # noqa: A001
+        if {"klass", "data", "missed", "count"} - set(record):
             yield f"the record of schedule {id} is damaged: {record}"
-        if id in dict(space.family("r:")):
+        if ("interval" in record) == ("cron" in record):
             yield f"schedule {id} is of two kinds"
+        if id in dict(space.family("r:")):
+            yield f"schedule {id} is a template, too"
 
 
 def workflows(space: Namespace) -> Iterator[str]:

@@ -403,7 +403,7 @@ class Generator(DeliveryOperations):
         which, choose = self.random.choice([*CRONS, *TIMERS]), self.random.choice
         made = ("schedule.set", which, self.queue(), "klass", "[1]")
         more = choose([(), ("missed", choose(["all", "last", "none"])), ("unique", "tick"),
-                       ("owner", "code", "declared", choose("xy")), ("expires", 50)])  # fmt: skip
+                       ("owner", "code"), ("expires", 50)])  # fmt: skip
         second = int(self.now)
         return self.ours(*choose([
             (*made, "interval", choose([30, 600]), "offset", choose([0, 10]), *more),
@@ -414,10 +414,10 @@ class Generator(DeliveryOperations):
             ("schedule.resume", *self.some([*CRONS, *TIMERS], 2)), ("schedule.resume", which),
             ("schedule.run", which), ("schedule.remove", which), ("schedule.list",),
             ("schedule.due", choose(OUR_WORKERS), 2), ("schedule.get", which),
-            ("schedule.tick", which, Score(which), "", "", "", second + 60),
-            ("schedule.tick", which, Score(which), second - 60, second, second, second + 60),
-            ("schedule.tick", which, Score(which), second, second + 60, second, second + 60),
-            ("schedule.trouble", which, Score(which), "trouble"),
+            ("schedule.tick", which, Score(which), "", "", second + 60, ""),
+            ("schedule.tick", which, Score(which), second - 60, second + 5, second + 60, ""),
+            ("schedule.tick", which, Score(which), second, "", second + 60, ""),
+            ("schedule.tick", which, Score(which), "", "", "", "trouble"),
         ]))  # fmt: skip
 
     def configure(self) -> Operation:

@@ -123,8 +123,7 @@ KEYED: list[tuple[Call, Any]] = [
     (("schedule.remove", J), 0),
     (("schedule.get", J), None),
     (("schedules.of", J), "{}"),
-    (("schedule.tick", J, 3.5, 4, 5, 4, 5), [0]),
-    (("schedule.trouble", J, 3.5, "text"), 0),
+    (("schedule.tick", J, 3.5, 4, "", 5, ""), [0]),
 ]  # fmt: skip
 
 # The commands that take no jid.
@@ -132,7 +131,7 @@ OTHERS = set(
     "pop peek failed unfail jobs queues stats workers worker.deregister pause unpause "
     "queue.forget length config.get config.set config.unset order jobs.count "
     "stats.counters "
-    "schedule.list schedule.declared schedule.mark schedule.marks schedule.due "
+    "schedule.list schedule.due "
     "queues.part lag due limits survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
     "schedules.next schedules.in schedules.count tracked.jids meta "

@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.caller import Core, flat
 from tests.core.keyed import Keyed, chunks
-from tests.core.keyspace import digest, scores
+from tests.core.keyspace import digest
 
 BOTH = [{"interval": 60}, {"cron": "* * * * *"}]
 

@@ -167,7 +167,7 @@ class Side:
             if "@run-" not in jid
         )
         if step.operation.command == "schedule.due" and isinstance(reply, list):
-            self.ticks |= zip(reply[-1][::6], reply[-1][1::6], strict=True)
+            self.ticks |= zip(reply[-1][::7], reply[-1][1::7], strict=True)
         lifetimes = dict(zip(ends[::2], ends[1::2], strict=True))
         return Outcome(reply, self.heard(), digest, lifetimes)
 
