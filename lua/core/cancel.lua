@@ -170,6 +170,9 @@ function Cancel.forget_ended(call, args, i)
     Cancel.cancel(call, { jid }, 1)
     Cancel.forget(call, jid)
   elseif job and job.state == 'complete' then
+    if Spawned.standing(call, jid) then
+      Errors.refuse(call, 'STATE', 'Job ' .. Errors.name(jid) .. ' has spawned jobs that have not ended')
+    end
     Expiry.forget(call, jid)
   elseif job then
     local now = Job.state_now(call, jid, job.queue, job.state)

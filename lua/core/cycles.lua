@@ -1,19 +1,30 @@
--- Cycle detection: no job may come to wait for itself, directly or through others.
+-- Cycle detection: no job may come to wait for itself, directly or through others. Who waits for a job waits for its
+-- children, too, so a job that has any counts as waiting for them.
 
 local rcall = redis.call
 
 local MOST = 1000 -- jobs behind a job that are looked at before links are refused
 local FAR = 10000 -- links that one call follows where links may not be refused any more
 
+-- What a job waits for by these dependencies, and for its children.
+local function waits_for(call, jid, dependencies)
+  return Features.has(call, 'S') and Spawned.waits_for(call, jid, dependencies) or dependencies
+end
+
+-- Which jobs wait for a job: its dependents, and its parent.
+local function waiters(call, jid)
+  local dependents = rcall('SMEMBERS', Keys.dependents(call, jid))
+  return Features.has(call, 'S') and Spawned.waiters(call, jid, dependents) or dependents
+end
+
 -- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if they are too many
 local function waiting_for(call, jid)
   local waiting, line, n = { [jid] = true }, { jid }, 1
   while line[n] do
-    local name = Keys.dependents(call, line[n])
-    if #line + rcall('SCARD', name) > MOST then
+    if #line + rcall('SCARD', Keys.dependents(call, line[n])) > MOST then
       return nil
     end
-    for _, dependent in ipairs(rcall('SMEMBERS', name)) do
+    for _, dependent in ipairs(waiters(call, line[n])) do
       if not waiting[dependent] then
         waiting[dependent] = true
         line[#line + 1] = dependent
@@ -54,6 +65,7 @@ end
 
 -- Refuses links that would make a job wait for itself. `planned` are links not yet written: jid -> jids.
 function Cycles.refuse(call, jid, jids, planned)
+  jids = #jids > 0 and Features.has(call, 'S') and Spawned.not_above(call, jid, jids) or jids
   if #jids == 0 or is_harmless(call, jid, jids, planned) then
     return
   end
@@ -72,9 +84,9 @@ function Cycles.refuse(call, jid, jids, planned)
       Errors.refuse(call, 'TOOBIG', words, MOST, Errors.name(jid))
     end
     path[#path + 1] = Errors.name(current)
-    for _, further in
-      ipairs(planned and planned[current] or rcall('SMEMBERS', Keys.dependencies(call, current)))
-    do
+    local dependencies = planned and planned[current]
+      or rcall('SMEMBERS', Keys.dependencies(call, current))
+    for _, further in ipairs(waits_for(call, current, dependencies)) do
       walk(further)
     end
     path[#path] = nil
@@ -91,7 +103,7 @@ function Cycles.harmless(call, jid, jids)
   local function walk(current)
     if waits[current] == nil then
       waits[current] = false
-      local others = rcall('SMEMBERS', Keys.dependencies(call, current))
+      local others = waits_for(call, current, rcall('SMEMBERS', Keys.dependencies(call, current)))
       followed = followed + #others
       for n = 1, #others do
         if followed <= FAR and walk(others[n]) then
@@ -104,7 +116,7 @@ function Cycles.harmless(call, jid, jids)
   end
   local harmless = {}
   for _, other in ipairs(jids) do
-    if not walk(other) then
+    if Spawned.is_below(call, jid, other) or not walk(other) then
       harmless[#harmless + 1] = other
     end
   end

@@ -8,7 +8,7 @@ local EXPIRED = 200
 -- Where so many jobs, or for so many seconds, are kept, completions leave it to a later one.
 local MANY, LONG = 1000, 60
 
--- Deletes a completed job. (It has no links any more.)
+-- Deletes a completed job, which has no links any more; unless a feature says that it `stays`.
 local function delete(call, jid)
   local name = Keys.job(call, jid)
   local tags, more = unpack(rcall('HMGET', name, 'tags', 'more'))
@@ -18,6 +18,7 @@ local function delete(call, jid)
     Features.read(job)
     Features.at('gone', call, job, 'expired')
     if job.stays then
+      rcall('ZADD', call.keys.completed, call.text, jid) -- out of the way of those behind it
       return
     end
   end

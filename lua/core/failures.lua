@@ -99,8 +99,8 @@ end
 local function revive(call, job, queue)
   mend(call, job)
   History.put(call, job.jid, queue.name)
-  job.was, job.state =
-    'failed', rcall('SCARD', Keys.dependencies(call, job.jid)) > 0 and 'depends' or 'waiting'
+  local waits = rcall('SCARD', Keys.dependencies(call, job.jid)) > 0 or Links.at_gate(call, job)
+  job.was, job.state = 'failed', waits and 'depends' or 'waiting'
   rcall(
     'HSET',
     job.key,

@@ -31,6 +31,7 @@ local FEATURES = {
   { 'f', 'Fairness' },
   { 'w', 'Workflows' },
   { 'c', 'Spawned' },
+  { 'o', 'PutOnce' },
   { 'a', 'Waiters' },
   { 't', 'Detached' },
 }

@@ -105,7 +105,11 @@ function Finish.run(call, run, how)
     Failures.add(call, run.jid, run.queue, how.group)
     Links.follow(call, run.jid, 'failed')
   elseif run.state == 'complete' then
-    Links.release(call, run.jid)
+    if run.open then -- A feature says that there is something left for which its dependents wait.
+      Links.follow(call, run.jid, 'open')
+    else
+      Links.release(call, run.jid)
+    end
     Expiry.after(call)
   end
 end

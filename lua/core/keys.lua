@@ -68,11 +68,13 @@ local PATTERNS = {
   -- Workflows and spawned jobs.
   workflow = 'workflow:<>', --          hash   a workflow's record
   workflow_jobs = 'workflow:<>:jobs', -- list  the jids of its jobs, each behind those that it depends on
-  gate = 'gate:<>', --                  set    jids that wait until the whole workflow is there
+  gate = 'gate:<>', --                  set    jids that nothing but their workflow holds back: see workflows.lua
   open_gates = 'open_gates', --         zset   workflow that is not released yet -> when something was last put
   workflows = 'workflows', --           zset   workflow with steps left to be carried on -> since when
-  children = 'children:<>', --          set    jids that the job has spawned and that have not ended
+  children = 'children:<>', --          zset   jid that the job has spawned and that has not ended -> 0 to 2: see spawned.lua
+  spawners = 'spawners', --             set    jobs with such children
   offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires
+  produced = 'produced:<>', --          set    jids that were put once under this name; expires
 
   -- Entities: see payloads.lua.
   payloads = 'payloads:<>', --          zset   payload that waits (JSON) -> its score; of the job of an entity

@@ -5,6 +5,8 @@
 --   cancel  is canceled
 --   run     waits for it no longer, as if it had been completed
 -- A job may also be put `behind` another one, whose end is enough.
+--
+-- A complete job whose children are open (see spawned.lua) is not done with: its dependents wait on.
 
 local rcall = redis.call
 
@@ -16,35 +18,33 @@ local PART = 50 -- dependents looked at together: how much work they are shows o
 local GROUP = 'dependency-canceled'
 
 -- How many dependents this call may still deal with.
-local function left(call)
+function Links.left(call)
   return call.links_left or MOST
 end
 
-local function spend(call, n)
-  call.links_left = left(call) - n
-end
-
--- What does not count as met although it is complete: it has spawned jobs that are still open.
-local function has_open_children(call, jid)
-  return Features.has(call, 'S') and rcall('EXISTS', Keys.children(call, jid)) == 1
+function Links.spend(call, n)
+  call.links_left = Links.left(call) - n
 end
 
 -- Does this job hold back one that depends on it?
 local function holds_back(call, job, other)
   local state, deadline = unpack(rcall('HMGET', Keys.job(call, other), 'state', 'deadline'))
+  local failed = other
   if deadline and Deadlines.is_missed(call, state, deadline) then
     Deadlines.note(call, other)
     state = 'failed'
+  elseif state == 'complete' and not call.old then
+    state, failed = Spawned.state_for(call, job, other)
   end
   if not state then
     if not (call.old or job.lenient) then
       Errors.no_job(call, other)
     end
     return false
-  elseif state == 'complete' then
-    return has_open_children(call, other)
-  elseif state ~= 'failed' or job.on_failure == 'run' then
-    return state ~= 'failed'
+  elseif state ~= 'failed' then
+    return state ~= 'complete'
+  elseif job.on_failure == 'run' then
+    return false
   elseif job.on_failure ~= 'cancel' then
     return true
   elseif job.lenient then
@@ -53,11 +53,11 @@ local function holds_back(call, job, other)
     return true
   end
   local words = 'Job %s has failed already, so what is to be canceled with it cannot wait for it'
-  Errors.refuse(call, 'STATE', words, Errors.name(other))
+  Errors.refuse(call, 'STATE', words, Errors.name(failed))
 end
 
--- Which of the jids hold back a job, of which jid and on_failure are given; unknown ones are refused, unless it is
--- `lenient`. `coming` are the jobs by jid that the same call is about to put.
+-- Which of the jids hold back a job, of which jid and on_failure are given, and `parent` if it is to be spawned; unknown
+-- ones are refused, unless it is `lenient`. `coming` are the jobs by jid that the same call is about to put.
 function Links.open(call, job, jids, coming)
   local open = {}
   for n = 1, #jids do
@@ -98,7 +98,7 @@ function Links.remove_all(call, jid)
     rcall('SREM', Keys.dependents(call, others[n]), jid)
   end
   rcall('DEL', Keys.dependencies(call, jid))
-  spend(call, math.floor(#others / LIGHT))
+  Links.spend(call, math.floor(#others / LIGHT))
 end
 
 local function read_dependent(call, jid)
@@ -117,6 +117,11 @@ local function read_dependent(call, jid)
   return job
 end
 
+-- Does its workflow hold the job back, as it is not all there, or is being cancelled? Then that knows it.
+function Links.at_gate(call, job)
+  return job.workflow ~= nil and Workflows.holds(call, job)
+end
+
 -- Nothing holds the job back any longer: it becomes ready, or waits for its time.
 function Links.free(call, jid)
   local job = Corrupt.guard(
@@ -125,7 +130,7 @@ function Links.free(call, jid)
     Keys.queue(call, rcall('HGET', Keys.job(call, jid), 'queue') or ''),
     read_dependent
   )
-  if not job or job.state ~= 'depends' then
+  if not job or job.state ~= 'depends' or Links.at_gate(call, job) then
     return
   end
   local queue = Keys.queue(call, job.queue)
@@ -144,14 +149,15 @@ function Links.free(call, jid)
   end
 end
 
-local function free_if_last(call, jid)
+-- The same if the last dependency is gone.
+function Links.free_if_last(call, jid)
   if rcall('SCARD', Keys.dependencies(call, jid)) == 0 then
     Links.free(call, jid)
   end
 end
 
 -- What of a job's dependents is left to later calls.
-local function leave(call, list, jid)
+function Links.leave(call, list, jid)
   rcall('ZADD', list, call.text, jid)
   Features.note(call, 'R')
 end
@@ -161,10 +167,10 @@ end
 local function take_some(call, jid, later, most)
   local name = Keys.dependents(call, jid)
   local dependents, number = {}, rcall('SCARD', name)
-  most = math.min(left(call), most or MOST)
+  most = math.min(Links.left(call), most or MOST)
   if number > most then
     dependents = most > 0 and rcall('SPOP', name, most) or {}
-    leave(call, later, jid)
+    Links.leave(call, later, jid)
   else
     if number > 0 then
       dependents = rcall('SMEMBERS', name)
@@ -174,7 +180,7 @@ local function take_some(call, jid, later, most)
       rcall('ZREM', later, jid)
     end
   end
-  spend(call, #dependents)
+  Links.spend(call, #dependents)
   for n = 1, #dependents do
     rcall('SREM', Keys.dependencies(call, dependents[n]), jid)
   end
@@ -185,14 +191,14 @@ end
 function Links.release(call, jid)
   local dependents = take_some(call, jid, call.keys.releasing)
   for n = 1, #dependents do
-    free_if_last(call, dependents[n])
+    Links.free_if_last(call, dependents[n])
   end
 end
 
 -- What a dependent of the job `other` does when that ends otherwise than complete.
 local function policy_of(call, jid, other)
   local policy, behind = unpack(rcall('HMGET', Keys.job(call, jid), 'on_failure', 'behind'))
-  return behind == other and 'run' or policy or 'block'
+  return behind == other and 'behind' or policy or 'block'
 end
 
 -- Does a dependent go its own way when this job is canceled, rather than fail? (Many jobs may have the same dependents:
@@ -220,47 +226,64 @@ local function visit_gone(call, jid)
     dependents = take_some(call, jid, call.keys.cascading, PART)
     for _, dependent in ipairs(dependents) do
       local policy = policy_of(call, dependent, jid)
-      if policy == 'run' then
-        free_if_last(call, dependent)
+      if policy == 'run' or policy == 'behind' then
+        Links.free_if_last(call, dependent)
       elseif policy == 'cancel' then
         Cancel.remove(call, dependent, 'dependency', jid)
       else
         fail_dependent(call, dependent, jid)
       end
     end
-  until #dependents < PART or left(call) <= 0
+  until #dependents < PART or Links.left(call) <= 0
 end
 
--- The job has failed: those that block stay where they are, so the rest is found by a cursor.
-local function visit_failed(call, jid)
+-- Does this dependent wait no longer for the job, which has failed, or is complete and has open children? Those it does
+-- not wait for if it is one of them.
+local function is_freed(call, dependent, jid, how)
+  local policy = how.policy
+  return policy == 'behind'
+    or policy == 'run' and how.standing == Spawned.FAILED
+    or how.state == 'complete' and Spawned.is_below(call, dependent, jid)
+end
+
+-- The job has failed, or is complete and has open children: most stay where they are, so the rest is found by a cursor.
+local function visit_staying(call, jid)
   local name = Keys.job(call, jid)
-  local cursor = rcall('HGET', name, 'cascade') or '0'
+  local state, cursor = unpack(rcall('HMGET', name, 'state', 'cascade'))
+  local standing = Spawned.FAILED
+  if state == 'complete' then
+    standing = Spawned.standing(call, jid)
+    if not standing then
+      return Links.release(call, jid)
+    end
+  end
+  cursor = cursor or '0'
   repeat
     local page = rcall('SSCAN', Keys.dependents(call, jid), cursor, 'COUNT', PART)
     for _, dependent in ipairs(page[2]) do
-      spend(call, 1)
-      local policy = policy_of(call, dependent, jid)
-      if policy == 'run' then
+      Links.spend(call, 1)
+      local how = { policy = policy_of(call, dependent, jid), state = state, standing = standing }
+      if is_freed(call, dependent, jid, how) then
         Links.remove(call, dependent, { jid })
-        free_if_last(call, dependent)
-      elseif policy == 'cancel' then
+        Links.free_if_last(call, dependent)
+      elseif how.policy == 'cancel' and standing > Spawned.OPEN then
         Cancel.remove(call, dependent, 'dependency', jid)
       end
     end
     cursor = page[1]
-  until cursor == '0' or left(call) <= 0
+  until cursor == '0' or Links.left(call) <= 0
   if cursor == '0' then
     rcall('HDEL', name, 'cascade')
     rcall('ZREM', call.keys.cascading, jid)
   else
     rcall('HSET', name, 'cascade', cursor)
-    leave(call, call.keys.cascading, jid)
+    Links.leave(call, call.keys.cascading, jid)
   end
 end
 
-local VISIT = { gone = visit_gone, failed = visit_failed }
+local VISIT = { gone = visit_gone, failed = visit_staying, open = visit_staying }
 
--- A job has `failed`, or is `gone`: its dependents follow by their policies, and theirs in turn, as many as the call may
+-- A job has `failed`, is `gone`, or is complete and has `open` children: its dependents follow by their policies, and theirs in turn, as many as the call may
 -- deal with. (What a visit finds is followed after it, by the loop that is at work.)
 function Links.follow(call, jid, kind)
   if rcall('EXISTS', Keys.dependents(call, jid)) == 0 then
@@ -276,10 +299,10 @@ function Links.follow(call, jid, kind)
   local n = 1
   while line[n] do
     local name = line[n][1]
-    if left(call) > 0 then
+    if Links.left(call) > 0 then
       VISIT[line[n][2]](call, name)
     elseif rcall('EXISTS', Keys.dependents(call, name)) == 1 then
-      leave(call, call.keys.cascading, name)
+      Links.leave(call, call.keys.cascading, name)
     end
     n = n + 1
   end
@@ -301,7 +324,7 @@ local function go_on_cascading(call, jid)
   rcall('ZREM', call.keys.cascading, jid)
   if not state then
     Links.follow(call, jid, 'gone')
-  elseif state == 'failed' then
+  elseif state == 'failed' or state == 'complete' then
     Links.follow(call, jid, 'failed')
   else
     rcall('HDEL', Keys.job(call, jid), 'cascade') -- It goes on: the rest waits for its new end.
@@ -312,13 +335,13 @@ local function go_on_releasing(call, jid)
   local state = rcall('HGET', Keys.job(call, jid), 'state') or 'complete'
   rcall('ZREM', call.keys.releasing, jid)
   if state == 'complete' then -- Its record may have expired meanwhile.
-    Links.release(call, jid)
+    Spawned.go_on(call, jid)
   end
 end
 
 local function go_on(call, list, act)
   for _ = 1, FEW do
-    local jid = left(call) > 0 and rcall('ZRANGE', list, '0', '0')[1]
+    local jid = Links.left(call) > 0 and rcall('ZRANGE', list, '0', '0')[1]
     if not jid then
       return
     end
@@ -333,7 +356,8 @@ function Links.carry_on(call)
   end
   go_on(call, call.keys.releasing, go_on_releasing)
   go_on(call, call.keys.cascading, go_on_cascading)
-  if rcall('EXISTS', call.keys.releasing, call.keys.cascading) == 0 then
+  Workflows.carry_on(call)
+  if rcall('EXISTS', call.keys.releasing, call.keys.cascading, call.keys.workflows) == 0 then
     Features.forget(call, 'R')
     return false
   end
@@ -356,20 +380,23 @@ local function in_depends(call, jid)
   return { jid = jid, on_failure = on_failure or nil }
 end
 
--- depends jid on|off jid...   depends jid off all
+-- depends jid on|off|met jid...   depends jid off all
+-- What is `met` is known to be complete: it may be gone.
 function Links.depends(call, args, i)
   local jid = Arguments.name(call, 'jid', args[i])
   local word = Arguments.given(call, 'on or off', args[i + 1])
-  if word ~= 'on' and word ~= 'off' then
+  if word ~= 'on' and word ~= 'off' and (word ~= 'met' or call.old) then
     Errors.argument(call, 'Argument "on" or "off" wanted, not ' .. Errors.value(word))
   end
   local job, jids = in_depends(call, jid), Pieces.rest(args, i + 2)
   Arguments.bounded(call, #jids)
-  if word == 'on' then
+  if word ~= 'off' then
+    job.lenient = word == 'met'
     local open = Links.open(call, job, jids)
     Cycles.refuse(call, jid, open)
     Links.add(call, jid, open)
     Links.add_needs(call, jid, jids)
+    Links.follow_failed(call)
     return 1
   end
   if jids[1] == 'all' then
@@ -377,7 +404,7 @@ function Links.depends(call, args, i)
   else
     Links.remove(call, jid, jids)
   end
-  free_if_last(call, jid)
+  Links.free_if_last(call, jid)
   return 1
 end
 
