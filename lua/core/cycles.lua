@@ -84,8 +84,7 @@ function Cycles.refuse(call, jid, jids, planned)
       Errors.refuse(call, 'TOOBIG', words, MOST, Errors.name(jid))
     end
     path[#path + 1] = Errors.name(current)
-    local dependencies = planned and planned[current]
-      or rcall('SMEMBERS', Keys.dependencies(call, current))
+    local dependencies = planned and planned[current] or rcall('SMEMBERS', Keys.dependencies(call, current))
     for _, further in ipairs(waits_for(call, current, dependencies)) do
       walk(further)
     end

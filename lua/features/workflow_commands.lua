@@ -54,7 +54,17 @@ end
 
 local function begin(call, id, meta)
   local counters = { 'total', 0, 'complete', 0, 'failed', 0, 'canceled', 0, 'held', 0 }
-  rcall('HSET', Keys.workflow(call, id), 'state', 'running', 'meta', meta, 'created', call.text, unpack(counters))
+  rcall(
+    'HSET',
+    Keys.workflow(call, id),
+    'state',
+    'running',
+    'meta',
+    meta,
+    'created',
+    call.text,
+    unpack(counters)
+  )
 end
 
 -- workflow.put id worker meta (item)... -> id; the items as those of put.many

@@ -39,7 +39,8 @@ FEATURES = {
     "l": {"limit_key", "holds", "parked"},
     "f": {"fair_by"},
     "w": {"workflow"},
-    "c": {"parent"},
+    "c": {"parent", "spawned", "spawns"},
+    "o": {"once"},
     "a": set(),
     "t": set(),
 }
@@ -54,13 +55,13 @@ KNOWN_KEYS = re.compile(
     r"q:.+-(work|locks|scheduled|depends|recur|parked|schedules|ticks)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
     r"needs:.+|wake:.+|orders:.+|awaiting:.+|ended:.+|"
     r"parked|limit:.+:(parked|holders|order)|"
-    r"workflows|open_gates|workflow:.+|gate:.+|children:.+|"
+    r"workflows|open_gates|workflow:.+|gate:.+|spawners|children:.+|"
     r"entity_types|(payloads|taken|dead|dead_entity|dead_payloads):.+|"
     r"schedules|paused_schedules|ticker|schedule:.+|unique:.+"
 )
 #: Those that expire.
 EXPIRING_KEYS = re.compile(
-    r"(reply|once|result|offspring|worker|orders|detached|awaiting|ended|unique|canceled|timer|m):.+|"
+    r"(reply|once|produced|result|offspring|worker|orders|detached|awaiting|ended|unique|canceled|timer|m):.+|"
     r"limit:.+:starts|s:(wait|run|stats):\d+:.+|ticker|workflow:.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
@@ -220,7 +221,8 @@ def dependencies(space: Namespace) -> Iterator[str]:
     for jid, job in space.jobs.items():
         others = space.content.get(f"j:{jid}-dependencies", [])
         if job.get("state") == "depends":
-            if not others:
+            gate = space.content.get(f"gate:{job.get('workflow')}", [])
+            if not others and jid not in gate:
                 yield f"{jid} depends on nothing"
         elif others:
             yield f"{jid} is {job.get('state')} and depends on {others}"
@@ -242,13 +244,23 @@ def told_later(space: Namespace) -> set[str]:
 
 def circles(space: Namespace) -> Iterator[str]:
     """Take away, again and again, the jobs that wait for no other: none may be left."""
-    waits = {
-        jid: set(space.content.get(f"j:{jid}-dependencies", [])) for jid in space.jobs
-    }
+    waits = {jid: awaited(space, jid) for jid in space.jobs}
     while free := {jid for jid, others in waits.items() if not others & waits.keys()}:
         waits = {jid: others for jid, others in waits.items() if jid not in free}
     if waits:
         yield f"jobs wait in a circle: {waits}"
+
+
+def awaited(space: Namespace, jid: str) -> set[str]:
+    """Return what a job waits for: its dependencies, none above it, and its children."""
+    others = set(space.content.get(f"j:{jid}-dependencies", []))
+    above = jid
+    while jid_above := space.job(above).get("parent"):
+        if above not in space.scores(f"children:{jid_above}"):
+            break
+        above = jid_above
+        others.discard(above)
+    return others | set(space.scores(f"children:{jid}"))
 
 
 def dependents(space: Namespace) -> Iterator[str]:
@@ -298,14 +310,22 @@ def canceled(space: Namespace) -> Iterator[str]:
 def children(space: Namespace) -> Iterator[str]:
     """Compare the sets of children with the jobs, which know their parents."""
     for parent, members in space.family("children:"):
-        for jid in members:
+        for jid, score in members:
             job = space.job(jid)
             if job.get("parent") != parent:
                 yield f"{jid} is a child of {parent} and does not know it"
-            if job.get("state") == "complete" and not space.content.get(
-                f"children:{jid}"
-            ):
-                yield f"{jid} is complete, and {parent} still waits for it"
+            standing: float | None = 2.0 * (job.get("state") == "failed")
+            if job.get("state") == "complete":
+                of_children = space.scores(f"children:{jid}").values()
+                least, most = min(of_children, default=None), max(of_children, default=0)
+                standing = 1.0 if least != 2 and most else least
+            if score != standing and parent not in space.scores("releasing"):
+                yield f"{jid} is {job.get('state')}, {parent} has it as {score}"
+    parents = {parent for parent, _ in space.family("children:")}
+    if parents != set(space.content.get("spawners", ())):
+        yield f"jobs with open children are {parents}, listed otherwise"
+    if bool(parents) != ("S" in space.content.get("meta", {}).get("uses", "")):
+        yield f"jobs with open children are {parents}, the letter says otherwise"
 
 
 def tags(space: Namespace) -> Iterator[str]:
@@ -433,8 +453,7 @@ def workflows(space: Namespace) -> Iterator[str]:
         ):
             yield f"workflow {flow} counts {record}, its jobs are {dict(states)}"
         active = sum(states[s] for s in ("waiting", "running", "stalled", "scheduled"))
-        staged = f"staged:{flow}" in space.content
-        if not staged and left != active + states["depends"]:
+        if left != active + states["depends"]:
             yield f"workflow {flow} has {left} jobs left, there are {dict(states)}"
         if "chore" in record:
             state = record["chore"]
@@ -447,17 +466,17 @@ def workflows(space: Namespace) -> Iterator[str]:
             state = "failed" if blocked else "running"
         if record["state"] != state:
             yield f"workflow {flow} is {record['state']}, it should be {state}"
-        if ("chore" in record) != (flow in space.scores("workflows")):
+        is_open = record.get("chore") == "unpacking"
+        if is_open != (flow in space.scores("open_gates")):
+            yield f"the gate of workflow {flow} is listed as open, or is not"
+        steps = "retry_at" in record or record.get("chore") == "canceling"
+        steps |= not is_open and f"gate:{flow}" in space.content
+        if steps != (flow in space.scores("workflows")):
             yield f"workflow {flow} is forgotten, or listed for nothing"
         if (space.expiry[f"workflow:{flow}"] != -1) != (
             state in ("complete", "canceled")
         ):
             yield f"workflow {flow} is {state} and expires or not"
-    for name, _ in space.family("staged:"):
-        flow = name.partition(":")[0]
-        chore = space.content.get(f"workflow:{flow}", {}).get("chore")
-        if space.expiry[f"staged:{name}"] == -1 and chore != "unpacking":
-            yield f"what is staged of {flow} stays for ever"
 
 
 def limits(space: Namespace) -> Iterator[str]:
