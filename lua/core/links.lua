@@ -237,42 +237,55 @@ local function visit_gone(call, jid)
   until #dependents < PART or Links.left(call) <= 0
 end
 
--- Does this dependent wait no longer for the job, which has failed, or is complete and has open children? Those it does
--- not wait for if it is one of them.
-local function is_freed(call, dependent, jid, how)
-  local policy = how.policy
-  return policy == 'behind'
-    or policy == 'run' and how.standing == Spawned.FAILED
-    or how.state == 'complete' and Spawned.is_below(call, dependent, jid)
+-- How a job stands to its dependents that has failed, or is complete: see spawned.lua; nil if it is done with.
+local function standing_of(call, jid, state)
+  return state ~= 'complete' and Spawned.FAILED or Spawned.standing(call, jid)
 end
 
--- The job has failed, or is complete and has open children: most stay where they are, so the rest is found by a cursor.
+-- What the job's standing means to one of its dependents. (One that is below a complete job waits for its run alone.)
+local function visit_one(call, dependent, jid, job)
+  local policy = policy_of(call, dependent, jid)
+  if
+    policy == 'behind'
+    or policy == 'run' and job.standing == Spawned.FAILED
+    or job.state == 'complete' and Spawned.is_below(call, dependent, jid)
+  then
+    Links.remove(call, dependent, { jid })
+    Links.free_if_last(call, dependent)
+  elseif policy == 'cancel' and job.standing > Spawned.OPEN then
+    Cancel.remove(call, dependent, 'dependency', jid)
+  end
+end
+
+-- The same for some of them. -> where to go on: here again, if the call could not deal with all of these, as those that
+-- were dealt with are no members any more
+local function visit_page(call, jid, job, cursor)
+  local page = rcall('SSCAN', Keys.dependents(call, jid), cursor, 'COUNT', PART)
+  for _, dependent in ipairs(page[2]) do
+    if Links.left(call) <= 0 then
+      return cursor, false
+    end
+    Links.spend(call, 1)
+    visit_one(call, dependent, jid, job)
+  end
+  return page[1], page[1] == '0'
+end
+
+-- The job has failed, or is complete and has open children: most dependents stay where they are, so the rest is found by
+-- a cursor.
 local function visit_staying(call, jid)
   local name = Keys.job(call, jid)
-  local state, cursor = unpack(rcall('HMGET', name, 'state', 'cascade'))
-  local standing = Spawned.FAILED
-  if state == 'complete' then
-    standing = Spawned.standing(call, jid)
-    if not standing then
-      return Links.release(call, jid)
-    end
+  local job, is_done = {}, nil
+  job.state, job.cascade = unpack(rcall('HMGET', name, 'state', 'cascade'))
+  job.standing = standing_of(call, jid, job.state)
+  if not job.standing then
+    return Links.release(call, jid)
   end
-  cursor = cursor or '0'
+  local cursor = job.cascade or '0'
   repeat
-    local page = rcall('SSCAN', Keys.dependents(call, jid), cursor, 'COUNT', PART)
-    for _, dependent in ipairs(page[2]) do
-      Links.spend(call, 1)
-      local how = { policy = policy_of(call, dependent, jid), state = state, standing = standing }
-      if is_freed(call, dependent, jid, how) then
-        Links.remove(call, dependent, { jid })
-        Links.free_if_last(call, dependent)
-      elseif how.policy == 'cancel' and standing > Spawned.OPEN then
-        Cancel.remove(call, dependent, 'dependency', jid)
-      end
-    end
-    cursor = page[1]
-  until cursor == '0' or Links.left(call) <= 0
-  if cursor == '0' then
+    cursor, is_done = visit_page(call, jid, job, cursor)
+  until is_done or Links.left(call) <= 0
+  if is_done then
     rcall('HDEL', name, 'cascade')
     rcall('ZREM', call.keys.cascading, jid)
   else
@@ -283,8 +296,8 @@ end
 
 local VISIT = { gone = visit_gone, failed = visit_staying, open = visit_staying }
 
--- A job has `failed`, is `gone`, or is complete and has `open` children: its dependents follow by their policies, and theirs in turn, as many as the call may
--- deal with. (What a visit finds is followed after it, by the loop that is at work.)
+-- A job has `failed`, is `gone`, or is complete and has `open` children: its dependents follow by their policies, and
+-- theirs in turn, as many as the call may deal with. (What a visit finds is followed after it, by the loop that is at work.)
 function Links.follow(call, jid, kind)
   if rcall('EXISTS', Keys.dependents(call, jid)) == 0 then
     return

@@ -236,7 +236,7 @@ def test_a_job_that_was_left_alone_is_what_it_was(keyed: Keyed) -> None:
     assert snapshot(keyed.server) == before
 
 
-@pytest.mark.parametrize("how", ["put", "put.many", "spawn", "workflow.put", "stage"])
+@pytest.mark.parametrize("how", ["put", "put.many", "spawn", "workflow.put"])
 @pytest.mark.parametrize("state", ["new", "complete", "absent"])
 def test_no_job_that_is_put_waits_for_itself(
     keyed: Keyed, how: str, state: str
@@ -248,8 +248,6 @@ def test_no_job_that_is_put_waits_for_itself(
         keyed.put("jid", 0)
         keyed.call("complete", "jid", keyed.token("jid"), "queue", "{}", now=0)
     pairs = ["depends", '["jid"]', "workflow", "flow"][: 4 if "flow" in how else 2]
-    if how == "stage":
-        pairs += ["workflow", "flow"]
     if state == "absent":
         pairs += ["absent", "1"]
     item = ["jid", "queue", "k", "{}", 0, len(pairs) // 2, *pairs]
@@ -258,7 +256,6 @@ def test_no_job_that_is_put_waits_for_itself(
         "put.many": ["put.many", "w", *item],
         "spawn": ["spawn", "spawner", token, "w", *item],
         "workflow.put": ["workflow.put", "flow", "w", "{}", *item],
-        "stage": ["workflow.stage", "flow", 60, "jobs", *item],
     }
     before = snapshot(keyed.server)
     text = keyed.refusal(*calls[how], now=1)
