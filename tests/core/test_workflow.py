@@ -1,4 +1,4 @@
-"""Workflows: put in one call or staged, counted, cancelled, retried, forgotten."""
+"""Workflows: put by one call or by several, counted, cancelled, retried, forgotten."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.caller import flat
 from tests.core.keyed import Keyed, settlement
-from tests.core.keyspace import digest
+from tests.core.keyspace import digest, snapshot
 
 
 def items(flow: str, jobs: dict[str, Any], **pairs: Any) -> list[Any]:
@@ -31,31 +31,29 @@ def put(keyed: Keyed, jobs: dict[str, Any], flow: str = "f", **pairs: Any) -> No
     assert name == flow
 
 
-def stage(
-    keyed: Keyed, jobs: dict[str, Any], flow: str = "f", seconds: int = 60, **pairs: Any
-) -> int:
-    """Stage jobs; return how many batches there are."""
-    staged: int = keyed.call(
-        "workflow.stage",
-        flow,
-        seconds,
-        "jobs",
-        *items(flow, jobs, absent=1, **pairs),
-        now=0,
-    )
-    return staged
+def begin(keyed: Keyed, flow: str = "f") -> None:
+    """Begin a workflow whose jobs come by several calls."""
+    assert keyed.call("workflow.begin", flow, "{}", now=0) == flow
 
 
-def release(keyed: Keyed, batches: int, flow: str = "f") -> None:
-    """Release what was staged, by a call that carries nothing on itself."""
-    keyed.server.hset("ql:meta", mapping={"clock": "0", "token": "1"})
-    keyed.call("workflow.release", flow, "w", "{}", batches, now=0)
-
-
-def carry(keyed: Keyed, flow: str = "f", now: Any = 0) -> int:
-    """Take a workflow one step further."""
-    left: int = keyed.call("workflow.carry", flow, now=now)
+def add(
+    keyed: Keyed, jobs: dict[str, Any], flow: str = "f", now: Any = 0, **pairs: Any
+) -> list[str]:
+    """Put some of its jobs; return those that are left alone."""
+    left: list[str]
+    left, _ = keyed.call("put.many", "w", *items(flow, jobs, **pairs), now=now)
     return left
+
+
+def release(keyed: Keyed, flow: str = "f", now: Any = 0) -> int:
+    """Release it; return how many of its jobs later calls let in."""
+    left: int = keyed.call("workflow.release", flow, now=now)
+    return left
+
+
+def beat(keyed: Keyed, now: Any = 0) -> None:
+    """Let a worker beat."""
+    keyed.call("beat", "worker", "", 0, now=now)
 
 
 def flow(keyed: Keyed, name: str = "f", now: Any = 0) -> dict[str, Any]:
@@ -243,16 +241,60 @@ def test_a_large_one_is_cancelled_step_by_step(keyed: Keyed) -> None:
         keyed.call("workflow.retry", "f", 0, now=0)
     assert flow(keyed)["state"] == "canceling"
     while left[-1]:
-        left.append(carry(keyed))
+        left.append(keyed.call("workflow.cancel", "f", now=0))
     assert left == [650, 400, 150, 0]
     assert counts(keyed) == ("canceled", 900, 0, 0, 900, 0)
 
 
-def test_a_cancel_that_nobody_follows_up_is_carried_on(keyed: Keyed) -> None:
-    put(keyed, {f"j{n}": () for n in range(300)})
-    assert keyed.call("workflow.cancel", "f", now=0) == 50
-    keyed.put("another", 5)
-    assert counts(keyed, now=5) == ("canceled", 300, 0, 0, 300, 0)
+def settle(keyed: Keyed) -> None:
+    keyed.settle([], 0)
+
+
+def pop(keyed: Keyed) -> None:
+    keyed.call("pop", "nothing", "w", 1, now=0)
+
+
+others = pytest.mark.parametrize("other", [beat, settle, pop])
+
+
+@others
+def test_a_cancel_whose_caller_is_gone_is_carried_on(keyed: Keyed, other: Any) -> None:
+    put(keyed, {f"j{n}": () for n in range(600)})
+    assert keyed.call("workflow.cancel", "f", now=0) == 350
+    other(keyed)
+    assert counts(keyed) == ("canceling", 600, 0, 0, 500, 0)
+    other(keyed)
+    assert counts(keyed) == ("canceled", 600, 0, 0, 600, 0)
+
+
+def test_what_waits_for_a_canceled_job_does_not_start_between_two_steps(
+    keyed: Keyed,
+) -> None:
+    put(keyed, {"root": (), "after": ("root",), **{f"j{n}": () for n in range(300)}})
+    [root] = [job for job in keyed.take(1) if job["jid"] == "root"]
+    child = ("child", "queue", "klass", "{}", 0, 0)
+    keyed.call("spawn", "root", root["token"], "w", *child, now=0)
+    keyed.settle([settlement("root", root["token"], "complete")])
+    assert keyed.call("workflow.cancel", "f", now=0) > 0
+    assert keyed.call("get", "child", now=0) is not None
+    assert keyed.job("child")["state"] == "canceled"
+    assert keyed.job("after")["state"] == "depends"
+    assert keyed.call("workflow.cancel", "f", now=0) == 0
+    assert counts(keyed) == ("canceled", 303, 1, 0, 302, 0)
+
+
+@others
+def test_a_retry_whose_caller_is_gone_is_carried_on(keyed: Keyed, other: Any) -> None:
+    put(keyed, {f"j{n:03}": () for n in range(500)})
+    for _ in range(2):
+        jobs = keyed.take(250)
+        keyed.settle([settlement(job["jid"], job["token"], *FAIL) for job in jobs])
+    assert counts(keyed) == ("failed", 500, 0, 500, 0, 0)
+    assert keyed.call("workflow.retry", "f", 0, now=0) == [250, 250]
+    other(keyed)
+    assert counts(keyed) == ("running", 500, 0, 0, 0, 0)
+    # Who comes back after all hears of what others have done.
+    assert keyed.call("workflow.retry", "f", 250, now=0) in ([0, 250], [500, 250])
 
 
 def test_no_job_of_one_that_is_being_cancelled_spawns_others(keyed: Keyed) -> None:
@@ -366,51 +408,42 @@ def test_a_graph_of_a_thousand_in_one_call(keyed: Keyed) -> None:
     assert [job["jid"] for job in keyed.take()] == ["j0"]
 
 
-# Staged ones.
-
-
-def test_staged_jobs_are_nowhere(keyed: Keyed) -> None:
-    assert stage(keyed, {"a": (), "b": ("a",)}) == 1
-    assert stage(keyed, {"c": ("b",)}) == 2
-    assert keyed.call("workflow.get", "f") is None
-    assert keyed.take() == []
-    assert keyed.server.keys("ql:j:*") == []
-    assert keyed.violations() == []
-    for name in ("ql:staged:f", "ql:staged:f:jids"):
-        assert 0 < keyed.server.ttl(name) <= 60
+# Those that several calls put.
 
 
 def test_nothing_runs_before_everything_is_there(keyed: Keyed) -> None:
-    keyed.put("outside")
-    stage(keyed, {"a": (), "b": ("outside",)})
-    stage(keyed, {"c": ("a", "outside"), "d": ("c",)})
-    release(keyed, 2)
-    for name in ("ql:staged:f", "ql:staged:f:jids"):
-        assert keyed.server.ttl(name) == -1  # Who releases it need not come back.
-    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 0)
-    assert carry(keyed) == 1
-    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 2)
-    [outside] = keyed.json("pop", "queue", "w", 10, now=0)
-    keyed.call("complete", "outside", outside["token"], "queue", "{}", now=0)
+    keyed.put("outside", queue="side")
+    begin(keyed)
+    add(keyed, {"a": (), "b": ("outside",)})
+    add(keyed, {"c": ("a", "outside"), "d": ("c",)})
+    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 4)
+    [outside] = keyed.take(queue="side")
+    keyed.settle([settlement("outside", outside["token"], "complete")])
     assert keyed.call("pop", "queue", "w", 10, now=0) == "{}"
-    assert counts(keyed)[0] == "unpacking"
-    assert carry(keyed) == 0
+    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 4)
+    assert release(keyed) == 0
     assert counts(keyed) == ("running", 4, 0, 0, 0, 2)
     assert sorted(job["jid"] for job in keyed.take()) == ["a", "b"]
     assert keyed.server.keys("ql:*gate*") == []
-    assert keyed.server.keys("ql:staged*") == []
-    assert keyed.call("workflow.carry", "f", now=0) == 0
+    assert release(keyed) == 0
+
+
+@pytest.mark.parametrize("client", ["ours", "old"])
+def test_get_names_no_gate(keyed: Keyed, client: str) -> None:
+    begin(keyed)
+    add(keyed, {"a": ()})
+    call = keyed.job if client == "ours" else keyed.core.job
+    assert (call("a")["state"], call("a")["dependencies"]) == ("depends", {})
 
 
 def test_many_dependencies_are_linked_in_parts(keyed: Keyed) -> None:
     jids = [f"j{n}" for n in range(900)]
-    stage(keyed, dict.fromkeys(jids, ()))
-    stage(keyed, {"end": ()})
+    begin(keyed)
+    add(keyed, dict.fromkeys(jids, ()))
+    add(keyed, {"end": ()})
     for part in (jids[:500], jids[500:]):
-        keyed.call("workflow.stage", "f", 60, "links", "end", *part, now=0)
-    release(keyed, 4)
-    while carry(keyed):
-        pass
+        keyed.call("depends", "end", "on", *part, now=0)
+    assert release(keyed) == 0
     assert counts(keyed) == ("running", 901, 0, 0, 0, 1)
     assert len(keyed.job("end")["dependencies"]) == 900
     for _ in range(4):
@@ -420,123 +453,172 @@ def test_many_dependencies_are_linked_in_parts(keyed: Keyed) -> None:
     assert counts(keyed) == ("complete", 901, 901, 0, 0, 0)
 
 
-def test_any_later_call_carries_on(keyed: Keyed) -> None:
-    for n in range(4):
-        stage(keyed, {f"j{n}": ()})
-    release(keyed, 4)
-    keyed.call("config.set", "heartbeat", 60, now=1)
-    assert counts(keyed, now=1)[5] == 1
-    keyed.settle([], 0, now=1)
-    assert counts(keyed, now=1)[5] == 2
-    keyed.call("pop", "queue", "w", 1, now=2)
-    keyed.put("x", 3, queue="elsewhere")
-    assert counts(keyed, now=3) == ("running", 4, 0, 0, 0, 0)
+def test_what_is_known_to_be_complete_may_be_gone(keyed: Keyed) -> None:
+    keyed.put("there", queue="side")
+    begin(keyed)
+    add(keyed, {"a": ()})
+    refusal = keyed.refusal("depends", "a", "on", "gone", now=0)
+    assert "Job gone does not exist" in refusal
+    keyed.call("depends", "a", "met", "gone", "there", now=0)
+    assert keyed.job("a")["dependencies"] == ["there"]
+    assert keyed.call("needs", "a") == ["gone", 0, "there", 0]
 
 
-def test_an_idle_worker_comes_back_soon_while_it_is_unpacked(keyed: Keyed) -> None:
-    for n in range(4):
-        stage(keyed, {f"j{n}": ()})
-    release(keyed, 4)
-    pauses = [float(keyed.settle([], 1, wait=60).rest[0])]
-    while pauses[-1] < 1 and len(pauses) < 9:
-        assert counts(keyed)[0] == "unpacking"
-        settled = keyed.settle([], 1, wait=60)
-        pauses.append(float(settled.rest[0]) if settled.rest else 60)
-    assert pauses == [pytest.approx(0.01, abs=0.001)] * 3 + [60]
-    assert counts(keyed)[0] == "running"
+def large(keyed: Keyed) -> None:
+    """Put a workflow of 2,500 jobs and release it, which lets in a thousand of them."""
+    begin(keyed)
+    for part in range(5):
+        add(keyed, {f"j{part}-{n}": () for n in range(500)})
+    assert release(keyed) == 1500
+    assert counts(keyed)[5] == 1500
 
 
-def test_what_is_not_released_goes(keyed: Keyed) -> None:
-    stage(keyed, {"a": ()}, seconds=1)
-    keyed.server.pexpire("ql:staged:f", 1)
-    keyed.server.pexpire("ql:staged:f:jids", 1)
-    while keyed.server.exists("ql:staged:f", "ql:staged:f:jids"):
-        pass
-    text = keyed.refusal("workflow.release", "f", "w", "{}", 1)
-    assert "0 of 1 batches of workflow f are there" in text
-    assert keyed.server.keys("ql:workflow*") == []
+@others
+def test_a_release_whose_caller_is_gone_is_carried_on(keyed: Keyed, other: Any) -> None:
+    large(keyed)
+    other(keyed)
+    assert counts(keyed)[5] == 500
+    other(keyed)
+    assert counts(keyed) == ("running", 2500, 0, 0, 0, 0)
 
 
-def test_an_incomplete_one_is_not_released(keyed: Keyed) -> None:
-    stage(keyed, {"a": ()})
-    assert keyed.refusal("workflow.release", "f", "w", "{}", 2).startswith("STATE")
-    assert keyed.server.ttl("ql:staged:f") > 0
+def test_its_caller_may_carry_on_with_a_release(keyed: Keyed) -> None:
+    large(keyed)
+    assert [release(keyed), release(keyed), release(keyed)] == [500, 0, 0]
 
 
-def test_a_dependency_that_is_gone_by_then_is_satisfied(keyed: Keyed) -> None:
-    for jid in ("x", "y"):
-        keyed.put(jid, queue="other")
-    stage(keyed, {"a": ("x",)})
-    stage(keyed, {"b": ()})
-    keyed.call("workflow.stage", "f", 60, "links", "b", "y", now=0)
-    keyed.call("cancel", "x", "y", now=0)
-    release(keyed, 3)
-    while carry(keyed):
-        pass
-    assert sorted(job["jid"] for job in keyed.take()) == ["a", "b"]
+def test_an_idle_worker_comes_back_soon_while_it_is_released(keyed: Keyed) -> None:
+    large(keyed)
+    pauses = []
+    while len(pauses) < 9:
+        rest = keyed.settle([], 1, ["other"], wait=60).rest
+        pauses.append(float(rest[0]))
+        if pauses[-1] > 1:
+            break
+    assert pauses == [pytest.approx(0.01, abs=0.001), pytest.approx(60, abs=0.001)]
+
+
+def test_what_is_not_released_is_canceled(keyed: Keyed) -> None:
+    """An hour after the last put, a part by each beat; and the record says why."""
+    begin(keyed)
+    add(keyed, {f"j{n}": () for n in range(300)})
+    add(keyed, {"x": ()}, now=3000)
+    beat(keyed, now=6599)
+    assert counts(keyed, now=6599)[0] == "unpacking"
+    beat(keyed, now=6601)
+    assert counts(keyed, now=6601) == ("canceling", 301, 0, 0, 250, 51)
+    beat(keyed, now=6602)
+    assert counts(keyed, now=6602) == ("canceled", 301, 0, 0, 301, 0)
+    record = keyed.json("workflow.get", "f", now=6602)
+    assert record["reason"] == "it was not released within an hour of the last put"
+    assert keyed.job("j0")["canceled"]["why"] == "workflow"
+    text = keyed.refusal("workflow.release", "f", now=6603)
+    assert text.startswith("STATE ") and record["reason"] in text
+
+
+def test_a_job_that_has_failed_does_not_start_before_the_release(
+    keyed: Keyed,
+) -> None:
+    keyed.put("outside", queue="side")
+    begin(keyed)
+    add(keyed, {"a": ("outside",)})
+    keyed.call("cancel", "outside", "a", now=0)
+    keyed.put("outside", queue="side")
+    add(keyed, {"b": ("outside",), "c": ("b",)}, on_failure="block")
+    keyed.call("depends", "c", "off", "all", now=0)
+    assert keyed.job("c")["state"] == "depends"
+    [outside] = keyed.take(queue="side")
+    keyed.settle([settlement("outside", outside["token"], *FAIL)])
+    keyed.call("depends", "b", "off", "outside", now=0)
+    assert keyed.job("b")["state"] == "depends"
+    assert keyed.violations() == []
+    release(keyed)
+    assert sorted(job["jid"] for job in keyed.take()) == ["b", "c"]
+
+
+@pytest.mark.parametrize("way", ["revive", "put"])
+def test_what_is_enqueued_again_waits_for_the_release(keyed: Keyed, way: str) -> None:
+    begin(keyed)
+    add(keyed, {"a": ()}, expires=1)
+    add(keyed, {"b": ("a",)}, now=2)  # meets a, which has expired
+    assert keyed.job("a")["state"] == "failed"
+    if way == "revive":
+        keyed.call("revive", "a", now=3)
+    else:
+        keyed.put("a", 3)
+    assert keyed.job("a")["state"] == "depends"
+    assert keyed.violations() == []
+    release(keyed, now=4)
+    assert [job["jid"] for job in keyed.take(now=4)] == ["a"]
 
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        ("block", ("running", 3, 0, 0, 0, 2)),
-        ("cancel", ("running", 3, 0, 0, 2, 0)),
-        ("run", ("running", 3, 0, 0, 0, 0)),
+        ("block", ("running", 2, 0, 0, 0, 2)),
+        ("cancel", ("unpacking", 2, 0, 0, 2, 0)),
+        ("run", ("running", 2, 0, 0, 0, 0)),
     ],
 )
-def test_a_dependency_that_has_failed_by_then(
+def test_a_dependency_that_fails_before_the_release(
     keyed: Keyed, policy: str, expected: tuple[Any, ...]
 ) -> None:
-    keyed.put("x")
-    stage(keyed, {"a": ("x",), "b": (), "c": ()}, on_failure=policy)
-    keyed.call("workflow.stage", "f", 60, "links", "b", "x", now=0)
-    end(keyed, "x", verb=FAIL)
-    release(keyed, 2)
-    while carry(keyed):
-        pass
+    keyed.put("x", queue="side")
+    begin(keyed)
+    add(keyed, {"a": ("x",), "b": ("x",)}, on_failure=policy)
+    [x] = keyed.take(queue="side")
+    keyed.settle([settlement("x", x["token"], *FAIL)])
+    if policy != "cancel":
+        release(keyed)
     assert counts(keyed) == expected
 
 
-def test_a_jid_that_is_taken_by_then_stays_outside(keyed: Keyed) -> None:
-    stage(keyed, {"a": (), "b": ("a",)})
+def test_a_jid_that_is_taken_is_refused(keyed: Keyed) -> None:
     keyed.put("a", queue="other")
-    release(keyed, 1)
-    carry(keyed)
-    assert counts(keyed) == ("running", 1, 0, 0, 0, 1)
-    assert keyed.job("a")["queue"] == "other"
+    begin(keyed)
+    before = snapshot(keyed.server)
+    text = keyed.refusal("put.many", "w", *items("f", {"b": (), "a": ()}))
+    assert text == "STATE put.many(): Job a exists already"
+    assert snapshot(keyed.server) == before
 
 
-def test_cancelled_while_it_is_unpacked(keyed: Keyed) -> None:
-    stage(keyed, {"a": (), "b": ("a",)})
-    stage(keyed, {"c": ()})
-    release(keyed, 2)
-    carry(keyed)
-    keyed.call("workflow.cancel", "f", now=0)
-    assert counts(keyed) == ("canceled", 3, 0, 0, 3, 0)
-    assert keyed.server.keys("ql:staged*") == []
-    assert keyed.server.keys("ql:j:*") == []
+def test_what_a_client_has_put_in_part_it_may_put_again(keyed: Keyed) -> None:
+    for _ in range(2):
+        begin(keyed)
+        add(keyed, {"a": (), "b": ("a",)}, absent=1)
+    assert add(keyed, {"a": (), "c": ()}, absent=1) == ["a"]
+    release(keyed)
+    assert counts(keyed) == ("running", 3, 0, 0, 0, 1)
+    text = keyed.refusal("workflow.begin", "f", "{}")
+    assert text == "STATE workflow.begin(): Workflow f exists already"
 
 
-def test_nobody_is_left_at_the_gate_of_one_that_is_cancelled(keyed: Keyed) -> None:
-    put(keyed, {"x": []}, flow="other")
-    assert stage(keyed, {"a": []}, unique="key", conflict="replace") == 1
-    assert stage(keyed, {"b": []}) == 2
-    keyed.put("x", unique="key")
-    release(keyed, 2)
-    assert carry(keyed) == 1
-    assert keyed.job("x")["state"] == "depends"
+def test_cancelled_before_its_release(keyed: Keyed) -> None:
+    begin(keyed)
+    add(keyed, {"a": (), "b": ("a",)})
     assert keyed.call("workflow.cancel", "f", now=0) == 0
+    assert counts(keyed) == ("canceled", 2, 0, 0, 2, 0)
+    assert keyed.server.keys("ql:j:*") == []
+    assert keyed.server.keys("ql:gate:*") == []
+
+
+def test_a_job_in_the_place_of_another_is_not_held_at_the_gate(keyed: Keyed) -> None:
+    put(keyed, {"x": []}, flow="other", unique="key")
+    begin(keyed)
+    add(keyed, {"a": []}, unique="key", conflict="replace")
+    add(keyed, {"b": []})
     assert keyed.job("x")["state"] == "waiting"
-    assert keyed.violations() == []
+    assert counts(keyed) == ("unpacking", 1, 0, 0, 0, 1)
+    assert counts(keyed, "other") == ("running", 1, 0, 0, 0, 0)
 
 
-def test_a_debounced_job_may_be_staged(keyed: Keyed) -> None:
-    assert stage(keyed, {"a": []}, unique="key", debounce=5) == 1
-    release(keyed, 1)
-    assert carry(keyed) == 0
-    flow = keyed.json("workflow.get", "f", now=0)
-    assert (flow["state"], flow["total"], flow["canceled"]) == ("running", 1, 0)
+def test_a_debounced_job_waits_for_the_release_and_its_time(keyed: Keyed) -> None:
+    begin(keyed)
+    add(keyed, {"a": []}, unique="key", debounce=5)
+    assert keyed.job("a")["state"] == "depends"
+    release(keyed)
     assert keyed.job("a")["state"] == "scheduled"
+    assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
 
 
 def test_one_whose_jobs_others_stand_for_is_complete(keyed: Keyed) -> None:
@@ -547,71 +629,7 @@ def test_one_whose_jobs_others_stand_for_is_complete(keyed: Keyed) -> None:
     assert keyed.server.ttl("ql:workflow:f") > 0
 
 
-@pytest.mark.parametrize("how", [{"conflict": "keep"}, {"debounce": 5}])
-@pytest.mark.parametrize("kind", ["jobs", "links"])
-def test_a_later_batch_waits_for_the_job_that_stands_for_one_of_an_earlier(
-    keyed: Keyed, how: dict[str, Any], kind: str
-) -> None:
-    stage(keyed, {"a": ()}, unique="key", **how)
-    if kind == "jobs":
-        batches = stage(keyed, {"b": ("a",), "c": ()})
-    else:
-        stage(keyed, {"b": (), "c": ()})
-        batches = keyed.call("workflow.stage", "f", 60, "links", "b", "a", now=0)
-    keyed.put("other", unique="key", **how)
-    release(keyed, batches)
-    while carry(keyed):
-        assert keyed.violations() == []
-    assert keyed.job("b")["dependencies"] == ["other"]
-    assert [keyed.job(jid)["state"] for jid in "bc"] == ["depends", "waiting"]
-    assert keyed.violations() == []
-    assert not list(keyed.server.scan_iter("ql:staged:*"))
-    [job] = [job for job in keyed.take(now=10) if job["jid"] == "other"]
-    keyed.settle([settlement("other", job["token"], "complete")], now=10)
-    assert keyed.job("b")["state"] == "waiting"
-
-
-def test_cancelled_between_two_batches_it_forgets_who_stood_for_its_jobs(
-    keyed: Keyed,
-) -> None:
-    stage(keyed, {"a": ()}, unique="key")
-    batches = stage(keyed, {"b": ("a",)})
-    keyed.put("other", unique="key")
-    release(keyed, batches)
-    assert carry(keyed) == 1
-    assert keyed.server.hgetall("ql:staged:f:instead") == {"a": "other"}
-    keyed.call("workflow.cancel", "f", now=0)
-    assert not list(keyed.server.scan_iter("ql:staged:*"))
-    assert keyed.violations() == []
-
-
-def test_staging_refuses_what_could_not_be_put(keyed: Keyed) -> None:
-    keyed.put("there")
-    stage(keyed, {"a": (), "b": ("a",)})
-    before = keyed.server.llen("ql:staged:f")
-
-    def refusal(*args: Any) -> str:
-        text = keyed.refusal("workflow.stage", *args)
-        assert keyed.server.llen("ql:staged:f") == before
-        return text
-
-    def of(jobs: dict[str, Any], **pairs: Any) -> str:
-        return refusal("f", 60, "jobs", *items("f", jobs, absent=1, **pairs))
-
-    assert "Job a is staged already" in of({"a": ()})
-    assert "Job there exists already" in of({"there": ()})
-    assert "Job nothing does not exist" in of({"c": ("nothing",)})
-    assert "Job c must stand behind d" in of({"c": ("d",), "d": ()})
-    assert "tags must be a JSON list" in of({"c": ()}, tags="5")
-    assert "jobs or links wanted" in refusal("f", 60, "others")
-    assert "seconds must be a whole number" in refusal("f", 0, "jobs")
-    assert "Job x does not exist" in refusal("f", 60, "links", "x", "a")
-    assert "Job nothing does not exist" in refusal("f", 60, "links", "a", "nothing")
-    assert "Job a must stand behind b" in refusal("f", 60, "links", "a", "b")
-    assert "Job a must stand behind a" in refusal("f", 60, "links", "a", "a")
-
-
-@pytest.mark.parametrize("command", ["carry", "cancel", "retry"])
+@pytest.mark.parametrize("command", ["release", "cancel", "retry"])
 def test_what_is_not_there_is_told(keyed: Keyed, command: str) -> None:
     text = keyed.refusal(f"workflow.{command}", "f", 0)
     assert text.startswith("NOJOB") and "Workflow f does not exist" in text
@@ -623,38 +641,38 @@ def test_each_job_names_its_workflow(keyed: Keyed) -> None:
     both = [*items("f", {"a": ()}), *items("other", {"b": ()})]
     text = keyed.refusal("workflow.put", "f", "w", "{}", *both)
     assert text == "BADARG workflow.put(): Job b does not name its workflow"
-    without = ["b", "queue", "klass", "{}", 0, 0]
-    text = keyed.refusal("workflow.stage", "f", 60, "jobs", *without)
-    assert text == "BADARG workflow.stage(): Job b does not name its workflow"
 
 
 def test_a_repeated_call_changes_nothing(keyed: Keyed) -> None:
     call = ("workflow.put", "f", "w", "{}", *items("f", {"a": ()}))
     for _ in range(2):
         assert keyed.call(*call, now=0, request="client:1") == "f"
-    staged = ("workflow.stage", "g", 60, "jobs", *items("g", {"b": ()}, absent=1))
-    for _ in range(2):
-        assert keyed.call(*staged, now=0, request="client:2") == 1
-    for _ in range(2):
-        keyed.call("workflow.release", "g", "w", "{}", 1, now=0, request="client:3")
-    assert carry(keyed, "g") == 0
+    begin(keyed, "g")
+    calls = [
+        ("put.many", "w", *items("g", {"b": ()})),
+        ("workflow.release", "g"),
+    ]
+    for n, call in enumerate(calls):
+        for _ in range(2):
+            keyed.call(*call, now=0, request=f"client:{n + 2}")
     assert counts(keyed, "g") == ("running", 1, 0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("place", [0, 2, 3])
-@pytest.mark.parametrize("nonsense", ["", "\0", "x y", "-1", "1e999", "[]", "9" * 400])
-def test_a_release_of_nonsense_changes_nothing(
-    keyed: Keyed, place: int, nonsense: str
+@pytest.mark.parametrize("nonsense", ["", "\0", "x y", "[]", "9" * 400])
+@pytest.mark.parametrize("command", ["begin", "release"])
+def test_a_begin_or_release_of_nonsense_changes_nothing(
+    keyed: Keyed, command: str, nonsense: str
 ) -> None:
-    stage(keyed, {"a": ()})
+    begin(keyed)
     before = digest(keyed.server)
-    call = ["f", "w", "{}", "1"]
-    call[place] = nonsense
-    text = keyed.refusal("workflow.release", *call, now=0)
-    assert text.split(" ")[0] in ("BADARG", "STATE"), text
-    assert digest(keyed.server) == before
-    short = keyed.refusal("workflow.release", *call[:place], now=0)
+    more = ("{}",) if command == "begin" else ()
+    text = keyed.refusal(f"workflow.{command}", nonsense, *more, now=0)
+    assert text.split(" ")[0] in ("BADARG", "NOJOB"), text
+    short = keyed.refusal(f"workflow.{command}", now=0)
     assert short.startswith("BADARG"), short
+    text = keyed.refusal("workflow.begin", "g", nonsense, now=0)
+    assert text.startswith("BADARG"), text
+    assert digest(keyed.server) == before
 
 
 @pytest.mark.parametrize("end", ["complete", "canceled"])
@@ -669,47 +687,3 @@ def test_a_workflow_that_has_ended_cannot_be_canceled_anew(
     before = digest(keyed.server)
     assert keyed.call("workflow.cancel", "f", now=0) == 0
     assert digest(keyed.server) == before
-
-
-def test_what_failed_before_a_staged_job_was_put_has_its_effect(keyed: Keyed) -> None:
-    keyed.put("outside", queue="side")
-    batches = stage(keyed, {"a": ("outside",), "b": ("a",)}, on_failure="cancel")
-    [job] = keyed.take(queue="side")
-    keyed.settle([settlement("outside", job["token"], *FAIL)])
-    release(keyed, batches)
-    while carry(keyed):
-        pass
-    assert keyed.job("a")["state"] == keyed.job("b")["state"] == "canceled"
-    assert counts(keyed)[0] == "canceled"
-
-
-SPOIL = """
-local batch = cmsgpack.unpack(redis.call('LINDEX', KEYS[1], 0))
-batch[2][4] = 'no JSON'
-redis.call('LSET', KEYS[1], 0, cmsgpack.pack(batch))
-"""
-
-
-def test_staged_jobs_that_cannot_be_put_any_more_are_counted_as_canceled(
-    keyed: Keyed,
-) -> None:
-    """Whoever carries on must not hear of what another has staged."""
-    stage(keyed, {"a": (), "b": ()})
-    stage(keyed, {"c": ()})
-    keyed.server.eval(SPOIL, 1, "ql:staged:f")
-    release(keyed, 2)
-    while carry(keyed):
-        pass
-    record = flow(keyed)
-    assert (record["total"], record["canceled"], record["state"]) == (3, 2, "running")
-    assert not keyed.server.exists("ql:j:a", "ql:j:b")
-    assert keyed.job("c")["state"] == "waiting"
-    assert keyed.violations() == []
-
-
-def test_what_has_half_a_second_left_does_not_stay_for_ever(keyed: Keyed) -> None:
-    """Redis calls that a TTL of 0. (Should it be gone by then, nothing is said either.)"""
-    stage(keyed, {"a": []})
-    for name in keyed.server.scan_iter("ql:staged:f*"):
-        keyed.server.pexpire(name, 450)
-    assert keyed.violations() == []
