@@ -261,9 +261,41 @@ local function write(call, request, act, args)
   return reply
 end
 
+-- A context with room for what it mostly gets: a table that grows is copied.
+local function new()
+  return {
+    command = nil,
+    prefix = nil,
+    keys = nil,
+    sharded = nil,
+    reading = nil,
+    kept = nil,
+    token = nil,
+    is_new = nil,
+    uses = nil,
+    time = nil,
+    now = nil,
+    text = nil,
+    second = nil,
+    fraction = nil,
+    client = nil,
+    for_all = nil,
+    drawn = nil,
+    at_end = nil,
+    samples = nil,
+    minutes = nil,
+    woken = nil,
+    score = nil,
+    short = nil,
+    completed = nil,
+    thousandths = nil,
+    links_left = nil,
+  }
+end
+
 -- ARGV = command, now, request, args...
 local function answered(keys, args, class)
-  local call = {}
+  local call = new()
   read_keys(call, keys)
   local command, now, request = args[1], args[2], args[3]
   call.command = command

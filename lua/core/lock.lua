@@ -47,16 +47,24 @@ end
 function Lock.read(call, jid)
   local name = Keys.job(call, jid)
   local values = rcall('HMGET', name, unpack(RUN))
-  local run = { jid = jid, key = name }
-  for n = 1, #RUN do
-    run[RUN[n]] = values[n] or nil
-  end
-  run.queue = run.queue or ''
-  run.time = tonumber(run.time) or call.now
-  run.retries = tonumber(run.retries) or 0
-  run.remaining = tonumber(run.remaining) or 0
-  run.priority = tonumber(run.priority) or 0
-  return run
+  return {
+    jid = jid,
+    key = name,
+    state = values[1] or nil,
+    worker = values[2] or nil,
+    queue = values[3] or '',
+    token = values[4] or nil,
+    time = tonumber(values[5]) or call.now,
+    retries = tonumber(values[6]) or 0,
+    remaining = tonumber(values[7]) or 0,
+    priority = tonumber(values[8]) or 0,
+    grace = values[9] or nil,
+    progress = values[10] or nil,
+    put = values[11] or nil,
+    noted = values[12] or nil,
+    unknown = values[13] or nil,
+    more = values[14] or nil,
+  }
 end
 
 local function with_features(call, run)

@@ -90,19 +90,27 @@ end
 
 -- Checks one job's arguments: queue, jid, klass, data and delay from args[i] on, its options at args[from .. to].
 function Put.parse(call, args, i, from, to)
+  local jid = Arguments.jid(call, args[i + 1])
   local job = {
     queue = Arguments.queue(call, args[i]),
-    jid = Arguments.jid(call, args[i + 1]),
+    jid = jid,
+    key = Keys.job(call, jid),
     klass = Arguments.given(call, 'klass', args[i + 2]),
     data = args[i + 3],
     delay = Arguments.number(call, 'delay', args[i + 4]),
+    -- what comes later: a table that grows is copied
+    priority = nil,
+    retries = nil,
+    tag_list = nil,
+    old = nil,
+    put = nil,
+    state = nil,
   }
   Arguments.json(call, 'data', job.data)
   if from <= to then
     take_options(call, job, args, from, to)
     check_options(call, job)
   end
-  job.key = Keys.job(call, job.jid)
   return job
 end
 
@@ -116,7 +124,7 @@ end
 
 -- Reads the record that there is of a job. What it uses of features goes on.
 local function look(call, job, plan)
-  job.old = Job.read(call, job.jid)
+  job.old = rcall('EXISTS', job.key) == 1 and Job.read(call, job.jid) or nil -- mostly there is none
   job.left_alone = is_left_alone(call, job, plan)
   if job.left_alone then
     plan.coming[job.jid] = nil

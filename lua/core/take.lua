@@ -28,10 +28,27 @@ local MOST_DUE = 1000
 local function read(call, jid)
   local name = Keys.job(call, jid)
   local values = rcall('HMGET', name, unpack(JOB))
-  local job = { jid = jid, key = name }
-  for n = 1, #JOB do
-    job[JOB[n]] = values[n] or nil
-  end
+  local job = {
+    jid = jid,
+    key = name,
+    state = values[1] or nil,
+    klass = values[2] or nil,
+    data = values[3] or nil,
+    retries = values[4] or nil,
+    remaining = values[5] or nil,
+    priority = values[6] or nil,
+    tags = values[7] or nil,
+    context = values[8] or nil,
+    time = values[9] or nil,
+    put = values[10] or nil,
+    more = values[11] or nil,
+    -- what comes later
+    queue = nil,
+    worker = nil,
+    token = nil,
+    expires = nil,
+    score = nil,
+  }
   if not RUNNABLE[job.state] then
     if job.state and not Job.is_state(job.state) or (not job.state and (job.klass or job.data)) then
       error('the state of the job is ' .. Errors.value(job.state or ''))
