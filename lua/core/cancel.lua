@@ -18,7 +18,7 @@ local function tidy(call)
     end
   end
   for _, jid in ipairs(old) do
-    rcall('DEL', Keys.canceled_job(call, jid), Keys.canceled_job(call, jid) .. ':history')
+    rcall('DEL', Keys.canceled_job(call, jid), Keys.canceled_history(call, jid))
     rcall('ZREM', name, jid)
   end
   if rcall('EXISTS', name) == 0 then
@@ -33,16 +33,18 @@ local function keep(call, job, why, by)
   if age < 1 then
     return
   end
-  local name, history = Keys.canceled_job(call, job.jid), Keys.history(call, job.jid)
+  local name, history = Keys.canceled_job(call, job.jid), Keys.canceled_history(call, job.jid)
   local more = { was = job.state, why = why, by = by }
   History.note_run(call, job)
   History.add(call, job.jid, 'canceled', cjson.encode(more))
   rcall('RENAME', job.key, name)
-  rcall('HSET', name, 'canceled', call.text, 'why', why, 'by', by or '')
+  -- (The clock of an old client may be anywhere.)
+  local when = call.old and call.kept or call.text
+  rcall('HSET', name, 'canceled', when, 'why', why, 'by', by or '')
   rcall('EXPIRE', name, age)
-  rcall('RENAME', history, name .. ':history')
-  rcall('EXPIRE', name .. ':history', age)
-  rcall('ZADD', call.keys.canceled, call.text, job.jid)
+  rcall('RENAME', Keys.history(call, job.jid), history)
+  rcall('EXPIRE', history, age)
+  rcall('ZADD', call.keys.canceled, when, job.jid)
   if not call.canceled then
     Features.note(call, 'X')
     call.canceled = 0
@@ -53,7 +55,7 @@ end
 
 -- The job of this jid is put again: its own record says what became of it.
 function Cancel.forget(call, jid)
-  if rcall('DEL', Keys.canceled_job(call, jid), Keys.canceled_job(call, jid) .. ':history') > 0 then
+  if rcall('DEL', Keys.canceled_job(call, jid), Keys.canceled_history(call, jid)) > 0 then
     rcall('ZREM', call.keys.canceled, jid)
   end
 end

@@ -91,10 +91,10 @@ local function is_weight(option)
   return find(option, '%-weight$') ~= nil
 end
 
-local function is_numeric(option)
+local function is_numeric(call, option)
   return type(DEFAULTS[option]) == 'number'
     or UNLISTED[option] ~= nil
-    or is_weight(option)
+    or (is_weight(option) and not call.old)
     or find(option, '%-heartbeat$') ~= nil
     or LimitSettings.is_number(option)
 end
@@ -136,7 +136,7 @@ local function check_failed_queue(call, option, value)
 end
 
 local function check(call, option, value)
-  if is_numeric(option) then
+  if is_numeric(call, option) then
     check_number(call, option, value)
   end
   if sub(option, -#FAILED_QUEUE) == FAILED_QUEUE and not call.old then

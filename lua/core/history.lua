@@ -250,6 +250,14 @@ function History.read(call, job)
   return History.shown(call, texts)
 end
 
+-- When the first entry was made that the field `put` tells of, or a list that begins with it; false if none does.
+function History.begun(list, put)
+  if put and put ~= '' then
+    return put_time(put)
+  end
+  return string.match(rcall('LINDEX', list, 0) or '', '^%[([%d.]+),') or false
+end
+
 -- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
 function History.texts(call, job, most, bytes)
   local name = Keys.history(call, job.jid)
@@ -275,10 +283,11 @@ function History.texts(call, job, most, bytes)
   return texts, total + (first and 1 or 0) + (running and 1 or 0)
 end
 
--- The same as objects.
+-- The same as objects. (Those that are left out count as one each.)
 function History.some(call, job, most, bytes)
   local texts, total = History.texts(call, job, most, bytes)
-  return History.shown(call, texts), total
+  local entries = History.shown(call, texts)
+  return entries, total - #texts + #entries
 end
 
 -- log jid message [data]

@@ -35,6 +35,7 @@ local PATTERNS = {
   needs = 'needs:<>', --                list   jids the job was ever made to depend on, in order
   result = 'result:<>', --              string what the job returned, JSON; expires
   canceled_job = 'canceled:<>', --      hash   the record of a canceled job; expires
+  canceled_history = 'canceled_history:<>', -- list  its history; expires
   template = 'r:<>', --                 hash   a recurring job's template
   held = 'w:<>:jobs', --                zset   jids the worker holds -> when the lock expires
   group = 'f:<>', --                    list   jids failed in the group, newest first

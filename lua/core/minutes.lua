@@ -51,6 +51,28 @@ function Minutes.keep(call)
   end
 end
 
+-- Shows the counters of a queue, or of the whole namespace (''), in a span of minutes: visit(kind, minute, n). The kinds
+-- are the keys of span.kinds. What the statistics do not have yet is among them.
+function Minutes.each(call, queue, span, visit)
+  local function count(kind, minute, n)
+    if minute >= span.from and minute <= span.to and span.kinds[kind] then
+      visit(kind, minute, n)
+    end
+  end
+  for kind in pairs(span.kinds) do
+    for hour = floor(span.from / 60), floor(span.to / 60) do
+      for minute, n in pairs(Pieces.hash(Keys.minutes(call, queue, format('%.0f', hour), kind))) do
+        count(kind, hour * 60 + tonumber(minute), tonumber(n))
+      end
+    end
+  end
+  Samples.each(call, function(second, kind, _, n, its_queue)
+    if queue == '' or its_queue == queue then
+      count(Samples.counted_as[kind], floor(second / 60), n)
+    end
+  end)
+end
+
 -- minutes queue from to -> by kind: minute of the epoch -> number
 function Minutes.show(call, args, i)
   local queue = Arguments.queue(call, args[i])
@@ -60,24 +82,12 @@ function Minutes.show(call, args, i)
     Errors.refuse(call, 'TOOBIG', '%s minutes, at most %s', to - from, LONGEST)
   end
   local shown = {}
-  local function count(kind, minute, n)
-    if minute >= from and minute <= to then
-      local field = format('%.0f', minute)
-      shown[kind][field] = (shown[kind][field] or 0) + n
-    end
-  end
   for _, kind in ipairs(KINDS) do
     shown[kind] = {}
-    for hour = floor(from / 60), floor(to / 60) do
-      for minute, n in pairs(Pieces.hash(Keys.minutes(call, queue, format('%.0f', hour), kind))) do
-        count(kind, hour * 60 + tonumber(minute), tonumber(n))
-      end
-    end
   end
-  Samples.each(call, function(second, kind, _, n, its_queue)
-    if its_queue == queue then
-      count(Samples.counted_as[kind], floor(second / 60), n)
-    end
+  Minutes.each(call, queue, { from = from, to = to, kinds = shown }, function(kind, minute, n)
+    local field = format('%.0f', minute)
+    shown[kind][field] = (shown[kind][field] or 0) + n
   end)
   return cjson.encode(shown)
 end

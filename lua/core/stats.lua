@@ -86,6 +86,16 @@ function Stats.mended(call, queue, failed_at)
   end
 end
 
+-- How many jobs of a queue are failed, of those that failed on the last days.
+function Stats.failed(call, queue, days)
+  local today, sum = Stats.day(call.now), 0
+  for back = 0, days - 1 do
+    sum = sum
+      + (tonumber(rcall('HGET', key_of(call, 'stats', today - back * DAY, queue), 'failed') or nil) or 0)
+  end
+  return sum
+end
+
 -- Mean and variance with more values: seconds -> how often.
 local function with(count, mean, vk, values)
   for value, n in pairs(values) do

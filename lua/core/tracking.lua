@@ -2,6 +2,16 @@
 
 local rcall = redis.call
 
+-- The job is tracked no longer. -> 1 if it was
+function Tracking.untrack(call, jid)
+  Events.tracked(call, 'untrack', jid)
+  local removed = rcall('ZREM', call.keys.tracked, jid)
+  if rcall('EXISTS', call.keys.tracked) == 0 then
+    Features.forget(call, 'T')
+  end
+  return removed
+end
+
 -- track [track|untrack jid]
 function Tracking.track(call, args, i)
   if args[i] == nil then
@@ -24,14 +34,10 @@ function Tracking.track(call, args, i)
   if rcall('EXISTS', Keys.job(call, jid)) == 0 then
     Errors.no_job(call, jid)
   end
-  Events.tracked(call, word, jid)
-  if word == 'track' then
-    Features.note(call, 'T')
-    return cjson.encode(rcall('ZADD', call.keys.tracked, call.text, jid))
+  if word == 'untrack' then
+    return cjson.encode(Tracking.untrack(call, jid))
   end
-  local removed = rcall('ZREM', call.keys.tracked, jid)
-  if rcall('EXISTS', call.keys.tracked) == 0 then
-    Features.forget(call, 'T')
-  end
-  return cjson.encode(removed)
+  Events.tracked(call, 'track', jid)
+  Features.note(call, 'T')
+  return cjson.encode(rcall('ZADD', call.keys.tracked, call.text, jid))
 end

@@ -317,6 +317,15 @@ function Unique.other(call, job)
   end
 end
 
+-- Refuses to let a failed job go on whose key another one has by now.
+function Unique.refuse_if_taken(call, job)
+  local other, state = Unique.other(call, job)
+  if other then
+    job.unique_keys = keys_of(job.unique)
+    refuse(call, job, other, state)
+  end
+end
+
 -- The key of a record as it is shown, or nil.
 function Unique.shown(record)
   return keys_of(record.unique)[1]

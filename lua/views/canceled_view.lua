@@ -14,7 +14,7 @@ end
 
 -- The texts of its history's entries.
 function CanceledView.history(call, jid)
-  return rcall('LRANGE', Keys.canceled_job(call, jid) .. ':history', 0, -1)
+  return rcall('LRANGE', Keys.canceled_history(call, jid), 0, -1)
 end
 
 -- The object that get shows, as JSON, or nil; its state is `canceled`.

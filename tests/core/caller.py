@@ -28,7 +28,7 @@ READS = frozenset(
 )
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
-    "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget".split()
+    "worker.deregister log order schedule.pause schedule.remove detached.keep forget".split()
 )
 #: The classes of calls with KEYS.
 KINDS = ("read", "write", "drain")
@@ -41,7 +41,8 @@ def call_class(command: str, args: tuple[Any, ...]) -> str:
         return "read"
     if command == "tag" and args[:1] in (("get",), ("top",)):
         return "read"
-    return "drain" if command in DRAINS else "write"
+    drains = command in DRAINS or (command == "each" and args[:1] == ("cancel",))
+    return "drain" if drains else "write"
 
 
 def entity_jid(queue: str, entity: str) -> str:

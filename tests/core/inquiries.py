@@ -250,9 +250,9 @@ class Inquirer(Generator):
             ("queue.forget", *self.some(QUEUES)), ("worker.deregister", *self.some([*OLD_WORKERS, *OUR_WORKERS])),
             ("order", worker, choose(["quiet", "resume", "stop"])),
             ("beat", worker, choose(["", '{"pid":2}']), 0), ("schedule.due", worker, choose([1, 2, 9])),
-            ("unpause", *QUEUES), ("tag.each", choose(TAGS), *self.some(JIDS, 9)), ("track.each", *self.some(JIDS, 9)),
-            ("cancel.each", *self.some(JIDS, 9)), ("unfail", self.queue(), choose(GROUPS), choose([0, 1, 2, 25])),
-            ("revive.each", *JIDS), ("move.each", self.queue(), 0, *self.some(JIDS, 9)), ("revive", *self.some(JIDS, 7)),
+            ("unpause", *QUEUES), ("each", "tag", choose(TAGS), *self.some(JIDS, 9)), ("each", "track", *self.some(JIDS, 9)),
+            ("each", "cancel", *self.some(JIDS, 9)), ("unfail", self.queue(), choose(GROUPS), choose([0, 1, 2, 25])),
+            ("each", "revive", *JIDS), ("each", "move", self.queue(), 0, *self.some(JIDS, 9)), ("revive", *self.some(JIDS, 7)),
         ]))  # fmt: skip
 
     def job_options(self) -> Operation:
@@ -429,7 +429,7 @@ class Inquirer(Generator):
         return self.ours(*choose([
             ("put.many", "w", *args), ("put.many", "w", *args), ("spawn", held, self.token(held), "w", *args),
             ("cancel", *self.random.sample(JIDS, 7)), ("depends", jids[0], "on", *jids[1:]), ("depends", jids[0], "off", "all"),
-            ("track.each", *jids), ("fail", held, self.token(held), "broken", "m"), ("complete", held, self.token(held), QueueOf(held), "{}"),
+            ("each", "track", *jids), ("fail", held, self.token(held), "broken", "m"), ("complete", held, self.token(held), QueueOf(held), "{}"),
         ]))  # fmt: skip
 
     def schedule(self) -> Operation:

@@ -61,7 +61,7 @@ KNOWN_KEYS = re.compile(
 )
 #: Those that expire.
 EXPIRING_KEYS = re.compile(
-    r"(reply|once|produced|result|offspring|worker|orders|detached|awaiting|ended|unique|canceled|timer|m):.+|"
+    r"(reply|once|produced|result|offspring|worker|orders|detached|awaiting|ended|unique|canceled|canceled_history|timer|m):.+|"
     r"limit:.+:starts|s:(wait|run|stats):\d+:.+|ticker|workflow:.+"
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
@@ -288,17 +288,13 @@ def needs(space: Namespace) -> Iterator[str]:
 
 def canceled(space: Namespace) -> Iterator[str]:
     listed = space.scores("canceled")
-    records = {
-        jid: record
-        for jid, record in space.family("canceled:")
-        if not jid.endswith(":history")
-    }
+    records = dict(space.family("canceled:"))
     for jid, record in records.items():
         if jid not in listed:
             yield f"canceled job {jid} is not listed"
         if not record.keys() >= {"queue", "state", "canceled", "why"}:
             yield f"the record of canceled job {jid} is damaged"
-        for name in (f"canceled:{jid}", f"canceled:{jid}:history"):
+        for name in (f"canceled:{jid}", f"canceled_history:{jid}"):
             if space.expiry.get(name, -1) == -1:
                 yield f"{name} does not expire, or is not there"
     for jid in records.keys() & space.jobs.keys():

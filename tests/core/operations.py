@@ -445,11 +445,11 @@ class Generator(DeliveryOperations):
         """Several jobs, each for itself; and pauses with a reason."""
         jids, choose = self.some(JIDS, 6), self.random.choice
         return self.ours(*choose([
-            ("cancel.each", *jids), ("revive.each", *JIDS), ("revive.each", *jids),
-            ("move.each", self.queue(), self.delay(), *jids),
-            ("priority.each", choose([-5, 0, 3]), *jids), ("timeout.each", *jids),
-            ("tag.each", choose(TAGS), *jids), ("untag.each", choose(TAGS), *jids),
-            ("track.each", *jids), ("untrack.each", *jids),
+            ("each", "cancel", *jids), ("each", "revive", *JIDS), ("each", "revive", *jids),
+            ("each", "move", self.queue(), self.delay(), *jids),
+            ("each", "priority", choose([-5, 0, 3]), *jids), ("each", "timeout", *jids),
+            ("each", "tag", choose(TAGS), *jids), ("each", "untag", choose(TAGS), *jids),
+            ("each", "track", *jids), ("each", "untrack", *jids),
             ("queue.pause", choose(["", "why"]), "me", *self.some(QUEUES, 1)),
             ("queue.forget.empty", self.queue()),
         ]))  # fmt: skip
@@ -499,9 +499,9 @@ class Generator(DeliveryOperations):
             ("entities.run", queue, *choose([[], ids])),
             ("entities.kill", queue, *choose([[], ids])),
             ("entities.drop", queue, *choose([[], ids])),
-            ("cancel", entity_jid(queue, ids[0])), ("timeout.each", entity_jid(queue, ids[0])),
+            ("cancel", entity_jid(queue, ids[0])), ("each", "timeout", entity_jid(queue, ids[0])),
             ("put", "w", self.queue(), entity_jid(queue, ids[0]), "klass", "[]", 0),
-            ("revive.each", entity_jid(queue, ids[0])),
+            ("each", "revive", entity_jid(queue, ids[0])),
         ]))  # fmt: skip
 
     def ask(self) -> Operation:

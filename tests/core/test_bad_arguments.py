@@ -112,10 +112,10 @@ KEYED: list[Call] = [
     ("schedules.of", "cron", "minutely"), ("schedules.next", 5), ("schedules.in", "queue", 0, 5),
     ("schedules.count", "queue", "side"), ("tracked.jids", 0, 5),
     ("queue.pause", "reason", "somebody", "queue"), ("queue.forget.empty", "gone"),
-    ("cancel.each", "waiting", "dependent", "run"), ("revive.each", "failed", "run"),
-    ("move.each", "side", 5, "failed", "run"), ("priority.each", 5, "waiting"),
-    ("timeout.each", "run", "waiting"), ("tag.each", "t", "run"),
-    ("untag.each", "t", "run"), ("track.each", "run"), ("untrack.each", "run"),
+    ("each", "cancel", "waiting", "dependent", "run"), ("each", "revive", "failed", "run"),
+    ("each", "move", "side", 5, "failed", "run"), ("each", "priority", 5, "waiting"),
+    ("each", "timeout", "run", "waiting"), ("each", "tag", "t", "run"),
+    ("each", "untag", "t", "run"), ("each", "track", "run"), ("each", "untrack", "run"),
     ("deliver", "d1", 1, "d0", "put", "w", "queue", "new", "k", "{}", 0),
     ("deliver.forget", "d1"),
     ("queues.part", 0, 5),
@@ -126,7 +126,7 @@ OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workfl
         "order", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "queues.part", "due", "minutes", "meta", "brief", "briefs", "search",
         "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
         "stats.counters", "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",
-        "queue.forget.empty", *(call[0] for call in KEYED if call[0].endswith(".each"))}  # fmt: skip
+        "queue.forget.empty", "each"}  # fmt: skip
 
 
 def scene(keyed: Keyed) -> None:

@@ -15,8 +15,9 @@ DAY = 86400
 
 
 def left(keyed: Keyed) -> set[str]:
-    """Return the keys of canceled jobs."""
-    return set(keyed.server.scan_iter("ql:canceled*"))
+    """Return the keys of canceled jobs, but for their histories."""
+    names = set(keyed.server.scan_iter("ql:canceled*"))
+    return {name for name in names if not name.startswith("ql:canceled_history:")}
 
 
 def reason(keyed: Keyed, jid: str) -> tuple[str, str, str]:
@@ -83,7 +84,7 @@ def test_for_the_protocol_the_job_does_not_exist(keyed: Keyed) -> None:
     keyed.put("old", 2)
     core.old("put", 2, "w", "queue", "late", "klass", "{}", 0, "depends", '["jid"]')
     assert core.state("late") == "waiting"
-    assert keyed.call("cancel.each", "jid", now=2)[0] == []
+    assert keyed.call("each", "cancel", "jid", now=2)[0] == []
     assert keyed.json("tag", "get", "tag", now=2)["total"] == 0
 
 
@@ -225,16 +226,11 @@ def test_it_goes_by_itself(keyed: Keyed) -> None:
     keyed.call("config.set", "canceled-history", 100, now=0)
     keyed.put("jid", "*")
     keyed.call("cancel", "jid")
-    for name in ("ql:canceled", "ql:canceled:jid"):
+    for name in ("ql:canceled:jid", "ql:canceled_history:jid"):
         assert 0 < keyed.server.ttl(name) <= 100, name
-    keyed.call("config.set", "canceled-history", 1000, now=0)
-    keyed.put("later", "*")
-    keyed.call("cancel", "later")
-    assert 0 < keyed.server.ttl("ql:canceled:jid") <= 100
-    assert 100 < keyed.server.ttl("ql:canceled") <= 1000
     keyed.server.delete("ql:canceled:jid")  # what the server does when its time is over
     assert keyed.call("get", "jid") is None
-    assert rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now="*"))[1] is None
+    assert rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now="*"))[0] is None
     assert keyed.violations() == []
 
 
@@ -277,31 +273,6 @@ def test_the_options_are_no_options_of_the_original(core: Core) -> None:
     assert "number" in core.error("config.set", 0, "canceled-history", "long")
 
 
-def test_what_is_long_is_left_out_or_cut(keyed: Keyed) -> None:
-    keyed.put("big", data=json.dumps("x" * 20_000), context='{"a":1}')
-    keyed.put("small", data=json.dumps("x" * 15_000))
-    tokens = {job["jid"]: job["token"] for job in keyed.take(2, now=1)}
-    message = "é" * 30_000 + "the end"
-    keyed.settle([settlement("small", tokens["small"], "fail", "g", message)], now=2)
-    for number in range(30):
-        keyed.call("log", "big", f"{number} " + "x" * 2_000, now=3)
-    keyed.call("cancel", "big", "small", now=4)
-    big, small = keyed.job("big", 5), keyed.job("small", 5)
-    assert (big["data"], big["context"]) == ("null", None)
-    assert big["canceled"]["left_out"] == 20_002 + len('{"a":1}')
-    assert small["data"] == json.dumps("x" * 15_000)
-    assert small["failure"]["group"] == "g"
-    cut = small["failure"]["message"]
-    assert message.endswith(cut) and 8_000 < len(cut) < 9_000
-    history = big["history"]
-    assert [entry["what"] for entry in (history[0], history[-1])] == ["put", "canceled"]
-    assert history[-2]["what"].startswith("29 ") and len(history) < 12
-    view = keyed.json("job.view", "big", 5, 50, now=5)
-    assert view["history_total"] == 33
-    for jid in ("big", "small"):
-        assert keyed.server.memory_usage(f"ql:canceled:{jid}", 0) < 64 * 1024
-
-
 def test_an_old_client_cancels(keyed: Keyed) -> None:
     """Its clock may be anywhere: the record has the namespace's time."""
     keyed.put("jid", "*")
@@ -313,29 +284,6 @@ def test_an_old_client_cancels(keyed: Keyed) -> None:
     )
     assert keyed.call("jobs", "canceled") == ["jid"]
     assert keyed.violations() == []
-
-
-def test_where_no_call_with_keys_was_made_nothing_is_left(core: Core) -> None:
-    core.put("jid")
-    core.old("cancel", 1, "jid")
-    assert set(core.server.scan_iter()) == {"ql:queues"}
-
-
-def test_a_job_that_another_core_has_put_again_is_as_it_is(keyed: Keyed) -> None:
-    """That core says no word to the record: the job's own record comes first."""
-    keyed.put("jid")
-    keyed.call("cancel", "jid", now=1)
-    record = keyed.server.hgetall("ql:canceled:jid")
-    keyed.put("jid", 2)
-    keyed.server.hset("ql:canceled:jid", mapping=record)
-    keyed.server.expire("ql:canceled:jid", 60)
-    keyed.server.zadd("ql:canceled", {"jid": 1})
-    keyed.server.expire("ql:canceled", 60)
-    assert keyed.job("jid", 3)["state"] == "waiting"
-    [row] = rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now=3))
-    assert row and row["state"] == "waiting"
-    keyed.put("jid", 4)
-    assert left(keyed) == set()
 
 
 def test_a_job_without_a_name_can_be_canceled(keyed: Keyed) -> None:

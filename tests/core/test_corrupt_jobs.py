@@ -129,8 +129,8 @@ class Scene:
                 [
                     ("tag", "add", jid, "green"), ("tag", "remove", jid, "green"),
                     ("priority", jid, 5), ("track", "track", jid), ("track", "untrack", jid),
-                    ("log", jid, "word"), ("timeout.each", jid), ("tag.each", "x", jid),
-                    ("untag.each", "x", jid), ("await", "me", 1, "job", jid),
+                    ("log", jid, "word"), ("each", "timeout", jid), ("each", "tag", "x", jid),
+                    ("each", "untag", "x", jid), ("await", "me", 1, "job", jid),
                 ],
                 4,
             ):  # fmt: skip

@@ -337,7 +337,7 @@ def test_foreign_clients_see_a_queue_that_gives_them_nothing(
         (("push", "", "orders", "sync", 1, "o", '{"v":1}', "1", "", "", "x", 1), "BADARG"),
         (("push", "", "orders", "sync", 1, "o", '{"v":1}', f'"{"x" * 70000}"', "", ""), "TOOBIG"),
         (("put", "", "orders", "ENTITY", "sync", "{}", 0), "STATE"),
-        (("move.each", "other", 0, "ENTITY"), ""),
+        (("each", "move", "other", 0, "ENTITY"), ""),
         (("entities.list", "nothing", "orders"), "BADARG"),
         (("dead.back", "orders", ""), "BADARG"),
     ],

@@ -34,7 +34,7 @@ def test_a_waiting_job(keyed: Keyed) -> None:
     assert brief(keyed, "jid", 9) == {
         "klass": "klass", "queue": "queue", "state": "waiting", "priority": "3",
         "retries": "2", "remaining": "2", "tags": '["a","b"]', "worker": "",
-        "since": "5.00000000000000000000", "expires": "0", "spawned_from": False,
+        "since": "5", "expires": "0", "spawned_from": False,
         "due": False, "group": False, "progress": False, "workflow": False,
         "tracked": False, "put": "5", "jid": "jid",
     }  # fmt: skip

@@ -80,10 +80,6 @@ def test_what_it_has_spawned_and_who_has(keyed: Keyed) -> None:
     found = view(keyed, "jid")
     assert (names(found["spawned"]), found["spawned_total"]) == (["s0", "s2"], 3)
     assert names(view(keyed, "s0")["spawners"]) == ["jid"]
-    for number in range(3):
-        keyed.put(f"p{number}", 4)
-    keyed.server.hset("ql:j:s0", "spawners", '["p0","p1","p2"]')
-    assert names(view(keyed, "s0", 2)["spawners"]) == ["p0", "p1"]
 
 
 def test_the_result_and_how_long_it_is_kept(keyed: Keyed) -> None:

@@ -73,7 +73,7 @@ def test_no_more_run_than_allowed_and_each_end_makes_room(
 
 @pytest.mark.parametrize(
     "end",
-    ["cancel", "timeout", "put", "requeue", "lost", "cancel.each", "old complete"],
+    ["cancel", "timeout", "put", "requeue", "lost", "each cancel", "old complete"],
 )
 def test_whatever_takes_a_job_from_its_worker_makes_room(
     keyed: Keyed, end: str
@@ -97,7 +97,7 @@ def test_whatever_takes_a_job_from_its_worker_makes_room(
     elif end == "old complete":
         keyed.core.old("complete", now, "a", "worker", "queue", "{}")
     else:
-        keyed.call(end, "a", now=now)
+        keyed.call(*end.split(), "a", now=now)
         first = "a" if end == "timeout" else "b"  # before all others, by its meaning
     sound(keyed, now)
     assert jids(keyed.take(10, now=now + 1)) == [first]
@@ -337,12 +337,12 @@ def test_its_priority_counts_when_there_is_room(three: Keyed) -> None:
     assert jids(three.take(now=START + 4)) == ["j2"]
 
 
-@pytest.mark.parametrize("way", ["cancel", "cancel.each", "move.each", "put", "expired",
+@pytest.mark.parametrize("way", ["cancel", "each cancel", "each move", "put", "expired",
                                  "corrupt", "tag", "pause"])  # fmt: skip
 def test_what_is_held_back_can_be_changed(three: Keyed, way: str) -> None:
     now = START + 2
-    if way == "move.each":
-        assert three.call("move.each", "y", 0, "j1", now=now) == [["j1"], []]
+    if way == "each move":
+        assert three.call("each", "move", "y", 0, "j1", now=now) == [["j1"], []]
     elif way == "put":
         three.put("j1", now, delay=50)
     elif way == "expired":
@@ -360,13 +360,13 @@ def test_what_is_held_back_can_be_changed(three: Keyed, way: str) -> None:
         assert three.take(now=now + 1) == []
         three.call("unpause", "queue", now=now + 2)
     else:
-        three.call(way, "j1", now=now)
+        three.call(*way.split(), "j1", now=now)
     if way != "corrupt":
         sound(three, now + 5)
     taken = jids(three.take(now=now + 9))
     assert taken == {"expired": ["j2"], "corrupt": ["j2"], "pause": ["j1"]}.get(way, [])
     if way == "corrupt":
-        assert three.call("revive.each", "j1", now=now + 9) == [["j1"], []]
+        assert three.call("each", "revive", "j1", now=now + 9) == [["j1"], []]
     sound(three, now + 9)
 
 

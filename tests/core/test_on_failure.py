@@ -166,7 +166,7 @@ def test_a_failed_job_that_goes_in_the_same_call_is_not_counted_as_failed(
     keyed.put("a", depends=["root"], on_failure="cancel")
     keyed.put("block", depends=["a"])
     # From the last to the first: "block" fails with "a", which goes with "root".
-    assert keyed.call("cancel.each", "block", "root", now=1)[0] == ["block", "root"]
+    assert keyed.call("each", "cancel", "block", "root", now=1)[0] == ["block", "root"]
     assert states(keyed, "root", "a", "block") == [None, None, None]
     stats = keyed.json("stats", "queue", 1, now=1)
     assert (stats["failures"], stats["failed"]) == (1, 0)

@@ -103,9 +103,9 @@ KEYED: list[tuple[Call, Any]] = [
     (("brief", J), "[false]"),
     (("job.view", J, 5, 5), None),
     *(((command, *args, J), GONE) for command, *args in [
-        ("cancel.each",), ("revive.each",), ("move.each", "other", 0),
-        ("priority.each", 5), ("timeout.each",), ("tag.each", "tag"),
-        ("untag.each", "tag"), ("track.each",), ("untrack.each",),
+        ("each", "cancel",), ("each", "revive",), ("each", "move", "other", 0),
+        ("each", "priority", 5), ("each", "timeout",), ("each", "tag", "tag"),
+        ("each", "untag", "tag"), ("each", "track",), ("each", "untrack",),
     ]),
     (("detached.get", J), None),
     (("detached.keep", "w", J, "1", "{}"), "NOJOB"),
@@ -233,7 +233,7 @@ def test_one_that_is_tracked_already_is_shown_as_gone(keyed: Keyed, jid: str) ->
     keyed.server.zadd("ql:tracked", {jid: 5})
     for text in (keyed.call("track", now=9), keyed.core.old("track", 9)):
         assert json.loads(text) == {"jobs": {}, "expired": [jid]}
-    assert keyed.call("untrack.each", jid, now=9) == [[jid], []]
+    assert keyed.call("each", "untrack", jid, now=9) == [[jid], []]
     assert not keyed.server.exists("ql:tracked")
 
 

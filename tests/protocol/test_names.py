@@ -137,7 +137,7 @@ WITH_KEYS: list[Call] = [
     ("offspring", ""),
     ("result", ""),
     ("job.view", "", 5, 5),
-    ("move.each", "", 0, "waiting"),
+    ("each", "move", "", 0, "waiting"),
     ("queue.pause", "why", "me", "queue", ""),
     ("schedule.set", "", "queue", "klass", "{}", "interval", 60),
     ("schedule.set", "new", "", "klass", "{}", "interval", 60),
