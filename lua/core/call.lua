@@ -200,13 +200,14 @@ local function unpacked(call, text)
     return false
   end
   local value = cmsgpack.unpack(rest)
-  if kind == 'b' then
+  if kind == 'b' or kind == 'w' then
     return REBUILD[call.command](call, value)
   end
   return value
 end
 
--- A repeat needs no more than this, of which REBUILD makes the reply again.
+-- A repeat needs no more than this, of which REBUILD makes the reply again. (That of a worker that is about to wait is
+-- marked with w, so that its next call has `has_waited`.)
 function Call.keep_for_repeat(call, value)
   call.short = value
 end
@@ -220,14 +221,16 @@ local function stored_reply(call, name, number)
   local last, text = match(stored, '^(%S+) (.*)$')
   if last == number then
     return text, stored
-  elseif tonumber(number) < tonumber(last) then
+  end
+  call.has_waited = sub(text, 1, 1) == 'w'
+  if tonumber(number) < tonumber(last) then
     local words = 'request %s:%s is older than the last one of its client, %s'
     Errors.raise('STALE', words, call.client, number, last)
   end
 end
 
 local function store_reply(call, name, number, reply)
-  local text = call.short and 'b' .. cmsgpack.pack(call.short) or packed(reply)
+  local text = call.short and (call.waits and 'w' or 'b') .. cmsgpack.pack(call.short) or packed(reply)
   rcall('SET', name, number .. ' ' .. text, 'EX', call.client and REPLY_KEPT or ONCE_KEPT)
 end
 

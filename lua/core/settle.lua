@@ -214,7 +214,8 @@ local function reserve(call, worker, wish, choice)
     end
     return Take.from(call, queue, count, asking)
   end)
-  if #asking.jobs > 0 then
+  -- (A worker that works beats as well: now and then is enough.)
+  if #asking.jobs > 0 and (Call.is_round(call) or not call.client) then
     rcall('ZADD', call.keys.workers, call.text, worker)
   end
   return asking.jobs
@@ -250,9 +251,10 @@ function Settle.settle(call, args, i)
     local choice = Queues.choose(call, wish.names, wish.excluded)
     jobs = reserve(call, worker, wish, choice)
     local client = call.client or worker
-    if #jobs > 0 then
+    if #jobs > 0 and (call.has_waited or not call.client) then
       Wake.works(call, client, choice.queues)
-    elseif wish.wait then
+    elseif #jobs == 0 and wish.wait then
+      call.waits = true
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = Wake.wait(call, client, choice, seconds)
     end

@@ -260,7 +260,7 @@ end
 local function take_ready(call, count, want)
   local queue = want.queue
   local most = math.max(count, call.old and 0 or MOST_DUE)
-  if has_due(call, queue.recur) then
+  if Features.has(call, 'I') and has_due(call, queue.recur) then
     Recurring.spawn_due(call, queue, most)
   end
   if has_due(call, queue.scheduled) then

@@ -73,9 +73,10 @@ function Wake.next_due(call, queue)
   return opens and math.min(first or opens, opens) or first
 end
 
--- The worker has asked for jobs of this queue and has got `taken`. `room`: how many more the queue may hand out.
+-- The worker has asked for jobs of this queue and has got `taken`. `room`: how many more the queue may hand out. (One that
+-- has not waited has not taken the marker either.)
 function Wake.taken(call, queue, taken, room)
-  if taken == 0 then
+  if taken == 0 or (call.client and not call.has_waited) then
     return
   end
   local left = rcall('ZCARD', queue.work)

@@ -69,6 +69,7 @@ function Recurring.recur(call, args, i)
   end
   rcall('HSET', name, unpack(values))
   rcall('ZADD', queue.recur, due, jid)
+  Features.note(call, 'I')
   Wake.due(call, queue, due)
   Queue.register(call, queue)
   return jid
