@@ -26,6 +26,7 @@ from django.db.models import Model, QuerySet
 from django.db.models.signals import post_delete
 
 from django_qless.conf.connections import connections
+from django_qless.conf.declaration_mark import PREFIX
 from django_qless.core.exceptions import QlessError
 from django_qless.core.request import Steps
 from django_qless.enqueue import dispatch
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("django_qless.worker")
 
-MARK = "rows"
+MARK = f"{PREFIX}rows"
 """The mark on the server that has the names of the jobs of which a row recurs."""
 
 # Ids that one call may name.
@@ -63,23 +64,24 @@ _noted: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 # The end of the jids of a tick's jobs, behind the schedule's id: of those that the core
 # enqueues, and those of a tick's job (ticks.py). Keys of rows may end alike, so it is only
 # looked for behind an id that is known.
-_OF_TICK = re.compile(r"(?:@\d+|@run-\d+|-\d+)(?:(?:@\d+)?:job)?")
+_OF_TICK = re.compile(r"@(?:\d+(?:\.\d+)?|run-\d+)(?::job)?")
 
 
 def remember(client: Any, alias: str, job_type: JobType) -> Steps[None]:
     """Remember, here and on the server, that a row has this job's schedule."""
     listen(alias, job_type)
     noted = _noted.setdefault(client, set())
-    while job_type.name not in noted:
-        text = (yield client.schedule_marks()).get(MARK, "")
+    if job_type.name not in noted:
+        text = (yield client.config_get(MARK)) or ""
         after = _with(text, job_type.name)
-        if after == text or (yield client.schedule_mark(MARK, after, expected=text)):
-            noted.add(job_type.name)
+        if after != text:
+            yield client.config_set(MARK, after)
+        noted.add(job_type.name)
 
 
 def listen_for_deletions(alias: str) -> None:
     """Listen for deletions in all models whose rows recur, as the server knows."""
-    for name in json.loads(connections[alias].schedule_marks().get(MARK, "") or "[]"):
+    for name in json.loads(connections[alias].config_get(MARK) or "[]"):
         job_type = registry.get(name)
         if job_type is not None and job_type.binding is Binding.ROW:
             listen(alias, job_type)

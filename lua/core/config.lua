@@ -103,7 +103,7 @@ end
 function Config.show(call, args, i)
   local option = args[i]
   if option then
-    return Config.get(call, option) or DEFAULTS[option] or false
+    return rcall('HGET', call.keys.config, option) or DEFAULTS[option] or false
   end
   local shown = {}
   for name, value in pairs(DEFAULTS) do
@@ -159,7 +159,9 @@ function Config.set(call, args, i)
   local value = Arguments.given(call, 'value', args[i + 1])
   check(call, option, value)
   rcall('HSET', call.keys.config, option, value)
-  Features.note(call, 'C')
+  if sub(option, 1, 8) ~= 'declared' then -- (what code has declared is kept here, and changes nothing)
+    Features.note(call, 'C')
+  end
   changed(call, option)
   Events.config_set(call, option, value)
 end

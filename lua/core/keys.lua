@@ -89,6 +89,7 @@ local PATTERNS = {
   schedules = 'schedules', --           zset   schedule -> its next tick, or when that is to be computed
   schedule = 'schedule:<>', --          hash   what its jobs are, when they come, how many came
   paused_schedules = 'paused_schedules', -- zset schedule -> when it was paused
+  declared_schedules = 'declared_schedules', -- hash schedule -> its owner, the code that declares it
   ticker = 'ticker', --                 string the worker that looks after schedules; expires
 
   -- Workers and other clients.

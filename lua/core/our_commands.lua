@@ -9,6 +9,7 @@ OurCommands.reads = {
   ['jobs.count'] = 'QueueView.count_jobs',
   ['schedule.get'] = 'ScheduleView.get',
   ['schedule.list'] = 'ScheduleView.list',
+  ['schedule.declared'] = 'ScheduleView.declared',
   ['queues.part'] = 'QueueView.part',
   lag = 'QueueStats.lag',
   due = 'QueueStats.due',

@@ -7,6 +7,7 @@ local rcall = redis.call
 
 local LONGEST_ID = 200 -- bytes: its jobs' ids are longer
 local LONGEST_TEXT = 255
+local MOST_DECLARED = 1000 -- that have an owner
 local POLICIES = { all = true, last = true, none = true }
 
 -- How what a schedule is made of is checked, and what of it is stored; '' takes away what is optional.
@@ -138,8 +139,8 @@ function Schedules.read(call, id)
   end
   local since, interval = tonumber(record.since), tonumber(record.interval)
   record.jid = id
-  record.due = tonumber(record.paused)
-    or (since and interval and since + interval)
+  record.due = since and interval and since + interval
+    or tonumber(record.paused)
     or tonumber(rcall('ZSCORE', record.place, id) or nil)
     or call.now
   return record
@@ -169,18 +170,13 @@ end
 -- When a changed interval goes on: it keeps its rhythm. -> that; or, if a tick is due, when it is to be computed, and since
 -- when: who is about to put it goes by what was before
 local function next_of_interval(call, made, old)
-  local offset = made.offset or 0
   if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
-    return call.now + offset
+    return call.now + (made.offset or 0)
   elseif old.due <= call.now then
     return Ticks.no_tick(call.now), old.due - made.interval
   end
   local due = old.due - (tonumber(old.interval) or made.interval) + made.interval
-  -- (It is further ahead than that if the server's clock was set back.)
-  if due <= call.now or due > call.now + made.interval + offset then
-    return after_now(call, due, made.interval)
-  end
-  return due
+  return due > call.now and due or after_now(call, due, made.interval)
 end
 
 -- The same by cron: unless it is as before, the next tick is to be computed.
@@ -197,6 +193,7 @@ local function drop(call, record)
     return Recurring.remove(call, id)
   end
   rcall('DEL', record.key)
+  rcall('HDEL', call.keys.declared_schedules, id)
   for _, name in ipairs({ call.keys.schedules, call.keys.paused_schedules, queue.schedules, queue.ticks }) do
     rcall('ZREM', name, id)
   end
@@ -249,6 +246,9 @@ local function store(call, made, old)
   end
   rcall('HSET', Keys.schedule(call, id), unpack(values))
   rcall('ZADD', queue.schedules, 0, id)
+  if made.owner then
+    rcall('HSET', call.keys.declared_schedules, id, made.owner)
+  end
   if old and old.paused then
     pause(call, id, due)
   else
@@ -284,6 +284,10 @@ function Schedules.set(call, args, i)
   end
   settle_kind(call, made, take_options(call, made, args, i + 4))
   local old = Schedules.read(call, made.jid) or read_former(call, made)
+  local is_more = made.owner and not (old and old.owner)
+  if is_more and rcall('HLEN', call.keys.declared_schedules) >= MOST_DECLARED then
+    Errors.refuse(call, 'TOOBIG', 'more than ' .. MOST_DECLARED .. ' declared schedules')
+  end
   store(call, made, old)
   return old and 'changed' or 'new'
 end
@@ -312,14 +316,14 @@ function Schedules.pause(call, args, i)
   return changed
 end
 
--- It goes on in its old rhythm; what fell due in the pause is no missed tick.
+-- It goes on in its old rhythm; what fell due in the pause is no missed tick. (The next one is computed anew: the server's
+-- clock may have been set back.)
 local function resume(call, record)
-  local due, interval = record.due, tonumber(record.interval)
+  local due, interval = Ticks.no_tick(call.now), tonumber(record.interval)
   if interval then
-    due = after_now(call, due, interval)
+    due = after_now(call, record.due, interval)
     rcall('HDEL', record.key, 'since')
-  elseif due <= call.now then
-    due = Ticks.no_tick(call.now)
+  else
     rcall('HSET', record.key, 'since', call.text)
   end
   rcall('HDEL', record.key, 'paused')

@@ -113,3 +113,13 @@ function ScheduleView.next(call, args, i)
   end
   return Json.list(texts)
 end
+
+-- schedule.declared -> id, owner, edited (1 or 0) of each that has an owner
+function ScheduleView.declared(call)
+  local declared, flat = rcall('HGETALL', call.keys.declared_schedules), {}
+  for n = 1, #declared, 2 do
+    flat[#flat + 1], flat[#flat + 2] = declared[n], declared[n + 1]
+    flat[#flat + 1] = rcall('HGET', Keys.schedule(call, declared[n]), 'edited') or '0'
+  end
+  return flat
+end

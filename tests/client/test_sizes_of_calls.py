@@ -165,8 +165,6 @@ REFUSED: list[tuple[Callable[[int], Any], int]] = [
     # Bytes.
     (lambda n: build("pause", "q", "r" * n), 500),
     (lambda n: build("pause", "q", "", "b" * n), 255),
-    (lambda n: build("schedule_mark", "m", "t" * n), 524_288),
-    (lambda n: build("schedule_mark", "m", "", expected="t" * n), 524_288),
     (lambda n: build("log", "j", "m" * n), 65_536),
 ]
 

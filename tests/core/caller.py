@@ -22,7 +22,7 @@ SOURCE = Path(__file__).parents[2] / "django_qless" / "core" / "qless.lua"
 READS = frozenset(
     "get multiget peek queues queues.part jobs jobs.count stats workers failed length config.get recur.get "
     "result needs offspring results results.gone lag due survey minutes meta "
-    "schedule.get schedule.list throughput failed.of "
+    "schedule.get schedule.list schedule.declared throughput failed.of "
     "stats.counters brief briefs search job.view failure.groups failure.group worker.views tag.counts "
     "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get".split()
 )

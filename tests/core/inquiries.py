@@ -205,7 +205,7 @@ class Inquirer(Generator):
     def read_schedules(self) -> Operation:
         choose, queue = self.random.choice, self.queue()
         return self.ours(*choose([
-            ("schedule.list", *self.page()), ("schedule.get", choose(SCHEDULES)),
+            ("schedule.list", *self.page()), ("schedule.get", choose(SCHEDULES)), ("schedule.declared",),
             ("schedules.of", *self.some(SCHEDULES, 4)), ("schedules.next", choose([0, 1, 2, 9])),
             ("schedules.in", queue, choose([0, 1]), choose([0, 1, 2, 7])), ("schedules.count", *self.some(QUEUES)),
             ("recur.get", choose(SCHEDULES)), ("jobs", "recurring", queue),

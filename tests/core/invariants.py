@@ -57,7 +57,7 @@ KNOWN_KEYS = re.compile(
     r"parked|limit:.+:(parked|holders|order)|"
     r"workflows|open_gates|workflow:.+|gate:.+|spawners|children:.+|"
     r"entity_types|(payloads|taken|dead|dead_entity|dead_payloads):.+|"
-    r"schedules|paused_schedules|ticker|schedule:.+|unique:.+"
+    r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|unique:.+"
 )
 #: Those that expire.
 EXPIRING_KEYS = re.compile(
@@ -313,7 +313,10 @@ def children(space: Namespace) -> Iterator[str]:
             standing: float | None = 2.0 * (job.get("state") == "failed")
             if job.get("state") == "complete":
                 of_children = space.scores(f"children:{jid}").values()
-                least, most = min(of_children, default=None), max(of_children, default=0)
+                least, most = (
+                    min(of_children, default=None),
+                    max(of_children, default=0),
+                )
                 standing = 1.0 if least != 2 and most else least
             if score != standing and parent not in space.scores("releasing"):
                 yield f"{jid} is {job.get('state')}, {parent} has it as {score}"
@@ -420,6 +423,9 @@ def schedules(space: Namespace) -> Iterator[str]:
     )
     if of_queues != listed:
         yield f"schedules are {of_queues}, listed by queue {listed}"
+    owners = {id: each["owner"] for id, each in records.items() if "owner" in each}  # noqa: A001
+    if owners != space.content.get("declared_schedules", {}):
+        yield f"owners of schedules are {owners}, otherwise listed"
     for queue, members in space.family("q:", "-ticks"):
         if not {(id, queue) for id, _ in members} <= set(of_queues):  # noqa: A001
             yield f"{queue} has ticks of others than its schedules: {members}"

@@ -93,7 +93,7 @@ KEYED: list[Call] = [
     ("schedule.update", "cron", "interval", 30, "offset", 5, "queue", "q"),
     ("schedule.pause", "minutely", "cron"), ("schedule.resume", "paused", "cron"),
     ("schedule.run", "minutely"), ("schedule.remove", "minutely", "cron"),
-    ("schedule.get", "minutely"), ("schedule.list", 0, 5),
+    ("schedule.get", "minutely"), ("schedule.list", 0, 5), ("schedule.declared",),
     ("schedule.due", "w", 5),
     ("schedule.tick", "minutely", 3.5, 4, 34, 64, ""),
     ("schedule.tick", "minutely", 3.5, "", "", 60, ""),

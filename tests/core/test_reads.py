@@ -32,6 +32,7 @@ CALLS: list[tuple[Any, ...]] = [
     ("survey",), ("survey", "queue", "nosuch"), ("due", "queue", "nosuch"),
     ("minutes", "queue", 0, 10), ("meta",),
     ("schedule.get", "cron"), ("schedule.get", "nosuch"), ("schedule.list", 0, 10),
+    ("schedule.declared",),
     ("schedules.of", "cron", "nosuch"), ("schedules.next", 5),
     ("schedules.in", "queue", 0, 5), ("schedules.count", "queue", "nosuch"),
     ("tracked.jids", 0, 5),

@@ -131,7 +131,7 @@ OTHERS = set(
     "pop peek failed unfail jobs queues stats workers worker.deregister pause unpause "
     "queue.forget length config.get config.set config.unset order jobs.count "
     "stats.counters "
-    "schedule.list schedule.due "
+    "schedule.list schedule.declared schedule.due "
     "queues.part lag due limits survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
     "schedules.next schedules.in schedules.count tracked.jids meta "

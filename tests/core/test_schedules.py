@@ -225,14 +225,6 @@ class TestSettingAgain:
         make(keyed, now=105, offset=30)
         assert due(keyed) == 135
 
-    def test_a_clock_that_was_set_back_leaves_no_tick_far_ahead(
-        self, keyed: Keyed
-    ) -> None:
-        make(keyed, now=100_000)
-        taken(keyed, 100_000)
-        make(keyed, now=130)
-        assert due(keyed) == 160
-
     def test_another_queue(self, keyed: Keyed) -> None:
         make(keyed, now=100, offset=10)
         make(keyed, now=101, offset=10, queue="other")
@@ -258,6 +250,27 @@ class TestSettingAgain:
         assert (after["count"], after["last"], after["paused"]) == (1, 100, True)
         keyed.call("schedule.resume", "new", now=120)
         assert due(keyed, "new") == 160
+
+    def test_there_are_at_most_a_thousand_declared_ones(self, keyed: Keyed) -> None:
+        for n in range(1000):
+            make(keyed, f"s{n}", owner="code")
+        text = keyed.refusal(
+            "schedule.set", "one", "q", "k", "{}", "interval", 60, "owner", "code"
+        )
+        assert text.startswith("TOOBIG")
+        assert make(keyed, "s7", owner="code") == "changed"
+        assert make(keyed, "one") == "new"
+
+    def test_those_that_code_declares(self, keyed: Keyed) -> None:
+        make(keyed, "mine")
+        make(keyed, owner="code")
+        assert keyed.call("schedule.declared") == ["s", "code", "0"]
+        keyed.call("schedule.update", "s", "interval", 10)
+        assert keyed.call("schedule.declared") == ["s", "code", "1"]
+        make(keyed, "new", owner="code", formerly=["s"], edited=1)
+        assert keyed.call("schedule.declared") == ["new", "code", "1"]
+        make(keyed, "new")
+        assert keyed.call("schedule.declared") == []
 
     def test_a_template_of_an_old_client_is_adopted_in_its_rhythm(
         self, keyed: Keyed
@@ -357,6 +370,15 @@ class TestPausing:
         assert taken(keyed, now) == []
         assert taken(keyed, then) == [f"s@{then}"]
 
+    def test_no_tick_stays_far_ahead_when_the_clock_was_set_back(
+        self, keyed: Keyed
+    ) -> None:
+        make(keyed, now=100_000)
+        taken(keyed, 100_000)
+        keyed.call("schedule.pause", "s", now=130)
+        keyed.call("schedule.resume", "s", now=130)
+        assert due(keyed) == 160
+
     def test_all_or_none(self, keyed: Keyed) -> None:
         make(keyed, "a")
         make(keyed, "b", cron="* * * * *")
@@ -364,6 +386,15 @@ class TestPausing:
         assert not shown(keyed, "a")["paused"]
         assert keyed.call("schedule.pause", "a", "b", "a", now=0) == 2
         assert keyed.call("schedule.resume", "a", "b", "b", now=0) == 2
+
+    def test_a_change_of_one_whose_tick_was_due_keeps_the_rhythm(
+        self, keyed: Keyed
+    ) -> None:
+        make(keyed, now=100)
+        keyed.call("schedule.pause", "s", now=110)
+        make(keyed, now=120, priority=3)
+        keyed.call("schedule.resume", "s", now=130)
+        assert due(keyed) == 160
 
     def test_a_template_of_an_old_client_can_be_paused(self, keyed: Keyed) -> None:
         keyed.core.old("recur", 100, "queue", "s", "k", "{}", "interval", 60, 0)
@@ -421,7 +452,7 @@ class TestListing:
         make(keyed, "a")
         make(keyed, "b", cron="* * * * *")
         before = digest(keyed.server)
-        for command in ("schedule.get a", "schedule.list", "schedules.next 9"):
+        for command in ("schedule.get a", "schedule.list", "schedule.declared"):
             keyed.call(*command.split(), now=1000)
         assert digest(keyed.server) == before
 

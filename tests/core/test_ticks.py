@@ -174,11 +174,6 @@ class TestTicks:
         [(_, score, since, *_)] = looked(minutely, "w", MINUTE + 500)[2]
         assert (float(score), float(since)) == (MINUTE + 500 - EARLY, MINUTE + 500)
 
-    def test_a_short_pause_changes_nothing(self, minutely: Keyed) -> None:
-        minutely.call("schedule.pause", "s", now=MINUTE - 2)
-        minutely.call("schedule.resume", "s", now=MINUTE - 1)
-        assert shown(minutely)["next"] == MINUTE
-
     @pytest.mark.parametrize(
         "args",
         [("s",), ("s", "x", "", "", 5, ""), ("s", 5, "", "", "", ""), ("s", 5, 2, "", 2, ""),

@@ -102,7 +102,7 @@ def last_times(
     """
     if schedule.last is None:
         return []
-    is_tick = re.compile(re.escape(schedule.id) + r"[-@]\d+", re.S)
+    is_tick = re.compile(re.escape(schedule.id) + r"[-@]\d+(?:\.\d+)?", re.S)
     jids = {
         int(brief.put): brief.jid
         for brief in jobs
