@@ -248,8 +248,8 @@ class JobRunner:
 
 
 def _next_tick(client: Client) -> float | None:
-    # The list begins with the next to tick.
+    # The list begins with the next to tick. Times have fewer digits there than the core has.
     for schedule in client.schedule_list(0, MAX_SCHEDULES).schedules:
         if schedule.next is not None:
-            return schedule.next
+            return schedule.next + 0.001
     return None
