@@ -38,12 +38,12 @@ local function take_server_time(call, time, kept)
   local rest = time[2]
   call.second, call.fraction = time[1], '.' .. rep('0', 6 - #rest) .. rest
   call.text = call.second .. call.fraction
-  call.now = tonumber(call.text)
-  local ahead = kept and tonumber(kept) - call.now or 0
+  call.now = tonumber(call.second) + tonumber(rest) / 1e6
+  local ahead = kept and Times.number(kept) - call.now or 0
   if ahead > TOO_FAR then
     call.skewed = true
   elseif ahead > 0 then
-    call.now, call.text, call.second, call.fraction = tonumber(kept), kept, nil, nil
+    call.now, call.text, call.second, call.fraction = Times.number(kept), kept, nil, nil
   end
 end
 
@@ -55,7 +55,7 @@ end
 
 -- Whole seconds of the present time, as text.
 function Call.second(call)
-  call.second = call.second or format('%.0f', floor(call.now))
+  call.second = call.second or Times.whole(floor(call.now))
   return call.second
 end
 
@@ -73,13 +73,13 @@ function Call.milliseconds(call)
   if call.fraction then
     return call.second .. sub(call.fraction, 2, 4)
   end
-  return format('%.0f', floor(call.now * 1000 + 0.001))
+  return Times.whole(floor(call.now * 1000 + 0.001))
 end
 
 -- The time so many seconds from now, as text.
 function Call.later(call, seconds)
   if call.fraction and seconds == floor(seconds) then
-    return format('%.0f', tonumber(call.second) + seconds) .. call.fraction
+    return Times.whole(tonumber(call.second) + seconds) .. call.fraction
   end
   return format('%.17g', call.now + seconds)
 end
@@ -93,13 +93,13 @@ function Call.draw(call)
     last = time and math.max(last, tonumber(time[1]) * 1e6 + tonumber(time[2]) - 1) or last
   end
   call.token = last + 1
-  call.drawn = format('%.0f', call.token)
+  call.drawn = Times.whole(call.token)
   return call.drawn
 end
 
 -- Is it time for what has to be looked after, but not at each call?
 function Call.is_round(call)
-  return call.token % ROUND == 0 or not call.kept or floor(tonumber(call.kept)) ~= floor(call.now)
+  return call.token % ROUND == 0 or not call.kept or floor(Times.number(call.kept)) ~= floor(call.now)
 end
 
 -- Has a function called with the context when the command has been carried out. It may add others.

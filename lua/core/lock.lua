@@ -54,7 +54,7 @@ function Lock.read(call, jid)
     worker = values[2] or nil,
     queue = values[3] or '',
     token = values[4] or nil,
-    time = tonumber(values[5]) or call.now,
+    time = values[5] and Times.number(values[5]) or call.now,
     retries = tonumber(values[6]) or 0,
     remaining = tonumber(values[7]) or 0,
     priority = tonumber(values[8]) or 0,

@@ -12,7 +12,7 @@ local LONGEST = 25 * 60
 Minutes.kinds, Minutes.longest = KINDS, LONGEST
 
 local function add(call, queue, kind, minute, n)
-  local name = Keys.minutes(call, queue, format('%.0f', floor(minute / 60)), kind)
+  local name = Keys.minutes(call, queue, Times.whole(floor(minute / 60)), kind)
   if rcall('HINCRBY', name, Times.text(minute % 60), n) == n then
     rcall('EXPIRE', name, KEPT)
   end

@@ -14,7 +14,7 @@ function Samples.add(call, kind, queue, seconds)
     call.samples = samples
   end
   local length = floor((seconds > 0 and seconds or 0) * 1000 + 0.5)
-  samples[#samples + 1] = kind .. ' ' .. format('%.0f', length) .. ' ' .. queue
+  samples[#samples + 1] = kind .. ' ' .. Times.whole(length) .. ' ' .. queue
 end
 
 -- A job that was handed out was not started: it is counted as started no longer.

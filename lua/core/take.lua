@@ -57,7 +57,7 @@ local function read(call, jid)
   end
   Json.stored(job.tags)
   Json.stored(job.context)
-  job.since = tonumber(job.time) or call.now
+  job.since = job.time and Times.number(job.time) or call.now
   job.letters = Features.letters(call, job.more)
   if job.letters then
     Features.read(job)

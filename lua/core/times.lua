@@ -1,6 +1,6 @@
 -- Numbers and times as texts. (redis.call would print a number with 17 digits each time.)
 
-local format, floor = string.format, math.floor
+local format, byte, sub, floor = string.format, string.byte, string.sub, math.floor
 
 local SMALL = {}
 for digit = 0, 9 do
@@ -12,10 +12,26 @@ function Times.text(number)
   return SMALL[number] or format('%.17g', number)
 end
 
+-- A whole number as text. (Printing a fraction costs as much as a small Redis command.)
+function Times.whole(number)
+  if number > -2 ^ 53 and number < 2 ^ 53 then
+    return format('%d', number)
+  end
+  return format('%.0f', number)
+end
+
+-- The number of a time as text. (In two parts: the server's times have more digits than are read quickly at once.)
+function Times.number(text)
+  if #text == 17 and byte(text, 11) == 46 then
+    return tonumber(sub(text, 1, 10)) + tonumber(sub(text, 12)) / 1e6
+  end
+  return tonumber(text)
+end
+
 -- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
 function Times.thousandths(seconds)
   if seconds == floor(seconds) then
-    return format('%.0f', seconds)
+    return Times.whole(seconds)
   end
   return format('%.3f', floor(seconds * 1000 + 0.001) / 1000)
 end
