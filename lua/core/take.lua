@@ -275,9 +275,7 @@ function Take.from(call, queue, count, worker)
   if Features.has(call, 'Q') and rcall('EXISTS', queue.ticks) == 1 then
     Ticks.offered(call, queue)
   end
-  if Features.has(call, 'H') then
-    Limits.look(call)
-  end
+  Limits.look(call)
   local most = room(call, queue)
   count = math.min(count, most)
   if count <= 0 then

@@ -159,7 +159,7 @@ function Worker.beat(call, args, i)
   end
   Samples.write(call)
   Wake.tidy(call)
-  Limits.repair(call)
+  Limits.look(call)
   Workflows.repair(call)
   return { lost, take_orders(call, worker) }
 end

@@ -6,8 +6,7 @@ local rcall = redis.call
 Fairness.fields = { 'fair_by' }
 Fairness.options = { 'fair_by' }
 
--- Seconds until a tenant is looked at whose jobs wait: nothing but a start brings the next one.
-local LATEST = 60
+local LATEST = 60 -- seconds until a tenant is looked at whose jobs wait: starts bring the next ones
 
 -- What parks the jobs of a tenant that wait for their turn, as limits do.
 local function name_of(job)
@@ -66,7 +65,7 @@ function Fairness.stored(call, job)
   local work = Keys.queue(call, job.queue).work
   job.score = rcall('ZSCORE', work, job.jid)
   rcall('ZREM', work, job.jid)
-  Limits.park(call, job, name_of(job), call.now + LATEST)
+  Limits.park(call, job, name_of(job))
 end
 
 function Fairness.revived(call, job)
@@ -75,7 +74,7 @@ end
 
 function Fairness.admit(call, job)
   if waits(call, job) then
-    return 'park', name_of(job), call.now + LATEST
+    return 'park', name_of(job)
   end
 end
 

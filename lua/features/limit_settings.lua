@@ -1,6 +1,6 @@
 -- Which limits there are: what the options of the namespace say of job types, of their keys, and of queues.
 
-local match, sub, floor = string.match, string.sub, math.floor
+local match, sub = string.match, string.sub
 local rcall = redis.call
 
 -- What stands behind the name of a job type: limits of all its jobs, of those of each key, and its name by now.
@@ -55,29 +55,19 @@ function LimitSettings.is_number(option)
   return ending_of(option, NUMBERS) ~= nil
 end
 
--- About the same rate with a window that can be counted.
-local function with_shorter_window(count, per)
-  for _, unit in ipairs({ 's', 'm', 'h', 'd' }) do
-    local starts = floor(count * UNITS[unit] / per)
-    if starts >= 1 then
-      return string.format('%d/%s', math.min(starts, MOST_STARTS), unit)
-    end
-  end
-end
-
 -- Checks the value of an option, which may be a rate.
 function LimitSettings.check(call, option, value)
   if value == '0' or not ending_of(option, RATES) then
     return
   end
-  local count, per = parse(value)
+  local count = parse(value)
   local name = Errors.name(option)
   if not count then
     local words = '%s must be a rate as 100/m or 5/10s (s, m, h or d), or 0 for none, not %s'
     Errors.argument(call, words, name, Errors.value(value))
   elseif count > MOST_STARTS then
-    local words = '%s must be a rate of at most %d starts in a window, such as %s, not %s'
-    Errors.argument(call, words, name, MOST_STARTS, with_shorter_window(count, per), Errors.value(value))
+    local words = '%s must be a rate of at most %d starts in a window: give a rate per second instead of %s'
+    Errors.argument(call, words, name, MOST_STARTS, Errors.value(value))
   end
 end
 

@@ -59,15 +59,17 @@ local function limits_of(call, job)
   return limits
 end
 
--- The limit of this name, of which a job of that type is at hand. (It may hold jobs back that was taken away.)
-function Limits.named(call, name, klass)
-  local of = Features.has(call, 'L') and not Fairness.is_turn(name) and LimitSettings.of(call, klass)
-  if not of then
-    return { name = name }
-  elseif string.find(name, '^key:') then
-    return { name = name, most = of.key_most, rate = of.key_rate }
+-- The limit of this name, of which a job is at hand. (What was taken away, or has another name by now, has no numbers.)
+function Limits.named(call, name, jid)
+  local job = { key = Keys.job(call, jid) }
+  job.klass, job.limit_key = unpack(rcall('HMGET', job.key, 'klass', 'limit_key'))
+  local limits = limits_of(call, job)
+  for n = 1, #limits do
+    if limits[n].name == name then
+      return limits[n]
+    end
   end
-  return { name = name, most = of.most, rate = of.rate }
+  return { name = name }
 end
 
 -- How many run under a limit.
@@ -75,20 +77,13 @@ function Limits.count(call, name)
   return rcall('ZCOUNT', Keys.limit_holders(call, name), '(' .. call.text, '+inf')
 end
 
-local function holds_yet(call, job, name)
-  local lapses = job and job.holds and rcall('ZSCORE', Keys.limit_holders(call, name), job.jid)
-  return lapses and tonumber(lapses) > call.now
-end
-
--- How many more jobs may start under a limit (one of them may hold it yet: `job`, whose lock was lost), and when it is to
--- be looked at again.
-local function room_of(call, limit, job)
+-- How many more jobs may start under a limit, and when it is to be looked at again.
+local function room_of(call, limit)
   local room, look = math.huge, call.now + LATEST
   if limit.most then
-    local name = limit.name
-    room = limit.most - Limits.count(call, name) + (holds_yet(call, job, name) and 1 or 0)
+    room = limit.most - Limits.count(call, limit.name)
     if room < 1 then
-      local holders = Keys.limit_holders(call, name)
+      local holders = Keys.limit_holders(call, limit.name)
       local first = rcall('ZRANGEBYSCORE', holders, '(' .. call.text, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
       return 0, math.min(look, tonumber(first[2] or nil) or look)
     end
@@ -136,8 +131,7 @@ local function refill(call, name, count)
   if not first then
     return
   end
-  local limit = Limits.named(call, name, rcall('HGET', Keys.job(call, first), 'klass') or '')
-  local room, look = room_of(call, limit)
+  local room, look = room_of(call, Limits.named(call, name, first))
   local wanted = math.min(room, count)
   local most = math.min(wanted, BROUGHT - (call.brought or 0))
   local jobs = most > 0 and rcall('ZREVRANGE', parked, 0, most - 1, 'WITHSCORES') or NONE
@@ -148,7 +142,7 @@ local function refill(call, name, count)
   Limits.note_look(call, name, most < wanted and call.now or look)
 end
 
--- The limits of these names bring back the next one.
+-- The limits of these names have a slot more.
 local function refill_each(call, names)
   if Features.has(call, 'H') then
     for name in pairs(names) do
@@ -157,30 +151,33 @@ local function refill_each(call, names)
   end
 end
 
-local function names_of(limits)
-  local names = {}
+-- The job has left the work without a start: the limits that it is under, but for the one that parks it, bring back the
+-- next.
+local function refill_others(call, job, parking)
+  local limits = Features.has(call, 'H') and limits_of(call, job) or NONE
   for n = 1, #limits do
-    names[limits[n].name] = true
+    if limits[n].name ~= parking then
+      refill(call, limits[n].name, 1)
+    end
   end
-  return names
 end
 
 function Limits.admit(call, job)
   local limits = limits_of(call, job)
   for n = 1, #limits do
-    local room, look = room_of(call, limits[n], job)
+    local room, look = room_of(call, limits[n])
     if room < 1 then
       return 'park', limits[n].name, look
     end
   end
 end
 
--- Parks a job, which is in no place, because of the limit of that name, which is to be looked at by the time `look`. The
--- job may be one whose lock was lost.
+-- Parks a job, which is in no place, because of the limit of that name, which is to be looked at by the time `look` (nil:
+-- nothing is to be expected). The job may be one whose lock was lost.
 function Limits.park(call, job, name, look)
   local queue = Keys.queue(call, job.queue)
-  local priority = tonumber(job.priority) or 0
-  local score = job.score or Times.text(Queue.score(priority, call.now))
+  local score = job.score or Times.text(Queue.score(tonumber(job.priority) or 0, call.now))
+  look = look or call.now + LATEST
   if job.state == 'running' then
     Finish.give_up_lost(call, job, queue)
   end
@@ -191,9 +188,7 @@ function Limits.park(call, job, name, look)
   rcall('HSET', job.key, 'parked', name)
   Features.note(call, 'H')
   Wake.due(call, queue, look)
-  local others = names_of(limits_of(call, job))
-  others[name] = nil
-  refill_each(call, others)
+  refill_others(call, job, name)
   if job.fair_by then
     Fairness.step_down(call, job)
   end
@@ -201,7 +196,7 @@ end
 
 -- Drops what a run holds. -> the names of these limits
 local function drop(call, job)
-  local held = job.holds and Json.shown(job.holds) or {}
+  local held = job.holds and Json.shown(job.holds) or NONE
   for name in pairs(held) do
     rcall('ZREM', Keys.limit_holders(call, name), job.jid)
   end
@@ -248,26 +243,21 @@ function Limits.renewed(call, job, expires)
   end
 end
 
--- What was handed out and has not started leaves the windows of its rates. -> the names of these limits
+-- What was handed out and has not started leaves the windows of its rates.
 local function take_back_start(call, job)
-  local limits, names = limits_of(call, job), {}
-  for n = 1, #limits do
-    if limits[n].rate then
-      Rates.uncount(call, limits[n], job.token)
-      names[limits[n].name] = true
+  local limits = { LimitSettings.of_queue(call, job.queue), unpack(limits_of(call, job)) }
+  for _, limit in pairs(limits) do
+    if limit.rate then
+      Rates.uncount(call, limit, job.token)
     end
   end
-  local of_queue = LimitSettings.of_queue(call, job.queue)
-  if of_queue then
-    Rates.uncount(call, of_queue, job.token)
-  end
-  return names
+  refill_others(call, job)
 end
 
 -- The job leaves the work, or where it is parked, and has not started.
 local function leave(call, job)
   if not job.parked then
-    return refill_each(call, names_of(limits_of(call, job)))
+    return refill_others(call, job)
   end
   rcall('ZREM', Keys.queue(call, job.queue).parked, job.jid)
   rcall('ZREM', Keys.limit_parked(call, job.parked), job.jid)
@@ -279,9 +269,7 @@ end
 function Limits.ended(call, job, was)
   local freed = drop(call, job)
   if job.not_started then
-    for name in pairs(take_back_start(call, job)) do
-      freed[name] = true
-    end
+    take_back_start(call, job)
   elseif was ~= 'running' and not Job.PENDING[job.state] then
     leave(call, job)
   end
@@ -296,8 +284,12 @@ function Limits.gone(call, job)
   refill_each(call, freed)
 end
 
--- Looks at the limits for which it is time.
-local function look_at_due(call)
+-- Looks at the limits for which it is time, once in a call. (A beat does so as well, though it takes no jobs.)
+function Limits.look(call)
+  if call.looked_at_limits or not Features.has(call, 'H') then
+    return
+  end
+  call.looked_at_limits = true
   local due = rcall('ZRANGEBYSCORE', call.keys.limits_parked, '-inf', call.text, 'LIMIT', 0, LOOKED)
   for n = 1, #due do
     if Fairness.is_turn(due[n]) then
@@ -305,21 +297,6 @@ local function look_at_due(call)
     else
       refill(call, due[n], math.huge)
     end
-  end
-end
-
--- The same, once in a call, before jobs are handed out.
-function Limits.look(call)
-  if not call.looked_at_limits then
-    call.looked_at_limits = true
-    look_at_due(call)
-  end
-end
-
--- A beat looks as well, though it takes no jobs.
-function Limits.repair(call)
-  if Features.has(call, 'H') then
-    look_at_due(call)
   end
 end
 
@@ -334,7 +311,7 @@ function Limits.look_again(call, klass)
       rcall('ZADD', call.keys.limits_parked, call.text, name)
     end
   end
-  look_at_due(call)
+  Limits.look(call)
 end
 
 -- A worker of the queue has room for more: brings back those of its jobs, among the first, whose limits have room. ->
@@ -346,10 +323,10 @@ function Limits.bring_own(call, queue)
   local heads = rcall('ZREVRANGE', queue.parked, 0, HEADS - 1, 'WITHSCORES')
   local seen, brought, first = {}, false, nil
   for n = 1, #heads, 2 do
-    local name, klass = unpack(rcall('HMGET', Keys.job(call, heads[n]), 'parked', 'klass'))
+    local name = rcall('HGET', Keys.job(call, heads[n]), 'parked')
     if name and not seen[name] and not Fairness.is_turn(name) then
       seen[name] = true
-      local room, look = room_of(call, Limits.named(call, name, klass or ''))
+      local room, look = room_of(call, Limits.named(call, name, heads[n]))
       if room > 0 then
         Limits.bring(call, name, heads[n], heads[n + 1])
         Limits.note_look(call, name, look)

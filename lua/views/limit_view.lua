@@ -31,7 +31,7 @@ local function one(call, name)
   local jid, job = Pieces.last(parked), {}
   job.klass, job.limit_key, job.fair_by =
     unpack(rcall('HMGET', Keys.job(call, jid), 'klass', 'limit_key', 'fair_by'))
-  local shown, limit = described(name, job), Limits.named(call, name, job.klass or '')
+  local shown, limit = described(name, job), Limits.named(call, name, jid)
   shown.first, shown.held_back = jid, rcall('ZCARD', parked)
   shown.look = tonumber(rcall('ZSCORE', call.keys.limits_parked, name) or nil)
   if limit.most then
