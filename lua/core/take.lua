@@ -214,7 +214,7 @@ end
 local function take_work(call, count, want)
   local queue, before = want.queue, want.taken
   while want.taken - before < count and not want.full and not is_enough(call) do
-    local wanted = math.min(count - (want.taken - before), MOST_PARKED)
+    local wanted = math.min(count - (want.taken - before), MOST_PARKED - (call.parked or 0))
     local popped = rcall('ZPOPMAX', queue.work, Times.text(wanted))
     if #popped == 0 then
       return
