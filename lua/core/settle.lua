@@ -229,7 +229,7 @@ local function for_repeat(call, refused, jobs, rest)
   end
   held.refused = #refused > 0 and refused or nil
   held.rest = #rest > 0 and rest or nil
-  held.now, held.exhausted = call.text, call.exhausted
+  held.exhausted = call.exhausted
   return held
 end
 
@@ -259,8 +259,10 @@ function Settle.settle(call, args, i)
       rest = Wake.wait(call, client, choice, seconds)
     end
   end
-  Call.keep_for_repeat(call, for_repeat(call, refused, jobs, rest))
-  return { refused, jobs, rest, wish.count > 0 and call.text or nil, call.exhausted }
+  local held, now = for_repeat(call, refused, jobs, rest), wish.count > 0 and call.text or nil
+  held.now = now
+  Call.keep_for_repeat(call, held)
+  return { refused, jobs, rest, now, call.exhausted }
 end
 
 -- The reply again: of the jobs handed out, those that their worker still holds.

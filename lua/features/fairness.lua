@@ -23,11 +23,16 @@ end
 
 -- The job stands in the work for its tenant.
 function Fairness.stand(call, job)
-  rcall('ZADD', Keys.limit_order(call, name_of(job)), call.text, job.jid)
+  if job.fair_by then
+    rcall('ZADD', Keys.limit_order(call, name_of(job)), call.text, job.jid)
+  end
 end
 
 -- Does another job stand for the tenant, so that this one waits for its turn?
 local function waits(call, job)
+  if not job.fair_by then -- It took the place of one of a tenant.
+    return false
+  end
   local order = Keys.limit_order(call, name_of(job))
   return rcall('EXISTS', order) == 1 and not rcall('ZSCORE', order, job.jid)
 end
@@ -49,8 +54,8 @@ end
 
 -- The job stands for its tenant no longer.
 function Fairness.step_down(call, job)
-  local name = name_of(job)
-  if rcall('ZREM', Keys.limit_order(call, name), job.jid) == 1 then
+  local name = job.fair_by and name_of(job)
+  if name and rcall('ZREM', Keys.limit_order(call, name), job.jid) == 1 then
     bring_next(call, name)
   end
 end
@@ -89,7 +94,9 @@ function Fairness.ended(call, job, was)
 end
 
 function Fairness.gone(call, job)
-  Fairness.step_down(call, job)
+  if job.state == 'waiting' or job.state == 'stalled' then
+    Fairness.step_down(call, job)
+  end
 end
 
 -- A tenant waits long for its turn: what stands for it must stand in the work.

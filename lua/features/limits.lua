@@ -118,9 +118,7 @@ function Limits.bring(call, name, jid, score)
     rcall('HDEL', job.key, 'parked')
     rcall('ZADD', queue.work, score, jid)
     Wake.set(call, queue)
-    if job.fair_by then
-      Fairness.stand(call, job)
-    end
+    Fairness.stand(call, job)
   end
 end
 
@@ -189,9 +187,7 @@ function Limits.park(call, job, name, look)
   Features.note(call, 'H')
   Wake.due(call, queue, look)
   refill_others(call, job, name)
-  if job.fair_by then
-    Fairness.step_down(call, job)
-  end
+  Fairness.step_down(call, job)
 end
 
 -- Drops what a run holds. -> the names of these limits
