@@ -97,6 +97,7 @@ def test_a_job_that_was_brought_back_and_does_not_start_makes_room_for_the_next(
         keyed.call("cancel", "j1", now=START + 3)
     elif end == "move":
         keyed.put("j1", START + 3, queue="elsewhere", delay=60)
+    sound(keyed, START + 3)
     assert jids(keyed.take(1, now=START + 4)) == ["j2"]
     sound(keyed, START + 4)
 
@@ -353,3 +354,13 @@ def test_a_tenant_whose_job_is_gone_goes_on_with_the_next(keyed: Keyed) -> None:
     keyed.server.delete("ql:j:j0")
     assert keyed.take(now=START + 2) == []
     assert jids(keyed.take(now=START + 70)) == ["j1"]
+
+
+def test_a_job_that_another_limit_parks_makes_way_for_the_next_of_its_tenant(
+    keyed: Keyed,
+) -> None:
+    assert one_of(keyed, 1) == ["j0"]
+    for n, klass in enumerate(["klass", "other"]):
+        keyed.put(f"t{n}", START + 2 + n, klass=klass, fair_by="t")
+    assert jids(keyed.take(now=START + 5)) == ["t1"]
+    sound(keyed, START + 5)

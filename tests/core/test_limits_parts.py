@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.keyed import Keyed
-from tests.core.test_limits import START, done, held_back, jids, limit, sound
+from tests.core.test_limits import START, held_back, jids, limit, sound
 
 TYPE = "klass-max-concurrency-of-type"
 

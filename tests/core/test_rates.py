@@ -234,3 +234,16 @@ def test_what_goes_back_before_it_started_leaves_its_room_to_others(
     keyed.settle(back, now=START + 1)
     assert len(keyed.take(20, now=START + 1)) == 6
     sound(keyed, START + 1)
+
+
+@pytest.mark.parametrize("option", ["klass-rate-of-type", "klass-rate-per-key"])
+def test_what_goes_back_to_wait_lets_the_next_one_of_its_limit_start(
+    keyed: Keyed, option: str
+) -> None:
+    limit(keyed, option, "1/20s")
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k")
+    [job] = keyed.take(now=START + 1)
+    done(keyed, job, START + 2, "release", 60)
+    sound(keyed, START + 2)
+    assert [each["jid"] for each in keyed.take(now=START + 2)] == ["j1"]
