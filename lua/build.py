@@ -59,12 +59,12 @@ class BuildError(Exception):
     """The files of this folder cannot be joined."""
 
 
-def build() -> str:
-    """Return the text of the artefact. Raises BuildError."""
-    files = {path.stem: path for path in sorted(FOLDER.rglob("*.lua"))}
+def build(folder: Path = FOLDER) -> str:
+    """Return the text of the artefact that a folder gives. Raises BuildError."""
+    files = {path.stem: path for path in sorted(folder.rglob("*.lua"))}
     if MAIN not in files:
-        raise BuildError(f"not in lua/: {MAIN}")
-    if len(files) < len(list(FOLDER.rglob("*.lua"))):
+        raise BuildError(f"not in {folder.name}/: {MAIN}")
+    if len(files) < len(list(folder.rglob("*.lua"))):
         raise BuildError("two files of lua/ have the same name")
     main = files.pop(MAIN)
     tables = {table(path) for path in files.values()}
@@ -98,7 +98,7 @@ def module(path: Path, tables: set[str]) -> str:
 def section(path: Path) -> str:
     """Return one file as it stands in the artefact."""
     source = path.read_text(encoding="utf-8").rstrip() + "\n"
-    return f"-- {path.relative_to(FOLDER)}\n{source}"
+    return f"-- {path.parent.name}/{path.name}\n{source}"
 
 
 def main() -> int:
