@@ -41,7 +41,7 @@ from django_qless.schedules.timetable import checked_schedule
 from django_qless.serialization import envelope
 
 if TYPE_CHECKING:
-    from django_qless.core import Schedule
+    from django_qless.core import Client, Schedule
 
 logger = logging.getLogger("django_qless.worker")
 
@@ -267,38 +267,50 @@ def project_name(alias: str = conf.DEFAULT_ALIAS) -> str:
 
 def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> SyncResult:
     client, owner = connections[alias], owner_name(alias)
-    declared = {each.id: each for each in client.schedule_declared()}
     done = SyncResult([], [], [], [], [], {}, others={})
-    gone = {id for id, each in declared.items() if each.owner == owner}  # noqa: A001
+    gone = {each.id for each in client.schedule_declared() if each.owner == owner}
     for id, definition in wanted.items():  # noqa: A001 (what it is)
         ids = [id, *former_ids(id, wanted)]
-        before = next((each for each in client.schedules_of(ids)), None)
-        gone -= {each for each in ids if before and each == before.id}
-        if before is None and not set(map(short, ids)).isdisjoint(mark.ids):
-            done.kept.append(id)  # An operator has removed it.
-        elif before and before.owner.startswith(CODE) and before.owner != owner:
-            done.others[id] = before.owner.removeprefix(CODE)
-        elif before and before.owner != owner:
-            done.by_hand.append(id)
-        elif before and before.id == id and before.edited:
-            done.kept.append(id)
-        elif before is None or before.id != id or not _is_as(before, definition):
-            given = {**definition, "owner": owner, "formerly": ids[1:]}
-            if before and before.edited:
-                given |= _edited(before)
-            try:
-                outcome = client.schedule_set(id, **given)
-            except ConnectionLost:
-                raise
-            except QlessError as error:
-                done.failed[id] = str(error)  # The others are to recur all the same.
-                continue
-            names = done.added if outcome == "new" else done.changed
-            (done.kept if "edited" in given else names).append(id)
+        try:
+            before = next(iter(client.schedules_of(ids)), None)
+            gone -= {id, before.id if before else id}
+            if before is None and not set(map(short, ids)).isdisjoint(mark.ids):
+                done.kept.append(id)  # An operator has removed it.
+            elif before is None or before.owner == owner:
+                definition = {**definition, "owner": owner, "formerly": ids[1:]}
+                _declare(client, id, definition, before, done)
+            elif before.owner.startswith(CODE):
+                done.others[id] = before.owner.removeprefix(CODE)
+            else:
+                done.by_hand.append(id)
+        except ConnectionLost:
+            raise
+        except QlessError as error:
+            done.failed[id] = str(error)  # The others are to recur all the same.
     if gone:
         client.schedule_remove(sorted(gone))
         done.removed.extend(sorted(gone))
     return done
+
+
+def _declare(
+    client: Client,
+    id: str,  # noqa: A002 (what it is)
+    definition: dict[str, Any],
+    before: Schedule | None,
+    done: SyncResult,
+) -> None:
+    """Set a schedule as it is declared, but for what an operator has changed."""
+    if before is None:
+        if client.schedule_set(id, **definition) == "new":
+            done.added.append(id)
+    elif before.edited:
+        done.kept.append(id)
+        if before.id != id:
+            client.schedule_set(id, **definition | _edited(before))
+    elif before.id != id or not _is_as(before, definition):
+        client.schedule_set(id, **definition)
+        done.changed.append(id)
 
 
 def _is_as(schedule: Schedule, definition: dict[str, Any]) -> bool:
@@ -306,6 +318,7 @@ def _is_as(schedule: Schedule, definition: dict[str, Any]) -> bool:
     return all(
         getattr(schedule, name) == (tuple(value) if isinstance(value, list) else value)
         for name, value in definition.items()
+        if name != "formerly"
     )
 
 

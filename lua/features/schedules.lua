@@ -163,15 +163,14 @@ end
 
 -- The first tick of an interval's rhythm after now.
 local function after_now(call, due, interval)
-  local left = (due - call.now) % interval
-  return call.now + (left > 0 and left or interval)
+  return due + math.floor((call.now - due) / interval + 1) * interval
 end
 
 -- When a changed interval goes on: it keeps its rhythm. -> that; or, if a tick is due, when it is to be computed, and since
 -- when: who is about to put it goes by what was before
 local function next_of_interval(call, made, old)
   if not old or old.cron or (made.offset and made.offset ~= tonumber(old.offset)) then
-    return call.now + (made.offset or 0)
+    return math.floor((call.now + (made.offset or 0)) * 1000) / 1000 -- ids of jobs end in thousandths
   elseif old.due <= call.now then
     return Ticks.no_tick(call.now), old.due - made.interval
   end

@@ -11,7 +11,13 @@ from tests.core.keyed import Keyed
 # Each call, and what it lacks.
 CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("beat", "w"), "info"),
-    (("each", "cancel",), "jid"),
+    (
+        (
+            "each",
+            "cancel",
+        ),
+        "jid",
+    ),
     (("config.set",), "option"),
     (("config.set", "heartbeat"), "value"),
     (("config.unset",), "option"),
