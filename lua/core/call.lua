@@ -8,7 +8,7 @@
 --   old          the call came without KEYS
 --   reading      the call must not write
 --   sharded      events go to sharded channels, which a cluster keeps with the keys
---   uses         letters of the features that the namespace uses: see features.lua
+--   has          a set of letters: what the namespace has, see features.lua
 -- and what modules have to remember until its end, in fields of their own.
 
 local match, format, floor, rep, sub = string.match, string.format, math.floor, string.rep, string.sub
@@ -116,7 +116,7 @@ local function begin(call)
   local known = rcall('HMGET', call.keys.meta, 'clock', 'token', 'format', 'uses')
   check_format(known[3])
   call.kept, call.token, call.is_new = known[1], tonumber(known[2]) or 0, not known[3]
-  call.uses = known[4] or ''
+  Features.begin(call, known[4] or '')
 end
 
 -- Carries out what was left for the end. Nothing is refused any more.
@@ -276,6 +276,7 @@ local function new()
     token = nil,
     is_new = nil,
     uses = nil,
+    has = nil,
     time = nil,
     now = nil,
     text = nil,

@@ -26,7 +26,7 @@ local MOST = 1e12 -- sums with times stay exact enough
 
 -- The text of an option, or nil if it is not set. (Where none is, nothing is asked.)
 function Config.get(call, option)
-  if not Features.has(call, 'C') then
+  if not call.has.C then
     return nil
   end
   local options = call.options

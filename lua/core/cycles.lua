@@ -8,13 +8,13 @@ local FAR = 10000 -- links that one call follows where links may not be refused 
 
 -- What a job waits for by these dependencies, and for its children.
 local function waits_for(call, jid, dependencies)
-  return Features.has(call, 'S') and Spawned.waits_for(call, jid, dependencies) or dependencies
+  return call.has.S and Spawned.waits_for(call, jid, dependencies) or dependencies
 end
 
 -- Which jobs wait for a job: its dependents, and its parent.
 local function waiters(call, jid)
   local dependents = rcall('SMEMBERS', Keys.dependents(call, jid))
-  return Features.has(call, 'S') and Spawned.waiters(call, jid, dependents) or dependents
+  return call.has.S and Spawned.waiters(call, jid, dependents) or dependents
 end
 
 -- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if they are too many
@@ -65,7 +65,7 @@ end
 
 -- Refuses links that would make a job wait for itself. `planned` are links not yet written: jid -> jids.
 function Cycles.refuse(call, jid, jids, planned)
-  jids = #jids > 0 and Features.has(call, 'S') and Spawned.not_above(call, jid, jids) or jids
+  jids = #jids > 0 and call.has.S and Spawned.not_above(call, jid, jids) or jids
   if #jids == 0 or is_harmless(call, jid, jids, planned) then
     return
   end

@@ -24,7 +24,7 @@ local function delete(call, jid)
   end
   Tags.unindex_all(call, jid, tags or nil)
   rcall('ZREM', call.keys.completed, jid)
-  if Features.has(call, 'N') then
+  if call.has.N then
     rcall('DEL', name, Keys.history(call, jid), Keys.needs(call, jid))
   else
     rcall('DEL', name, Keys.history(call, jid))

@@ -99,7 +99,7 @@ function Features.letters(call, more)
   if all == nil then
     all = false
     for capital, letter in pairs(FOR_ALL) do
-      if find(call.uses, capital, 1, true) then
+      if call.has[capital] then
         all = (all or '') .. letter
       end
     end
@@ -200,23 +200,35 @@ function Features.add(call, job, letter)
   end
 end
 
--- Does the namespace have what this letter stands for?
-function Features.has(call, letter)
-  return find(call.uses, letter, 1, true) ~= nil
+-- Sets of letters by their texts: there are few.
+local sets = {}
+
+-- The letters in use as a set, `call.has`.
+function Features.begin(call, uses)
+  local set = sets[uses]
+  if not set then
+    set = {}
+    for letter in string.gmatch(uses, '.') do
+      set[letter] = true
+    end
+    sets[uses] = set
+  end
+  call.uses, call.has, call.for_all = uses, set, nil
 end
 
--- It has it from now on.
+-- The namespace has what this letter stands for from now on.
 function Features.note(call, letter)
-  if not find(call.uses, letter, 1, true) then
-    call.uses, call.uses_changed, call.for_all = call.uses .. letter, true, nil
+  if not call.has[letter] then
+    Features.begin(call, call.uses .. letter)
+    call.uses_changed = true
   end
 end
 
 -- It has it no longer.
 function Features.forget(call, letter)
-  local at = find(call.uses, letter, 1, true)
-  if at then
-    call.uses = sub(call.uses, 1, at - 1) .. sub(call.uses, at + 1)
-    call.uses_changed, call.for_all = true, nil
+  if call.has[letter] then
+    local at = find(call.uses, letter, 1, true)
+    Features.begin(call, sub(call.uses, 1, at - 1) .. sub(call.uses, at + 1))
+    call.uses_changed = true
   end
 end

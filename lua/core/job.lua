@@ -99,12 +99,12 @@ end
 
 -- Is the job tracked?
 function Job.is_tracked(call, jid)
-  return Features.has(call, 'T') and rcall('ZSCORE', call.keys.tracked, jid) and true or false
+  return call.has.T and rcall('ZSCORE', call.keys.tracked, jid) and true or false
 end
 
 -- Publishes what happened to a job if it is tracked.
 function Job.tell_trackers(call, what, jid)
-  if Features.has(call, 'T') and rcall('ZSCORE', call.keys.tracked, jid) then
+  if call.has.T and rcall('ZSCORE', call.keys.tracked, jid) then
     Events.tracked(call, what, jid)
   end
 end

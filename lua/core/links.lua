@@ -176,7 +176,7 @@ local function take_some(call, jid, later, most)
       dependents = rcall('SMEMBERS', name)
       rcall('DEL', name)
     end
-    if Features.has(call, 'R') then
+    if call.has.R then
       rcall('ZREM', later, jid)
     end
   end
@@ -364,7 +364,7 @@ end
 
 -- Carries on with what earlier calls had to leave. -> whether there is more of it
 function Links.carry_on(call)
-  if not Features.has(call, 'R') then
+  if not call.has.R then
     return false
   end
   go_on(call, call.keys.releasing, go_on_releasing)

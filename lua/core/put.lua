@@ -458,7 +458,7 @@ function Put.store(call, job, asking)
     clear(call, job, asking)
   else
     job.put = job.put or Call.milliseconds(call)
-    if Features.has(call, 'X') then
+    if call.has.X then
       Cancel.forget(call, jid)
     end
   end

@@ -97,10 +97,10 @@ end
 
 -- How many jobs limits hold back.
 function Queue.count_parked(call, queue)
-  return Features.has(call, 'H') and rcall('ZCARD', queue.parked) or 0
+  return call.has.H and rcall('ZCARD', queue.parked) or 0
 end
 
 -- Is the queue paused?
 function Queue.is_paused(call, queue)
-  return Features.has(call, 'P') and rcall('SISMEMBER', call.keys.paused_queues, queue.name) == 1
+  return call.has.P and rcall('SISMEMBER', call.keys.paused_queues, queue.name) == 1
 end

@@ -240,10 +240,10 @@ end
 -- How many jobs the queue may still hand out.
 local function room(call, queue)
   local most = math.huge
-  if Features.has(call, 'L') then
+  if call.has.L then
     most = Limits.room_of_queue(call, queue.name)
   end
-  if Features.has(call, 'C') then
+  if call.has.C then
     local limit = Config.concurrency(call, queue.name)
     if limit > 0 then
       most = math.min(most, limit - rcall('ZCOUNT', queue.locks, call.text, '+inf'))
@@ -260,7 +260,7 @@ end
 local function take_ready(call, count, want)
   local queue = want.queue
   local most = math.max(count, call.old and 0 or MOST_DUE)
-  if Features.has(call, 'I') and has_due(call, queue.recur) then
+  if call.has.I and has_due(call, queue.recur) then
     Recurring.spawn_due(call, queue, most)
   end
   if has_due(call, queue.scheduled) then
@@ -272,7 +272,7 @@ end
 -- Hands up to `count` jobs of a queue to a worker. `reserve`: it gets what is known of them, rather than their jids. They
 -- are appended to `jobs`. -> how many (of entities that run together: how many runs)
 function Take.from(call, queue, count, worker)
-  if Features.has(call, 'Q') and rcall('EXISTS', queue.ticks) == 1 then
+  if call.has.Q and rcall('EXISTS', queue.ticks) == 1 then
     Ticks.offered(call, queue)
   end
   Limits.look(call)
@@ -311,7 +311,7 @@ function Take.from(call, queue, count, worker)
       take_ready(call, further, want)
     end
   end
-  if Features.has(call, 'L') and want.taken > 0 then
+  if call.has.L and want.taken > 0 then
     Limits.count_of_queue(call, queue.name, want.taken)
   end
   Wake.taken(call, queue, want.taken, most - want.taken)

@@ -26,7 +26,7 @@ function Wake.set(call, queue)
   if not set[queue] then
     set[queue] = true
     rcall('ZADD', queue.wake, '0', 'r')
-    if Features.has(call, 'W') then
+    if call.has.W then
       rcall('ZADD', call.keys.wake_any, '0', 'r')
     end
   end
@@ -53,11 +53,7 @@ end
 
 -- A lock of the queue was given up: where their number is limited there may be room now.
 function Wake.freed(call, queue)
-  if
-    Features.has(call, 'C')
-    and Config.concurrency(call, queue.name) > 0
-    and rcall('EXISTS', queue.work) == 1
-  then
+  if call.has.C and Config.concurrency(call, queue.name) > 0 and rcall('EXISTS', queue.work) == 1 then
     Wake.set(call, queue)
   end
 end
@@ -143,7 +139,7 @@ end
 
 -- Drops W when no worker waits for any queue.
 function Wake.tidy(call)
-  if Features.has(call, 'W') then
+  if call.has.W then
     local untils = tonumber(rcall('HGET', call.keys.meta, 'any_until') or nil)
     if not untils or untils < call.now then
       Features.forget(call, 'W')

@@ -136,6 +136,6 @@ end
 
 -- The rate of a queue as a limit, or nil.
 function LimitSettings.of_queue(call, queue)
-  local rate = Features.has(call, 'L') and rate_of(Config.get(call, queue .. QUEUE_RATE))
+  local rate = call.has.L and rate_of(Config.get(call, queue .. QUEUE_RATE))
   return rate and { name = 'queue:' .. queue, rate = rate } or nil
 end

@@ -41,7 +41,7 @@ end
 
 -- The limits of a job: of its key, then of its type. Each has `name`, and `most` or `rate`, or both.
 local function limits_of(call, job)
-  if not Features.has(call, 'L') then
+  if not call.has.L then
     return NONE
   end
   job.klass = job.klass or rcall('HGET', job.key, 'klass') or ''
@@ -142,7 +142,7 @@ end
 
 -- The limits of these names have a slot more.
 local function refill_each(call, names)
-  if Features.has(call, 'H') then
+  if call.has.H then
     for name in pairs(names) do
       refill(call, name, 1)
     end
@@ -152,7 +152,7 @@ end
 -- The job has left the work without a start: the limits that it is under, but for the one that parks it, bring back the
 -- next.
 local function refill_others(call, job, parking)
-  local limits = Features.has(call, 'H') and limits_of(call, job) or NONE
+  local limits = call.has.H and limits_of(call, job) or NONE
   for n = 1, #limits do
     if limits[n].name ~= parking then
       refill(call, limits[n].name, 1)
@@ -282,7 +282,7 @@ end
 
 -- Looks at the limits for which it is time, once in a call. (A beat does so as well, though it takes no jobs.)
 function Limits.look(call)
-  if call.looked_at_limits or not Features.has(call, 'H') then
+  if call.looked_at_limits or not call.has.H then
     return
   end
   call.looked_at_limits = true
@@ -298,7 +298,7 @@ end
 
 -- The limits of a job type have changed: looks at those that hold something back, now or by the next calls.
 function Limits.look_again(call, klass)
-  if not Features.has(call, 'H') then
+  if not call.has.H then
     return
   end
   local type, of_keys = 'type:' .. klass, 'key:' .. klass .. ':'
@@ -313,7 +313,7 @@ end
 -- A worker of the queue has room for more: brings back those of its jobs, among the first, whose limits have room. ->
 -- whether there are any. (`call.looks`: by queue, when the first of these limits is to be looked at.)
 function Limits.bring_own(call, queue)
-  if not Features.has(call, 'H') then
+  if not call.has.H then
     return false
   end
   local heads = rcall('ZREVRANGE', queue.parked, 0, HEADS - 1, 'WITHSCORES')

@@ -20,7 +20,7 @@ local KEPT = 604800 -- seconds, as long as results at least: a dependent may sta
 
 -- The standing that a complete job has by its children; nil if none is open.
 function Spawned.standing(call, jid)
-  if not Features.has(call, 'S') then
+  if not call.has.S then
     return nil
   end
   local name = Keys.children(call, jid)
@@ -40,7 +40,7 @@ end
 
 -- Is the job below the other one?
 function Spawned.is_below(call, jid, other)
-  if Features.has(call, 'S') then
+  if call.has.S then
     for _ = 1, DEEPEST do
       jid = parent_of(call, jid)
       if not jid or jid == other then

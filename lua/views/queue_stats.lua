@@ -77,7 +77,7 @@ end
 
 -- Are there jobs that a limit holds back which is to be looked at?
 local function may_open(call, queue)
-  return Features.has(call, 'H')
+  return call.has.H
     and first_due(call.keys.limits_parked, call.now + 1) <= call.now
     and rcall('EXISTS', queue.parked) == 1
 end
