@@ -505,11 +505,8 @@ def test_one_that_the_server_refuses_keeps_nothing_from_working(
         assert sync_schedules() == NO_CHANGES
 
 
-@pytest.mark.parametrize("mark", ["by tests", "rows"])
-def test_a_worker_begins_whatever_is_wrong_with_the_marks(
-    qless, mark: str, caplog
-) -> None:
-    write_mark(qless, mark, "[broken")
+def test_a_worker_begins_whatever_is_wrong_with_the_mark(qless, caplog) -> None:
+    write_mark(qless, mark_name("default"), "[broken")
     with declaring() as declare:
         declare(ECHO, every=60)
         DjangoEnvironment().on_start()
