@@ -300,19 +300,31 @@ function Schedules.update(call, args, i)
   store(call, made, old)
 end
 
--- schedule.pause id... -> how many were not paused
-function Schedules.pause(call, args, i)
+-- Changes those of several schedules that are paused, or those that are not. -> how many
+local function change_all(call, records, is_paused, change)
   local changed = 0
-  for _, record in ipairs(read_all(call, args, i)) do
-    if not record.paused then
-      if record.is_template then
-        store(call, copy(record), record)
-      end
-      pause(call, record.jid, record.due)
+  for _, record in ipairs(records) do
+    if (record.paused ~= nil) == is_paused then
+      change(call, record)
       changed = changed + 1
     end
   end
   return changed
+end
+
+-- schedule.pause id... -> how many were not paused
+function Schedules.pause(call, args, i)
+  return change_all(
+    call,
+    read_all(call, args, i),
+    false,
+    function(_, record) -- (a template becomes a schedule)
+      if record.is_template then
+        store(call, copy(record), record)
+      end
+      pause(call, record.jid, record.due)
+    end
+  )
 end
 
 -- It goes on in its old rhythm; what fell due in the pause is no missed tick. (The next one is computed anew: the server's
@@ -332,14 +344,7 @@ end
 
 -- schedule.resume id... -> how many were paused
 function Schedules.resume(call, args, i)
-  local changed = 0
-  for _, record in ipairs(read_all(call, args, i)) do
-    if record.paused then
-      resume(call, record)
-      changed = changed + 1
-    end
-  end
-  return changed
+  return change_all(call, read_all(call, args, i), true, resume)
 end
 
 -- schedule.run id -> the jid of the job that is put now, outside the rhythm

@@ -86,32 +86,15 @@ end
 
 local MOST_NEXT = 100
 
--- Adds what comes first in a list to `found`.
-local function add_first(found, name, count)
-  local head = rcall('ZRANGE', name, 0, count - 1, 'WITHSCORES')
-  for n = 1, #head, 2 do
-    found[#found + 1] = { id = head[n], due = tonumber(head[n + 1]) }
-  end
-end
-
--- schedules.next count -> those that tick next, and templates of some queues
+-- schedules.next count -> those that tick next (templates are left out)
 function ScheduleView.next(call, args, i)
   local count = math.min(Arguments.whole(call, 'count', args[i], 0), MOST_NEXT)
-  local found, texts = {}, {}
-  if count > 0 then
-    add_first(found, call.keys.schedules, MOST_NEXT)
-    for _, queue in ipairs(Queues.names(call, math.floor(Arguments.most / count))) do
-      add_first(found, Keys.queue(call, queue).recur, count)
-    end
+  local found = {}
+  for _, id in ipairs(rcall('ZRANGE', call.keys.schedules, 0, 2 * MOST_NEXT - 1)) do
+    local record = #found < count and Schedules.read(call, id)
+    found[#found + 1] = record and next_tick(record) and shown(record) or nil
   end
-  table.sort(found, function(one, other)
-    return one.due < other.due or (one.due == other.due and one.id < other.id)
-  end)
-  for n = 1, #found do
-    local record = #texts < count and Schedules.read(call, found[n].id)
-    texts[#texts + 1] = record and next_tick(record) and shown(record) or nil
-  end
-  return Json.list(texts)
+  return Json.list(found)
 end
 
 -- schedule.declared -> id, owner, edited (1 or 0) of each that has an owner
