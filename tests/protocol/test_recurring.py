@@ -178,6 +178,13 @@ def test_a_template_put_again_keeps_its_count(core: Core) -> None:
     assert core.popped(100, queue="other") == ["cron-2"]
 
 
+def test_a_child_overwrites_no_job_that_has_its_id(core: Core) -> None:
+    recur(core)
+    core.put("cron-1", data='"another"')
+    assert sorted(core.popped(0)) == ["cron-1", "cron-2"]
+    assert core.job("cron-1")["data"] == '"another"'
+
+
 def test_update(core: Core) -> None:
     recur(core)
     updates = {
