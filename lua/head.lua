@@ -86,12 +86,12 @@ local PATTERNS = {
   nonempty = 'nonempty', --             zset   queue that may have something -> 0: see nonempty.lua
 
   -- Clients that wait for work.
-  idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
-  --                                           its next look
-  wake = 'wake', --                     list   one element for each such client to be woken
-  idle_at = 'idle:<>', --               zset   the same, waiting for a job of this queue
-  wake_at = 'wake:<>', --               list   one element for each client in idle:<> to be woken
-  timer = 'timer:<>', --                string '<due> <client>': who wakes by itself for what falls due next
+  marker = 'marker:<>', --              zset   queue that has something for an idle worker -> 0; of that queue, or
+  --                                           of all that workers of globs serve; expires by itself
+  timer = 'timer:<>', --                string '<due> <client>': when something falls due of what <> stands for, and
+  --                                           the idle client that looks then; expires by itself
+  glob_waits = 'glob_waits', --         zset   names and globs that idle workers serve, JSON -> until when one waits
+  --                                           at the marker for all of these; expires by itself
 
   -- Statistics. (Those of days and minutes: see key.stat and key.minutes.)
   journal = 'journal', --               list   samples that the statistics do not have yet

@@ -154,8 +154,8 @@ end
 
 -- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
 
-function Legacy.Wake()
-  function Wake.since()
+function Legacy.ResultWaiters()
+  function ResultWaiters.since()
     return '-inf'
   end
 end

@@ -108,7 +108,7 @@ end
 function Lock.release(job)
   call('ZREM', key.place(job.queue, 'locks'), job.jid)
   Job.unhold(job.jid, job.worker)
-  Wake.freed(job.queue, 1)
+  Wake.freed(job.queue)
 end
 
 -- heartbeat jid worker [data] -> the new expiry

@@ -71,7 +71,6 @@ function Pause.unpause(args, i)
     if scope.live then
       call('HDEL', key.paused_reasons(), queue)
     end
-    Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    Wake.due(queue, scope.now)
+    Wake.ready(queue)
   end)
 end

@@ -7,7 +7,7 @@ end
 
 function Places.work(jid, queue, priority, time)
   call('ZADD', key.place(queue, 'work'), Places.score(priority, time or scope.now), jid)
-  Wake.ready(queue, 1)
+  Wake.ready(queue)
 end
 
 -- Back to where a job was taken from: the head of its priority. Its equals there have the same
@@ -16,7 +16,7 @@ function Places.work_again(jid, queue, priority)
   local work, score = key.place(queue, 'work'), Places.score(priority, scope.now)
   local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
   call('ZADD', work, head[2] or score, jid)
-  Wake.ready(queue, 1)
+  Wake.ready(queue)
 end
 
 -- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
@@ -36,11 +36,13 @@ function Places.work_many(queue, list)
   for first = 1, #list, 1000 do
     call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
   end
-  Wake.ready(queue, #list / 2)
+  Wake.ready(queue)
 end
 
 function Places.scheduled(jid, queue, time)
-  call('ZADD', key.place(queue, 'scheduled'), time, jid)
+  local name = key.place(queue, 'scheduled')
+  ExistenceCache.forget(name)
+  call('ZADD', name, time, jid)
   Wake.due(queue, time)
 end
 
@@ -84,7 +86,7 @@ end
 function Places.leave(jid, queue)
   call('ZREM', key.place(queue, 'work'), jid)
   if call('ZREM', key.place(queue, 'locks'), jid) == 1 then
-    Wake.freed(queue, 1)
+    Wake.freed(queue)
   end
   call('ZREM', key.place(queue, 'depends'), jid)
   call('ZREM', key.place(queue, 'scheduled'), jid)
@@ -92,9 +94,7 @@ end
 
 -- A queue is known from its first job on.
 function Places.make_known(queue)
-  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
-    Wake.seen()
-  end
+  call('ZADD', key.queues(), 'NX', scope.now, queue)
 end
 
 -- Something comes into the queue from outside. (One of which that is known already is mostly known itself; only a

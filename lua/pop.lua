@@ -338,9 +338,6 @@ local function hand_over(queue, worker, jids, visit, reserved, popped)
   if scope.entities then
     EntityRun.taken(queue)
   end
-  if #taken > 0 then
-    Wake.locked(queue, heartbeat)
-  end
   return #taken, failing
 end
 
@@ -375,13 +372,13 @@ local function take_work(queue, worker, count, visit, reserved)
     end
   end
   if (late() >= MOST_LATE or LimitSettings.left() <= 0) and taken < count then
-    Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
+    Wake.ready(queue) -- There may be more behind them: a worker has to look again.
   end
   return taken
 end
 
 -- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
+function Pop.allowed(queue, count)
   local limit = Config.concurrency(queue)
   if LimitSettings.exist() then
     count = math.min(count, (Limits.room_of_queue(queue)))
@@ -437,7 +434,7 @@ function Pop.take(queue, worker, count, visit, reserved)
   if limited then
     Limits.look(queue)
   end
-  count = allowed(queue, count)
+  count = Pop.allowed(queue, count)
   if count <= 0 then
     return 0
   end
@@ -454,7 +451,7 @@ function Pop.take(queue, worker, count, visit, reserved)
     taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
   end
   if scope.entities then
-    local further = allowed(queue, EntityRun.further(taken))
+    local further = Pop.allowed(queue, EntityRun.further(taken))
     if further > 0 then
       take_ready(queue, worker, further, visit, reserved)
     end

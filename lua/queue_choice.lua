@@ -5,6 +5,9 @@
 
 local find, gsub, match = string.find, string.gsub, string.match
 
+-- Bytes of the text of a choice.
+local LONGEST = 1000
+
 local function is_glob(name)
   return find(name, '[*?]') ~= nil
 end
@@ -168,6 +171,7 @@ function QueueChoice.of(names, excluded)
   local choice = {
     names = names,
     excluded = is_all and excluded or patterns_of(excluded),
+    excluding = excluded,
     globbing = globbing,
     indexed = globbing or #names > ExistenceCache.many,
     is_all = is_all,
@@ -180,6 +184,28 @@ function QueueChoice.of(names, excluded)
     choice.few = QueueChoice.all(choice)
   end
   return choice
+end
+
+-- A choice as text, the same in every order of its names and globs, and without names for which a glob stands: workers
+-- that rank their queues send these as well. A text that would be too long stands for all queues.
+function QueueChoice.text(choice)
+  local globs, names = {}, {}
+  for _, name in ipairs(choice.names) do
+    globs[#globs + 1] = is_glob(name) and name or nil
+  end
+  local patterns = patterns_of(globs)
+  for _, name in ipairs(choice.names) do
+    names[#names + 1] = (is_glob(name) or not matches_any(name, patterns)) and name or nil
+  end
+  table.sort(names)
+  local text = cjson.encode({ names, choice.excluding })
+  return #text <= LONGEST and text or cjson.encode({ { '*' }, {}, redis.sha1hex(text) })
+end
+
+-- Is this queue among those for which such a text stands?
+function QueueChoice.text_has(text, queue)
+  local names, excluded = unpack(cjson.decode(text))
+  return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))
 end
 
 -- One queue after the other, until there are `wanted` jobs. -> how many are missing

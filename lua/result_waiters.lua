@@ -31,8 +31,13 @@ function ResultWaiters.ended_workflow(id)
   note('workflow:' .. id)
 end
 
+-- Waiters until an earlier time have gone away without a word.
+function ResultWaiters.since()
+  return NumberFormat.now()
+end
+
 local function tell(target)
-  local name, since = key.awaiting(target), Wake.since()
+  local name, since = key.awaiting(target), ResultWaiters.since()
   local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
   for _, waiter in ipairs(waiters) do
     local list = key.ended(waiter)

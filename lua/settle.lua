@@ -57,12 +57,11 @@ local function look_around(jids, choice)
   end
   local theirs = {}
   for n = 1, #queues do
-    local queue, at = queues[n], 5 * n
-    theirs[at - 4], theirs[at - 3] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    theirs[at - 2], theirs[at - 1], theirs[at] =
-      key.place(queue, 'ticks'), key.idle_at(queue), key.wake_at(queue)
+    local queue, at = queues[n], 4 * n
+    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 1], theirs[at] = key.place(queue, 'ticks'), key.timer(queue)
   end
-  theirs[#theirs + 1] = choice.globbing and key.idle() or nil
+  theirs[#theirs + 1] = key.glob_waits()
   return ExistenceCache.look_for(names, theirs)
 end
 
@@ -144,10 +143,11 @@ function Settle.settle(args, i)
     jobs, held = reserve(choice, worker, wish)
     held.now = NumberFormat.now()
     local client = scope.client or worker
-    Wake.busy(client, worker, choice, #jobs > 0)
-    if #jobs == 0 and wish.wait then
+    if #jobs > 0 then
+      Wake.working(client, choice)
+    elseif wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = Wake.wait(client, worker, choice, seconds)
+      rest = Wake.wait(client, choice, seconds)
     end
   end
 

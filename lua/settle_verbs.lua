@@ -8,7 +8,7 @@ function SettleVerbs.finish(completed)
   end
   for queue, list in pairs(completed.queues) do
     SortedSet.remove(key.place(queue, 'locks'), list)
-    Wake.freed(queue, #list)
+    Wake.freed(queue)
   end
   for worker, list in pairs(completed.workers) do
     SortedSet.remove(key.held(worker), list)

@@ -89,12 +89,12 @@ local PATTERNS = {
   nonempty = 'nonempty', --             zset   queue that may have something -> 0: see nonempty.lua
 
   -- Clients that wait for work.
-  idle = 'idle', --                     zset   client and host, waiting for queues not seen yet -> a second after
-  --                                           its next look
-  wake = 'wake', --                     list   one element for each such client to be woken
-  idle_at = 'idle:<>', --               zset   the same, waiting for a job of this queue
-  wake_at = 'wake:<>', --               list   one element for each client in idle:<> to be woken
-  timer = 'timer:<>', --                string '<due> <client>': who wakes by itself for what falls due next
+  marker = 'marker:<>', --              zset   queue that has something for an idle worker -> 0; of that queue, or
+  --                                           of all that workers of globs serve; expires by itself
+  timer = 'timer:<>', --                string '<due> <client>': when something falls due of what <> stands for, and
+  --                                           the idle client that looks then; expires by itself
+  glob_waits = 'glob_waits', --         zset   names and globs that idle workers serve, JSON -> until when one waits
+  --                                           at the marker for all of these; expires by itself
 
   -- Statistics. (Those of days and minutes: see key.stat and key.minutes.)
   journal = 'journal', --               list   samples that the statistics do not have yet
@@ -989,7 +989,7 @@ end
 
 function Places.work(jid, queue, priority, time)
   call('ZADD', key.place(queue, 'work'), Places.score(priority, time or scope.now), jid)
-  modules.Wake.ready(queue, 1)
+  modules.Wake.ready(queue)
 end
 
 -- Back to where a job was taken from: the head of its priority. Its equals there have the same
@@ -998,7 +998,7 @@ function Places.work_again(jid, queue, priority)
   local work, score = key.place(queue, 'work'), Places.score(priority, scope.now)
   local head = call('ZREVRANGEBYSCORE', work, priority, score, 'WITHSCORES', 'LIMIT', '0', '1')
   call('ZADD', work, head[2] or score, jid)
-  modules.Wake.ready(queue, 1)
+  modules.Wake.ready(queue)
 end
 
 -- The scores of jobs that become ready now, as texts by priority: a batch has few different ones.
@@ -1018,11 +1018,13 @@ function Places.work_many(queue, list)
   for first = 1, #list, 1000 do
     call('ZADD', name, unpack(list, first, math.min(first + 999, #list)))
   end
-  modules.Wake.ready(queue, #list / 2)
+  modules.Wake.ready(queue)
 end
 
 function Places.scheduled(jid, queue, time)
-  call('ZADD', key.place(queue, 'scheduled'), time, jid)
+  local name = key.place(queue, 'scheduled')
+  modules.ExistenceCache.forget(name)
+  call('ZADD', name, time, jid)
   modules.Wake.due(queue, time)
 end
 
@@ -1066,7 +1068,7 @@ end
 function Places.leave(jid, queue)
   call('ZREM', key.place(queue, 'work'), jid)
   if call('ZREM', key.place(queue, 'locks'), jid) == 1 then
-    modules.Wake.freed(queue, 1)
+    modules.Wake.freed(queue)
   end
   call('ZREM', key.place(queue, 'depends'), jid)
   call('ZREM', key.place(queue, 'scheduled'), jid)
@@ -1074,9 +1076,7 @@ end
 
 -- A queue is known from its first job on.
 function Places.make_known(queue)
-  if call('ZADD', key.queues(), 'NX', scope.now, queue) == 1 then
-    modules.Wake.seen()
-  end
+  call('ZADD', key.queues(), 'NX', scope.now, queue)
 end
 
 -- Something comes into the queue from outside. (One of which that is known already is mostly known itself; only a
@@ -1945,7 +1945,7 @@ function Job.timeout(args, i)
       modules.History.ended(jid, 'timed-out', record)
       call('ZREM', key.place(record.queue, 'locks'), jid)
       call('ZADD', key.place(record.queue, 'work'), '+inf', jid)
-      modules.Wake.ready(record.queue, 1)
+      modules.Wake.ready(record.queue)
       Job.unhold(jid, record.worker)
       call('HSET', key.job(jid), 'state', 'stalled', 'expires', 0)
       modules.Places.ready_since(jid, scope.now, record.entity)
@@ -2481,330 +2481,6 @@ function Events.config_unset(option)
   log('{"event":"config_unset","option":' .. quote(option) .. '}')
 end
 end
-elseif module_name == 'Wake' then
-return function()
-local Wake = {
-ready = 0, freed = 0, due = 0, seen = 0, since = 0, finish = 0, taken = 0, locked = 0, busy = 0,
-wait = 0
-}
-modules.Wake = Wake
--- wake.lua
--- Wake-ups: idle workers block on lists, and every call that makes work ready feeds the lists.
-
-local match, gsub, format = string.match, string.gsub, string.format
-
--- An unused wake-up must not outlive the workers it was meant for by long.
-local KEPT = 60
-
--- What falls due is looked after by a line of clients: one looks at that very time, the others REACH
--- seconds later at most, STEP seconds apart, and find it still there if those before them have died.
-local LINE, STEP, REACH = 3, 0.15, 0.75
-
--- Seconds: a client is counted as idle so long beyond its next look, for it may be late.
-local LATE = 1
-
--- Seconds: idle clients of ours come back in time for longer locks by themselves.
-local SHORT_LOCK = 6
-
--- What a call tells is kept in scope.wake and looked at when it ends: `ready`, `due` and `freed` by
--- queue, `seen`, `popped`.
-local function noted()
-  local wake = scope.wake
-  if not wake then
-    wake = { ready = {}, due = {}, freed = {} }
-    scope.wake = wake
-  end
-  return wake
-end
-
--- n jobs of the queue became ready.
-function Wake.ready(queue, n)
-  if scope.live then
-    local ready = noted().ready
-    ready[queue] = (ready[queue] or 0) + n
-  end
-end
-
--- n locks of the queue were given up: there may be room under its max-concurrency for others that are ready.
-function Wake.freed(queue, n)
-  if scope.live and modules.Config.concurrency(queue) > 0 then
-    local freed = noted().freed
-    freed[queue] = (freed[queue] or 0) + n
-  end
-end
-
--- Something of the queue falls due at that time.
-function Wake.due(queue, time)
-  if scope.live then
-    local due = noted().due
-    due[queue] = math.min(due[queue] or time, time)
-  end
-end
-
--- A queue was seen for the first time.
-function Wake.seen()
-  if scope.live then
-    noted().seen = true
-  end
-end
-
--- Clients that wait until an earlier time have gone away without a word.
-function Wake.since()
-  return modules.NumberFormat.now()
-end
-
--- How many clients wait there.
-local function waiting_at(name)
-  if call('ZCARD', name) == 0 then
-    return 0 -- mostly, and cheaper to ask
-  end
-  return call('ZCOUNT', name, Wake.since(), '+inf')
-end
-
--- Feeds a list with up to n elements, never more than there are idle clients.
-local function feed(list, idle, n)
-  if idle == 0 then
-    return
-  end
-  local missing = math.min(n, idle - call('LLEN', list))
-  if missing > 0 then
-    local elements = {}
-    for i = 1, math.min(missing, 1000) do
-      elements[i] = '1'
-    end
-    if call('RPUSH', list, unpack(elements)) == #elements then
-      call('EXPIRE', list, KEPT)
-    end
-  end
-end
-
-local function timer_of(queue)
-  local text = call('GET', key.timer(queue))
-  if text then
-    local time, client = match(text, '^(%S+) (.*)$')
-    return tonumber(time), client
-  end
-end
-
-local function text_of(time)
-  return format('%.17g', time)
-end
-
--- How many of so many idle clients are to be woken, so that what falls due then is looked after. (The list
--- wakes those that have waited longest, who may be those that would have come in time: so a whole line.)
-local function missing(queue, time, idle)
-  local too_late = '(' .. text_of(time + REACH + LATE)
-  local sleeping = idle > 0 and call('ZCOUNT', key.idle_at(queue), too_late, '+inf') or 0
-  if sleeping == 0 then
-    return 0
-  elseif idle - sleeping < LINE then
-    return LINE
-  end
-  local taken = timer_of(queue)
-  return (not taken or time < taken or taken <= scope.now) and 1 or 0
-end
-
--- What this call has freed and not taken again is ready for others.
-local function pass_on_freed(wake)
-  for queue, n in pairs(wake.freed) do
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
-    local room = modules.Config.concurrency(queue) - running
-    n = math.min(n, room, call('ZCARD', key.place(queue, 'work')))
-    if n > 0 then
-      wake.ready[queue] = math.max(wake.ready[queue] or 0, n)
-    end
-  end
-end
-
-function Wake.finish()
-  local wake = scope.wake
-  pass_on_freed(wake)
-  for queue, n in pairs(wake.ready) do
-    local idle = waiting_at(key.idle_at(queue))
-    if idle > 0 then
-      if wake.popped then
-        -- Some of what became ready may have been taken by this very call, and some have woken others when it fell due.
-        n = math.min(n, call('ZCARD', key.place(queue, 'work')) - call('LLEN', key.wake_at(queue)))
-      end
-      feed(key.wake_at(queue), idle, n)
-    end
-  end
-  for queue, time in pairs(wake.due) do
-    local idle = waiting_at(key.idle_at(queue))
-    if idle > 0 then
-      feed(key.wake_at(queue), idle, missing(queue, time, idle))
-    end
-  end
-  if wake.seen then
-    feed(key.wake(), waiting_at(key.idle()), modules.Arguments.most)
-  end
-end
-
--- How many jobs of the queue are ready without having been announced: their time has come.
-local function ripe(queue)
-  local openings = modules.Limits.next_due(queue)
-  return call('ZCOUNT', key.place(queue, 'locks'), '-inf', modules.NumberFormat.now())
-    + call('ZCOUNT', key.place(queue, 'scheduled'), '-inf', modules.NumberFormat.now())
-    + (openings and openings <= scope.now and 1 or 0)
-end
-
--- When the next thing of the queue falls due, or nil.
-local function next_due(queue)
-  local first = modules.Limits.next_due(queue)
-  for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
-    local head = call('ZRANGE', key.place(queue, place), 0, 0, 'WITHSCORES')
-    if head[2] then
-      first = math.min(first or math.huge, tonumber(head[2]))
-    end
-  end
-  return first
-end
-
--- Takes back what a pop has made pointless: no more wake-ups than jobs are left, and than are needed for
--- what falls due next.
-function Wake.taken(queue)
-  noted().popped = true
-  local list = key.wake_at(queue)
-  local waiting = modules.ExistenceCache.is_absent(list) and 0 or call('LLEN', list)
-  if waiting > 0 then
-    local left, time = call('ZCARD', key.place(queue, 'work')) + ripe(queue), next_due(queue)
-    if left < waiting and time and time > scope.now then
-      left = math.max(left, missing(queue, time, waiting_at(key.idle_at(queue))))
-    end
-    if left == 0 then
-      call('DEL', list)
-    elseif left < waiting then
-      call('LTRIM', list, 0, left - 1)
-    end
-  end
-end
-
--- Jobs of the queue were handed out, under locks of so many seconds. Whose look is later has to know.
-function Wake.locked(queue, seconds)
-  if seconds < SHORT_LOCK then
-    Wake.due(queue, scope.now + seconds)
-  end
-end
-
--- A client goes to work that was idle at the queue. Another worker has to watch what falls due next;
--- and if several jobs fell due at once, one worker for each of them.
-local function hand_on(client, queue)
-  local time, _, holder = next_due(queue), timer_of(queue)
-  local idle = time and waiting_at(key.idle_at(queue)) or 0
-  if holder == client then
-    call('DEL', key.timer(queue))
-  end
-  if idle > 0 then
-    local wanted = time <= scope.now and ripe(queue) or missing(queue, time, idle)
-    feed(key.wake_at(queue), idle, math.max(wanted, holder == client and 1 or 0))
-  end
-end
-
--- Clients of one host may all be gone at once: so the host is named beside them. It stands in the names
--- that workers have by default, and otherwise each worker counts as a host.
-local function host_of(worker)
-  return (gsub(match(worker, '^(.+)%-%d+%-%x+$') or worker, '%s', '_'))
-end
-
-local function named(client, worker)
-  return client .. ' ' .. host_of(worker)
-end
-
--- Queues whose idle clients are asked for at once, where many are served.
-local TOGETHER = 100
-
--- Mostly no client waits at any of very many queues.
-local function note_where_none_wait(queues)
-  for first = 1, #queues, TOGETHER do
-    local names = {}
-    for n = first, math.min(first + TOGETHER - 1, #queues) do
-      names[#names + 1] = key.idle_at(queues[n])
-    end
-    if call('EXISTS', unpack(names)) == 0 then
-      modules.ExistenceCache.note(names)
-    end
-  end
-end
-
--- The caller has asked and is idle no longer. `working`: it has got jobs.
-function Wake.busy(client, worker, choice, working)
-  local member = named(client, worker)
-  -- Whoever waits at all queues waits here, too: so a busy client need not be looked for at thousands of them.
-  local everywhere = choice.globbing and key.idle()
-  if everywhere and (modules.ExistenceCache.is_absent(everywhere) or call('ZREM', everywhere, member) == 0) then
-    return
-  end
-  local queues = modules.QueueChoice.all(choice)
-  if choice.indexed and not choice.globbing then
-    note_where_none_wait(queues)
-  end
-  for n = 1, #queues do
-    local idle = key.idle_at(queues[n])
-    if not modules.ExistenceCache.is_absent(idle) and call('ZREM', idle, member) == 1 and working then
-      hand_on(client, queues[n])
-    end
-  end
-end
-
-local function register(name, member, seconds)
-  call('ZREMRANGEBYSCORE', name, '-inf', scope.now)
-  call('ZADD', name, text_of(scope.now + seconds + LATE), member)
-  call('EXPIRE', name, math.ceil(seconds) + KEPT)
-end
-
--- Whom else what falls due then can rely on: how many clients look then or shortly after, and the host
--- of them all if it is one.
-local function line_up(queue, time)
-  local first, last = text_of(time + LATE), text_of(time + REACH + LATE)
-  local members = call('ZRANGEBYSCORE', key.idle_at(queue), first, last, 'LIMIT', 0, 4 * LINE)
-  local only
-  for n, member in ipairs(members) do
-    local host = match(member, ' (%S*)$') or member
-    only = (n == 1 or only == host) and host
-  end
-  return #members, only
-end
-
--- When the client is to look after what of the queue falls due at that time; nil: others do.
-local function place_in_line(client, worker, queue, time)
-  local taken, holder = timer_of(queue)
-  if not taken or holder == client or time < taken or taken <= scope.now then
-    local left = math.max(time - scope.now, 0.001)
-    local text = format('%.6f', time) .. ' ' .. client
-    call('SET', key.timer(queue), text, 'PX', math.ceil(left * 1000) + 1000)
-    return left
-  end
-  local others, host = line_up(queue, time)
-  if others < LINE or (host and host ~= host_of(worker)) then
-    return time - scope.now + math.min(STEP * (math.max(others, 1) + 1), REACH)
-  end
-end
-
--- Registers an idle client. -> the seconds it may block and the keys to block on.
--- One client per queue holds the timer for what falls due, a few stand in line behind it; the others
--- sleep on.
-function Wake.wait(client, worker, choice, seconds)
-  local member, rest, asked = named(client, worker), { seconds }, seconds
-  local queues = modules.QueueChoice.all(choice)
-  for _, queue in ipairs(queues) do
-    rest[#rest + 1] = key.wake_at(queue)
-    local time = not (choice.indexed and modules.Nonempty.is_bare(queue)) and next_due(queue)
-    -- What is due already could not be taken: the queue is paused, or full.
-    if time and time > scope.now and time < scope.now + asked then
-      seconds = math.min(seconds, place_in_line(client, worker, queue, time) or seconds)
-    end
-  end
-  for _, queue in ipairs(queues) do
-    register(key.idle_at(queue), member, seconds)
-  end
-  if choice.globbing or #queues == 0 then
-    register(key.idle(), member, seconds)
-    rest[#rest + 1] = key.wake()
-  end
-  rest[1] = format('%.3f', seconds + 0.0005)
-  return rest
-end
-end
 elseif module_name == 'Json' then
 return function()
 local Json = {
@@ -3139,6 +2815,200 @@ function Unique.push_back(job, first)
   end
 end
 end
+elseif module_name == 'Wake' then
+return function()
+local Wake = {
+ready = 0, taken = 0, freed = 0, due = 0, finish = 0, working = 0, wait = 0
+}
+modules.Wake = Wake
+-- wake.lua
+-- Wake-ups: markers that tell idle workers to look.
+--
+-- The marker of a queue says that something can be started there now, or that the clock has to be looked at. Idle
+-- workers block on the markers of their queues (BZPOPMIN): a marker wakes one of them, which asks for jobs. It is set by
+-- every call that makes it true; by the call that takes jobs and leaves some that can be started; and by an idle worker
+-- that watches the clock and goes to work. A call that leaves nothing, or finds nothing, deletes it instead: otherwise a
+-- queue that is paused or full would wake workers again and again. If a worker dies between its wake-up and its call,
+-- another one finds the jobs when it looks by itself.
+--
+-- The timer of a marker is the time at which one idle worker looks: only what falls due sooner needs the marker.
+--
+-- Workers of globs, or of more than KEYS queues, block on one marker for all of them: see glob_waits.lua. So the name
+-- of a marker is that of a queue, or the text of a choice of queues; its members are queues.
+
+-- Seconds: every idle worker looks at least so often. What falls due later needs no marker.
+local LOOK = 5
+
+-- Seconds: a marker must last from the call that finds nothing until its worker blocks.
+local KEPT = 60
+
+local KEYS = 64 -- the most markers on which a worker blocks
+
+-- What a call has changed, in scope.wake, by queue; the markers are set when it ends.
+--   ready    something can be started
+--   changed  jobs were handed out, or slots freed: can something be started now?
+--   due      when something falls due
+local function note(what, queue, value)
+  if scope.live then
+    scope.wake = scope.wake or { ready = {}, changed = {}, due = {} }
+    scope.wake[what][queue] = value
+  end
+end
+
+-- Jobs of the queue became ready.
+function Wake.ready(queue)
+  note('ready', queue, true)
+end
+
+-- Jobs of the queue were handed out.
+function Wake.taken(queue)
+  note('changed', queue, true)
+end
+
+-- Locks of the queue were given up: there may be room under its max-concurrency.
+function Wake.freed(queue)
+  if scope.live and modules.Config.concurrency(queue) > 0 then
+    note('changed', queue, true)
+  end
+end
+
+-- Something of the queue falls due at that time.
+function Wake.due(queue, time)
+  local known = scope.wake and scope.wake.due[queue]
+  if time < (known or scope.now + LOOK) then
+    note('due', queue, time)
+  end
+end
+
+-- When something of the queue falls due next; of what is not due already, if `is_later`.
+local function next_due(queue, is_later)
+  local than = is_later and '(' .. modules.NumberFormat.now() or '-inf'
+  local first = modules.Limits.next_due(queue) or math.huge
+  first = is_later and first <= scope.now and math.huge or first
+  for _, place in ipairs({ 'scheduled', 'recur', 'locks' }) do
+    local name = key.place(queue, place)
+    if not modules.ExistenceCache.is_absent(name) then
+      local head = call('ZRANGEBYSCORE', name, than, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+      first = math.min(first, tonumber(head[2] or math.huge))
+    end
+  end
+  return first
+end
+
+local function set(name, queue)
+  if call('ZADD', key.marker(name), '0', queue) == 1 then
+    call('EXPIRE', key.marker(name), KEPT)
+  end
+end
+
+-- -> when a client looks, the client; a time long past if none does
+local function read_timer(text)
+  local time, client = string.match(text or '', '^(%S+) (.*)$')
+  return tonumber(time) or -math.huge, client
+end
+
+-- Does no client look in time for what falls due then? `text` is the timer.
+local function is_unwatched(text, time)
+  local looks = read_timer(text)
+  return looks <= scope.now or looks > time
+end
+
+-- Can something be started in a queue that has changed? If not, when will it have to be looked at?
+local function look_again(queue)
+  local has_room = not modules.Pop.is_paused(queue) and modules.Pop.allowed(queue, 1) > 0
+  local can_start = has_room and call('EXISTS', key.place(queue, 'work')) == 1
+  note('ready', queue, can_start or nil)
+  if not can_start then
+    call('DEL', key.marker(queue))
+    for _, text in ipairs(modules.GlobWaits.of(queue)) do
+      call('ZREM', key.marker(text), queue)
+    end
+    Wake.due(queue, next_due(queue, not has_room))
+  end
+end
+
+-- Sets the markers for what the call has changed.
+function Wake.finish()
+  for queue in pairs(scope.wake.changed) do
+    look_again(queue)
+  end
+  for queue in pairs(scope.wake.ready) do
+    set(queue, queue)
+    for _, text in ipairs(modules.GlobWaits.of(queue)) do
+      set(text, queue)
+    end
+  end
+  for queue, time in pairs(scope.wake.due) do
+    for _, name in ipairs({ queue, unpack(modules.GlobWaits.of(queue)) }) do
+      if is_unwatched(call('GET', key.timer(name)), time) then
+        set(name, queue)
+      end
+    end
+  end
+end
+
+-- Do workers of this choice block on one marker?
+local function has_one_marker(choice)
+  return choice.globbing or #modules.QueueChoice.all(choice) > KEYS or #modules.QueueChoice.all(choice) == 0
+end
+
+local function timers_of(names)
+  local timers, are_absent = {}, true
+  for n, name in ipairs(names) do
+    timers[n] = key.timer(name)
+    are_absent = are_absent and modules.ExistenceCache.is_absent(timers[n])
+  end
+  return are_absent and {} or call('MGET', unpack(timers))
+end
+
+-- The client goes to work: another one has to look in its place.
+function Wake.working(client, choice)
+  local names = has_one_marker(choice) and modules.GlobWaits.all() or modules.QueueChoice.all(choice)
+  for n, text in ipairs(timers_of(names)) do
+    local _, looking = read_timer(text)
+    if looking == client then
+      call('DEL', key.timer(names[n]))
+      if not scope.wake.changed[names[n]] then
+        set(names[n], names[n])
+      end
+    end
+  end
+end
+
+-- When something of these queues falls due next. What is due already cannot be started: the call has tried.
+local function due_later(choice, queues)
+  local first, due = math.huge, scope.wake and scope.wake.due or {}
+  for _, queue in ipairs(queues) do
+    if not (choice.indexed and modules.Nonempty.is_bare(queue)) then
+      first = math.min(first, next_due(queue, true))
+    end
+    due[queue] = due[queue] and due[queue] > scope.now and due[queue] or nil
+  end
+  return first
+end
+
+-- The client has found nothing. -> for how many seconds to block, then the markers to block on
+function Wake.wait(client, choice, asked)
+  local queues, is_one = modules.QueueChoice.all(choice), has_one_marker(choice)
+  local names = is_one and { modules.GlobWaits.add(choice, asked) } or queues
+  local timers, seconds, rest = timers_of(names), asked, { '' }
+  for n, name in ipairs(names) do
+    local time = due_later(choice, is_one and queues or { name })
+    local left, _, looking = time - scope.now, read_timer(timers[n])
+    if left < asked and (looking == client or is_unwatched(timers[n], time)) then
+      seconds = math.min(seconds, left)
+      local text = string.format('%.6f %s', time, client)
+      call('SET', key.timer(name), text, 'PX', math.ceil(left * 1000) + 1000) -- a second more, for who is late
+    elseif looking == client then
+      call('DEL', key.timer(name))
+    end
+    rest[n + 1] = key.marker(name)
+  end
+  call('DEL', unpack(rest, 2))
+  rest[1] = string.format('%.3f', math.max(0.001, math.min(seconds + 0.0005, asked)))
+  return rest
+end
+end
 elseif module_name == 'Canceled' then
 return function()
 local Canceled = {
@@ -3373,6 +3243,69 @@ function Canceled.row(jid)
   return row[3] and row
 end
 end
+elseif module_name == 'ExistenceCache' then
+return function()
+local ExistenceCache = {
+note = 0, look_for = 0, forget = 0, is_absent = 0, many = 0, is_bare = 0
+}
+modules.ExistenceCache = ExistenceCache
+-- existence_cache.lua
+-- An existence cache for optional keys: one question tells for many that they are absent.
+
+-- These keys do not exist.
+function ExistenceCache.note(names)
+  local absent = scope.absent or {}
+  for n = 1, #names do
+    absent[names[n]] = true
+  end
+  scope.absent = absent
+end
+
+-- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
+-- a list of which none exists that it does not. -> whether none of the first exists
+-- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
+function ExistenceCache.look_for(names, others)
+  local all = { key.config(), unpack(names) }
+  for n = 1, #others do
+    all[#all + 1] = others[n]
+  end
+  local found = call('EXISTS', unpack(all))
+  if found == 0 then
+    modules.Config.note_none()
+  elseif modules.Config.is_set() then
+    found = found - 1
+  end
+  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
+  if of_names == 0 then
+    ExistenceCache.note(names)
+  end
+  if of_names == found then
+    ExistenceCache.note(others)
+  end
+  return of_names == 0
+end
+
+-- The call has made the key, or is about to.
+function ExistenceCache.forget(name)
+  if scope.absent then
+    scope.absent[name] = nil
+  end
+end
+
+-- Is the key known not to exist? (What makes one has to say so: forget.)
+function ExistenceCache.is_absent(name)
+  return scope.absent and scope.absent[name] or false
+end
+
+ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
+
+-- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
+function ExistenceCache.is_bare(queue)
+  local work, locks, scheduled =
+    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
+  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
+end
+end
 elseif module_name == 'Limits' then
 return function()
 local Limits = {
@@ -3529,7 +3462,7 @@ function Limits.bring(jid, name, score, afresh)
     score = exact(modules.Places.score(modules.Record.read('priority', priority, 0), scope.now))
   end
   call('ZADD', key.place(queue, 'work'), score, jid)
-  modules.Wake.ready(queue, 1)
+  modules.Wake.ready(queue)
   local called = modules.Record.read('called', its_called, {})
   for _, other in ipairs(called) do
     call('ZADD', key.limit_called(other), 'XX', modules.NumberFormat.now(), jid)
@@ -4401,69 +4334,6 @@ function Stats.counters(args, i)
     end
   end
   return found
-end
-end
-elseif module_name == 'ExistenceCache' then
-return function()
-local ExistenceCache = {
-note = 0, look_for = 0, forget = 0, is_absent = 0, many = 0, is_bare = 0
-}
-modules.ExistenceCache = ExistenceCache
--- existence_cache.lua
--- An existence cache for optional keys: one question tells for many that they are absent.
-
--- These keys do not exist.
-function ExistenceCache.note(names)
-  local absent = scope.absent or {}
-  for n = 1, #names do
-    absent[names[n]] = true
-  end
-  scope.absent = absent
-end
-
--- Asks for two lists of keys: for all at once, and if there are any, for the first alone. is_absent says of each key of
--- a list of which none exists that it does not. -> whether none of the first exists
--- (Whether options are set is asked with them: mostly none are, or nothing else is there.)
-function ExistenceCache.look_for(names, others)
-  local all = { key.config(), unpack(names) }
-  for n = 1, #others do
-    all[#all + 1] = others[n]
-  end
-  local found = call('EXISTS', unpack(all))
-  if found == 0 then
-    modules.Config.note_none()
-  elseif modules.Config.is_set() then
-    found = found - 1
-  end
-  local of_names = found > 0 and #others > 0 and call('EXISTS', unpack(names)) or found
-  if of_names == 0 then
-    ExistenceCache.note(names)
-  end
-  if of_names == found then
-    ExistenceCache.note(others)
-  end
-  return of_names == 0
-end
-
--- The call has made the key, or is about to.
-function ExistenceCache.forget(name)
-  if scope.absent then
-    scope.absent[name] = nil
-  end
-end
-
--- Is the key known not to exist? (What makes one has to say so: forget.)
-function ExistenceCache.is_absent(name)
-  return scope.absent and scope.absent[name] or false
-end
-
-ExistenceCache.many = 8 -- From so many queues in a call on, they are first asked whether they are bare.
-
--- Is there nothing in the queue that could be handed out, now or later? One question instead of ten.
-function ExistenceCache.is_bare(queue)
-  local work, locks, scheduled =
-    key.place(queue, 'work'), key.place(queue, 'locks'), key.place(queue, 'scheduled')
-  return call('EXISTS', work, locks, scheduled, key.place(queue, 'recur'), key.place(queue, 'openings')) == 0
 end
 end
 elseif module_name == 'Outcome' then
@@ -5468,7 +5338,7 @@ end
 function Lock.release(job)
   call('ZREM', key.place(job.queue, 'locks'), job.jid)
   modules.Job.unhold(job.jid, job.worker)
-  modules.Wake.freed(job.queue, 1)
+  modules.Wake.freed(job.queue)
 end
 
 -- heartbeat jid worker [data] -> the new expiry
@@ -7759,6 +7629,504 @@ function JobSummary.briefs(args, i)
   return cjson.encode(JobSummary.rows(jids))
 end
 end
+elseif module_name == 'Pop' then
+return function()
+local Pop = {
+told = 0, told_again = 0, allowed = 0, most_due = 0, take = 0, is_paused = 0, pop = 0
+}
+modules.Pop = Pop
+-- pop.lua
+-- Handing out jobs: expired locks first, then what fell due, then the top of the work.
+
+local text_of = modules.Arguments.text_of
+
+-- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
+local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
+
+-- What is read of a job whose lock has expired.
+local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
+
+-- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
+local function notice(jid, queue, worker, grace, rare)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('stalled', jid)
+  end
+  modules.History.ended(jid, 'timed-out', { worker = worker })
+  call('HSET', key.job(jid), 'grace', 1)
+  if scope.live and not rare then
+    call('HSET', key.job(jid), 'rare', '0')
+  end
+  modules.Events.lock_lost(jid, worker)
+  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
+  modules.Stats.count(queue, 'retries', 1)
+  if grace > 0 then
+    modules.Wake.due(queue, scope.now + grace)
+  end
+end
+
+-- What of a job without retries has to be readable for it to go on in another queue.
+local MOVED = { 'retries', 'priority', 'tags', 'context' }
+
+-- A job whose last lock was lost, as Outcome.end_failed takes it.
+local function lost(jid, queue, rare, entity)
+  local texts = call('HMGET', key.job(jid), unpack(MOVED))
+  return {
+    jid = jid,
+    queue = queue,
+    rare = rare,
+    entity = entity,
+    bad = modules.Record.first_bad(MOVED, texts),
+    retries = modules.Record.text('retries', texts[1], '0'),
+    priority = modules.Record.read('priority', texts[2], 0),
+  }
+end
+
+local function exhausted(jid, queue, worker, rare, entity)
+  local group = 'failed-retries-' .. queue
+  local message = 'Job exhausted retries in queue "' .. queue .. '"'
+  if entity then
+    group, message = modules.EntityRun.words_of_loss()
+  end
+  modules.Exhausted.note(jid, group, message, entity)
+  call('ZREM', key.place(queue, 'locks'), jid)
+  call('HSET', key.job(jid), 'remaining', -1)
+  modules.History.failed(jid, group, nil, message)
+  if modules.Tracking.is_tracked(jid) then
+    modules.Events.tracked('failed', jid)
+  end
+  modules.Events.failed(jid, group, message, worker)
+  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
+end
+
+-- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
+local LOOKED = 250
+
+-- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
+local function expire(jid, queue, locks, grace)
+  local job = modules.Hash.read(key.job(jid), LOCKED)
+  local worker = job.worker or ''
+  if job.state ~= 'running' then
+    modules.CorruptJobs.look_at_state(jid, job.state, queue)
+    call('ZREM', locks, jid)
+    return false
+  elseif modules.Record.is_bad('remaining', job.remaining) then
+    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
+    return false
+  end
+  modules.Job.unhold(jid, worker)
+  if job.grace ~= '1' then
+    notice(jid, queue, worker, grace, job.rare)
+    if grace > 0 then
+      return false
+    end
+  end
+  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
+  modules.Samples.taken_away(queue, job.time, job.waited)
+  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
+  if job.entity then
+    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
+  end
+  if remaining < 0 then
+    exhausted(jid, queue, worker, job.rare, job.entity)
+    return false
+  end
+  call('HSET', key.job(jid), 'remaining', remaining)
+  modules.Places.ready_since(jid, scope.now, job.entity)
+  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
+  return true
+end
+
+-- -> up to `count` jids whose locks have expired and that may be handed out again
+local function expired(queue, count)
+  local locks, freed = key.place(queue, 'locks'), {}
+  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
+    return freed -- mostly, and cheaper to ask
+  end
+  local jids = call(
+    'ZRANGEBYSCORE',
+    locks,
+    '-inf',
+    modules.NumberFormat.now(),
+    'LIMIT',
+    '0',
+    count + (scope.live and LOOKED or 0)
+  )
+  local grace = modules.Config.number('grace-period')
+  for _, jid in ipairs(jids) do
+    if #freed == count or modules.Exhausted.is_enough() then
+      break
+    end
+    if expire(jid, queue, locks, grace) then
+      freed[#freed + 1] = jid
+    end
+  end
+  return freed
+end
+
+local RUNNABLE = { waiting = true, stalled = true, running = true }
+
+-- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
+local MOST_LATE = 1000
+
+local function late()
+  return scope.late or 0
+end
+
+local FEW_HAVE = {
+  'deadline',
+  'unique',
+  'spawners',
+  'limit_key',
+  'fair_by',
+  'called',
+  'holds',
+  'entity',
+  'batch',
+}
+
+-- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
+-- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
+-- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
+-- that it carries, and how many may run together.
+local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
+  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
+  local deadline, unique, _, limit_key, fair_by, called, holds, entity, batch = unpack(texts)
+  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
+    return false, { jid = jid, state = state, bad = field, text = text }
+  end
+  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
+    return false
+  end
+  if limit_key or fair_by or called or modules.LimitSettings.exist() then
+    local job = { limit_key = limit_key, fair_by = fair_by, called = called }
+    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
+    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
+      return false
+    end
+  end
+  modules.Unique.started(jid, unique)
+  return true, nil, entity, batch
+end
+
+-- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
+-- if it has no record, or has ended.
+local function unreadable(jid)
+  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
+  local state = texts[1]
+  if state and modules.Record.is_state(state) then
+    if not RUNNABLE[state] then
+      return nil
+    end
+    for n = 2, NEEDED + 1 do
+      texts[n] = texts[n] or ''
+    end
+    return modules.Record.first_bad(JUDGED, texts)
+  elseif
+    state
+    or call('HEXISTS', key.job(jid), 'klass') == 1
+    or call('HEXISTS', key.job(jid), 'data') == 1
+  then
+    return 'state', state or ''
+  end
+end
+
+-- What a worker is told of a job, in the order of Reserved in the client.
+local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  return {
+    jid,
+    queue,
+    klass or '',
+    data or '',
+    token or '',
+    retries or '',
+    remaining or '',
+    priority or '',
+    tags or '',
+    context or '',
+    expires or '',
+  }
+end
+
+local TOLD =
+  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
+
+-- The same of a job that was handed out before. `batch` is for an entity.
+function Pop.told(jid, entity, batch)
+  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
+  if entity then
+    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
+  end
+  return its
+end
+
+-- The same, if the job still runs with this token; nil if not.
+function Pop.told_again(jid, token)
+  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
+  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
+end
+
+-- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
+local function start(jid, queue, worker, expires, since, reserved, put)
+  local name, time = key.job(jid), modules.NumberFormat.time()
+  local unwritten = modules.History.popped(jid, worker, put)
+  if not reserved then
+    modules.Samples.add('wait', queue, scope.now - since)
+  end
+  if not scope.live then
+    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
+    return nil -- without calls with KEYS there are no tokens
+  end
+  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
+  call(
+    'HSET',
+    name,
+    'state',
+    'running',
+    'worker',
+    worker,
+    'expires',
+    expires,
+    'time',
+    time,
+    'token',
+    token,
+    'waited',
+    waited,
+    'put',
+    unwritten
+  )
+  return token
+end
+
+-- How many entities may run together with this one. -> the same, as its worker is told
+local function note_batch(batch)
+  local number = tonumber(batch) or 1
+  scope.batch = number > 1 and number or nil
+  return batch or '1'
+end
+
+-- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
+-- become of it if it is to fail
+local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
+    key.job(jid),
+    'klass',
+    'data',
+    'retries',
+    'remaining',
+    'priority',
+    'tags',
+    'context',
+    'time',
+    'state',
+    'rare',
+    'put'
+  )
+  local since = RUNNABLE[state]
+    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
+  if not since then
+    local field, text = unreadable(jid)
+    return false, field and { jid = jid, state = state, bad = field, text = text }
+  end
+  local entity, batch
+  if rare == '1' or limited then
+    local may, to_fail
+    may, to_fail, entity, batch =
+      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
+    if not may then
+      return false, to_fail
+    end
+    data = entity and modules.EntityRun.take(jid, entity, data) or data
+  end
+  local token = start(jid, queue, worker, expires, since, reserved, put)
+  local its = reserved
+    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
+  if entity then
+    its[12] = note_batch(batch)
+  end
+  visit(jid, token, its)
+  return true
+end
+
+-- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
+-- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
+-- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
+-- or nil
+local function hand_over(queue, worker, jids, visit, reserved, popped)
+  local heartbeat = modules.Config.heartbeat(queue)
+  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
+  local limited = modules.LimitSettings.exist()
+  for n = 1, #jids do
+    local jid = jids[n]
+    local score = popped and popped[2 * n]
+    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
+    if handed then
+      taken[#taken + 1] = jid
+      if tracked[jid] then
+        modules.Events.tracked('popped', jid)
+      end
+    elseif to_fail then
+      failing = failing or {}
+      failing[#failing + 1] = to_fail
+    end
+  end
+  modules.SortedSet.add(key.held(worker), expires, taken)
+  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
+  if scope.entities then
+    modules.EntityRun.taken(queue)
+  end
+  return #taken, failing
+end
+
+-- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
+local function fail_all_late(queue, too_late)
+  for _, job in ipairs(too_late) do
+    scope.late = late() + 1
+    if job.bad then
+      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
+    else
+      local words = 'Its turn came %s seconds after the time when it expired'
+      modules.Deadline.fail(job.jid, queue, job.state, words)
+    end
+  end
+end
+
+-- Takes up to `count` jobs off the top of the work. -> how many
+local function take_work(queue, worker, count, visit, reserved)
+  local work, taken = key.place(queue, 'work'), 0
+  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
+    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
+    if #popped == 0 then
+      break
+    end
+    for n = 1, #popped, 2 do -- each with its score behind it
+      jids[#jids + 1] = popped[n]
+    end
+    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
+    taken = taken + handed
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
+    modules.Wake.ready(queue) -- There may be more behind them: a worker has to look again.
+  end
+  return taken
+end
+
+-- How many of `count` jobs the queue may still hand out.
+function Pop.allowed(queue, count)
+  local limit = modules.Config.concurrency(queue)
+  if modules.LimitSettings.exist() then
+    count = math.min(count, (modules.Limits.room_of_queue(queue)))
+  end
+  if limit > 0 then
+    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
+    return math.min(count, math.max(0, limit - running))
+  end
+  return count
+end
+
+-- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
+local function is_due(queue, place)
+  local name = key.place(queue, place)
+  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
+end
+
+-- Have cron schedules put jobs that nobody has been offered?
+local function has_ticks(queue)
+  local name = key.place(queue, 'ticks')
+  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
+end
+
+-- So many of those that fell due come into the work before one is chosen, those that have been due longest, however
+-- few are taken: among them priorities count. (Without KEYS as many as are taken.)
+Pop.most_due = modules.Arguments.most
+
+-- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
+-- looked for, as long as one call may.)
+local function take_ready(queue, worker, count, visit, reserved)
+  local taken, before = 0
+  if scope.live and has_ticks(queue) then
+    modules.Ticks.serve(queue)
+  end
+  repeat
+    before = late()
+    local most = math.max(count - taken, Pop.most_due)
+    if is_due(queue, 'recur') then
+      modules.Recurring.spawn_due(queue, most)
+    end
+    if is_due(queue, 'scheduled') then
+      modules.Queue.move_due(queue, most)
+    end
+    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
+  until taken == count or late() == before or late() >= MOST_LATE
+  return taken
+end
+
+-- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
+-- many runs)
+function Pop.take(queue, worker, count, visit, reserved)
+  local limited = modules.LimitSettings.exist()
+  if limited then
+    modules.Limits.look(queue)
+  end
+  count = Pop.allowed(queue, count)
+  if count <= 0 then
+    return 0
+  end
+  local taken = 0
+  local freed = expired(queue, count)
+  if #freed > 0 then
+    local too_late
+    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
+    if too_late then
+      fail_all_late(queue, too_late)
+    end
+  end
+  if taken < count then
+    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
+  end
+  if scope.entities then
+    local further = Pop.allowed(queue, modules.EntityRun.further(taken))
+    if further > 0 then
+      take_ready(queue, worker, further, visit, reserved)
+    end
+    scope.batch, scope.full = nil, nil
+  end
+  if limited then
+    modules.Limits.count_of_queue(queue, taken)
+  end
+  if taken > 0 and scope.live then
+    modules.Wake.taken(queue)
+  end
+  return taken
+end
+
+function Pop.is_paused(queue)
+  local name = key.paused_queues()
+  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
+end
+
+-- pop queue worker count
+function Pop.pop(args, i)
+  local queue = modules.Arguments.real_name('pop', 'queue', args[i])
+  local worker = modules.Arguments.real_name('pop', 'worker', args[i + 1])
+  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
+  if Pop.is_paused(queue) then
+    return '{}'
+  end
+  call('ZADD', key.workers(), scope.now, worker)
+  modules.Dependencies.carry_on()
+  local jids = {}
+  Pop.take(queue, worker, count, function(jid)
+    jids[#jids + 1] = jid
+  end)
+  modules.Replies.shorten('pop', jids)
+  return modules.Job.show_all(jids)
+end
+end
 elseif module_name == 'PutStore' then
 return function()
 local PutStore = {
@@ -8126,6 +8494,147 @@ function PutStore.store(job, asking, tracked, batch)
   if tracked then
     modules.Events.tracked('put', jid)
   end
+end
+end
+elseif module_name == 'ResultWaiters' then
+return function()
+local ResultWaiters = {
+ended = 0, ended_workflow = 0, since = 0, finish = 0, await = 0
+}
+modules.ResultWaiters = ResultWaiters
+-- result_waiters.lua
+-- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
+
+local match = string.match
+
+local MOST = 1000 -- waiters told of one end; the others see it when they look again
+
+-- Seconds for which an answer is kept for a waiter that may be gone.
+local KEPT = 60
+
+-- Seconds between the answer and the moment in which a client really blocks.
+local MARGIN = 5
+
+local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
+
+-- What has ended in this call: scope.ended, in order.
+local function note(target)
+  scope.ended = scope.ended or {}
+  scope.ended[#scope.ended + 1] = target
+end
+
+-- The job is complete, has failed, or is gone; called for those that are marked, as others are not
+-- waited for.
+function ResultWaiters.ended(jid)
+  if scope.live then
+    note('job:' .. jid)
+  end
+end
+
+-- Nothing of the workflow goes on by itself.
+function ResultWaiters.ended_workflow(id)
+  note('workflow:' .. id)
+end
+
+-- Waiters until an earlier time have gone away without a word.
+function ResultWaiters.since()
+  return modules.NumberFormat.now()
+end
+
+local function tell(target)
+  local name, since = key.awaiting(target), ResultWaiters.since()
+  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
+  for _, waiter in ipairs(waiters) do
+    local list = key.ended(waiter)
+    call('RPUSH', list, '1')
+    call('EXPIRE', list, KEPT)
+  end
+  if #waiters < MOST then
+    call('DEL', name)
+  else
+    call('ZREM', name, unpack(waiters))
+  end
+end
+
+function ResultWaiters.finish()
+  for first = 1, #scope.ended, MOST do
+    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
+    for n = first, last do
+      names[#names + 1] = key.awaiting(scope.ended[n])
+    end
+    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
+      for n = first, last do
+        tell(scope.ended[n])
+      end
+    end
+  end
+end
+
+local function register(waiter, kind, id, seconds)
+  if kind == 'job' then
+    modules.JobEnd.mark(id)
+  end
+  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
+  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
+  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
+  -- Another waiter may wait longer.
+  if call('TTL', name) < kept then
+    call('EXPIRE', name, kept)
+  end
+end
+
+local ENDED = { complete = true, failed = true, canceled = true }
+
+local LOOK = {
+  job = function(jid)
+    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
+  end,
+  workflow = function(id)
+    return call('HGET', key.workflow(id), 'state')
+  end,
+}
+
+-- The first of the others is waited for: what comes behind it is looked at when it has ended.
+local function wait_for_first(reply, waiter, seconds, kind, args, first)
+  for n = first, #args do
+    local state = LOOK[kind](args[n]) or ''
+    if state ~= '' and not ENDED[state] then
+      register(waiter, kind, args[n], seconds)
+      return reply
+    end
+    reply[#reply + 1] = state
+  end
+  call('DEL', reply[1])
+  return reply
+end
+
+-- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
+-- the states of the first of them, as far as they have ended; '' for what does not exist. The list
+-- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
+function ResultWaiters.await(args, i)
+  local waiter = modules.Arguments.given('await', 'waiter', args[i])
+  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
+    modules.Errors.argument(
+      'await',
+      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
+      modules.Errors.value(waiter)
+    )
+  end
+  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
+  local kind = args[i + 2]
+  if not LOOK[kind or ''] then
+    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.value(kind))
+  end
+  modules.Arguments.given('await', 'id', args[i + 3])
+  modules.Arguments.bounded('await', #args - i - 2)
+  local reply = { key.ended(waiter) }
+  if seconds > 0 then
+    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
+  end
+  for n = i + 3, #args do
+    reply[#reply + 1] = LOOK[kind](args[n]) or ''
+  end
+  return reply
 end
 end
 elseif module_name == 'StatsBuffer' then
@@ -8577,507 +9086,6 @@ function Expiry.after(just_completed)
   end
 end
 end
-elseif module_name == 'Pop' then
-return function()
-local Pop = {
-told = 0, told_again = 0, most_due = 0, take = 0, is_paused = 0, pop = 0
-}
-modules.Pop = Pop
--- pop.lua
--- Handing out jobs: expired locks first, then what fell due, then the top of the work.
-
-local text_of = modules.Arguments.text_of
-
--- What decides whether a job may run: its state, then as many as are NEEDED, then the others.
-local JUDGED, NEEDED = { 'state', 'retries', 'remaining', 'priority', 'tags', 'context', 'time', 'rare' }, 3
-
--- What is read of a job whose lock has expired.
-local LOCKED = { 'worker', 'grace', 'remaining', 'state', 'rare', 'time', 'waited', 'entity', 'crashes' }
-
--- The first loss of a lock is a notice to its owner, who has the grace period to end the job.
-local function notice(jid, queue, worker, grace, rare)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('stalled', jid)
-  end
-  modules.History.ended(jid, 'timed-out', { worker = worker })
-  call('HSET', key.job(jid), 'grace', 1)
-  if scope.live and not rare then
-    call('HSET', key.job(jid), 'rare', '0')
-  end
-  modules.Events.lock_lost(jid, worker)
-  call('ZADD', key.place(queue, 'locks'), scope.now + grace, jid)
-  modules.Stats.count(queue, 'retries', 1)
-  if grace > 0 then
-    modules.Wake.due(queue, scope.now + grace)
-  end
-end
-
--- What of a job without retries has to be readable for it to go on in another queue.
-local MOVED = { 'retries', 'priority', 'tags', 'context' }
-
--- A job whose last lock was lost, as Outcome.end_failed takes it.
-local function lost(jid, queue, rare, entity)
-  local texts = call('HMGET', key.job(jid), unpack(MOVED))
-  return {
-    jid = jid,
-    queue = queue,
-    rare = rare,
-    entity = entity,
-    bad = modules.Record.first_bad(MOVED, texts),
-    retries = modules.Record.text('retries', texts[1], '0'),
-    priority = modules.Record.read('priority', texts[2], 0),
-  }
-end
-
-local function exhausted(jid, queue, worker, rare, entity)
-  local group = 'failed-retries-' .. queue
-  local message = 'Job exhausted retries in queue "' .. queue .. '"'
-  if entity then
-    group, message = modules.EntityRun.words_of_loss()
-  end
-  modules.Exhausted.note(jid, group, message, entity)
-  call('ZREM', key.place(queue, 'locks'), jid)
-  call('HSET', key.job(jid), 'remaining', -1)
-  modules.History.failed(jid, group, nil, message)
-  if modules.Tracking.is_tracked(jid) then
-    modules.Events.tracked('failed', jid)
-  end
-  modules.Events.failed(jid, group, message, worker)
-  modules.Outcome.end_failed(lost(jid, queue, rare, entity), group, message, scope.now)
-end
-
--- Locks looked at by one pop, beyond those that it frees: whose loss is only noticed costs no place.
-local LOOKED = 250
-
--- Ends the run under an expired lock, or gives notice first. -> whether the job may be handed out
-local function expire(jid, queue, locks, grace)
-  local job = modules.Hash.read(key.job(jid), LOCKED)
-  local worker = job.worker or ''
-  if job.state ~= 'running' then
-    modules.CorruptJobs.look_at_state(jid, job.state, queue)
-    call('ZREM', locks, jid)
-    return false
-  elseif modules.Record.is_bad('remaining', job.remaining) then
-    modules.CorruptJobs.fail(jid, 'remaining', job.remaining, queue)
-    return false
-  end
-  modules.Job.unhold(jid, worker)
-  if job.grace ~= '1' then
-    notice(jid, queue, worker, grace, job.rare)
-    if grace > 0 then
-      return false
-    end
-  end
-  modules.History.ended(jid, 'lost', { worker = worker, held = modules.Samples.held(job.waited) })
-  modules.Samples.taken_away(queue, job.time, job.waited)
-  local remaining = modules.Record.read('remaining', job.remaining, 0) - 1
-  if job.entity then
-    remaining = modules.EntityRun.lost(jid, job.remaining, job.crashes)
-  end
-  if remaining < 0 then
-    exhausted(jid, queue, worker, job.rare, job.entity)
-    return false
-  end
-  call('HSET', key.job(jid), 'remaining', remaining)
-  modules.Places.ready_since(jid, scope.now, job.entity)
-  call('HDEL', key.job(jid), 'grace', 'progress', 'waited')
-  return true
-end
-
--- -> up to `count` jids whose locks have expired and that may be handed out again
-local function expired(queue, count)
-  local locks, freed = key.place(queue, 'locks'), {}
-  if call('ZCOUNT', locks, '-inf', modules.NumberFormat.now()) == 0 then
-    return freed -- mostly, and cheaper to ask
-  end
-  local jids = call(
-    'ZRANGEBYSCORE',
-    locks,
-    '-inf',
-    modules.NumberFormat.now(),
-    'LIMIT',
-    '0',
-    count + (scope.live and LOOKED or 0)
-  )
-  local grace = modules.Config.number('grace-period')
-  for _, jid in ipairs(jids) do
-    if #freed == count or modules.Exhausted.is_enough() then
-      break
-    end
-    if expire(jid, queue, locks, grace) then
-      freed[#freed + 1] = jid
-    end
-  end
-  return freed
-end
-
-local RUNNABLE = { waiting = true, stalled = true, running = true }
-
--- Jobs that have missed their deadlines and were found by this call; it finds so many at most.
-local MOST_LATE = 1000
-
-local function late()
-  return scope.late or 0
-end
-
-local FEW_HAVE = {
-  'deadline',
-  'unique',
-  'spawners',
-  'limit_key',
-  'fair_by',
-  'called',
-  'holds',
-  'entity',
-  'batch',
-}
-
--- What few jobs have to be asked before they start. -> whether they may; if not, and it is too late for that, what
--- is to become of it; if not, and nothing else, it stays in its queue: a limit holds it back, or the call hands out
--- enough of entities. `score` is that in the work, and of its record some is known. If it may, the entity
--- that it carries, and how many may run together.
-local function may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-  local texts = call('HMGET', key.job(jid), unpack(FEW_HAVE))
-  local field, text = modules.Record.first_bad(FEW_HAVE, texts)
-  local deadline, unique, _, limit_key, fair_by, called, holds, entity, batch = unpack(texts)
-  if field or (deadline and modules.Record.read('deadline', deadline) <= scope.now) then
-    return false, { jid = jid, state = state, bad = field, text = text }
-  end
-  if entity and modules.EntityRun.stays(jid, queue, state, priority, time, reserved) then
-    return false
-  end
-  if limit_key or fair_by or called or modules.LimitSettings.exist() then
-    local job = { limit_key = limit_key, fair_by = fair_by, called = called }
-    job.rare, job.state, job.priority, job.holds = rare, state, priority, holds
-    if not modules.Limits.admit(jid, queue, klass or '', job, score, expires) then
-      return false
-    end
-  end
-  modules.Unique.started(jid, unique)
-  return true, nil, entity, batch
-end
-
--- Why a job that was met among those to be handed out cannot be: the name and the text of a field. Nothing
--- if it has no record, or has ended.
-local function unreadable(jid)
-  local texts = call('HMGET', key.job(jid), unpack(JUDGED))
-  local state = texts[1]
-  if state and modules.Record.is_state(state) then
-    if not RUNNABLE[state] then
-      return nil
-    end
-    for n = 2, NEEDED + 1 do
-      texts[n] = texts[n] or ''
-    end
-    return modules.Record.first_bad(JUDGED, texts)
-  elseif
-    state
-    or call('HEXISTS', key.job(jid), 'klass') == 1
-    or call('HEXISTS', key.job(jid), 'data') == 1
-  then
-    return 'state', state or ''
-  end
-end
-
--- What a worker is told of a job, in the order of Reserved in the client.
-local function told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  return {
-    jid,
-    queue,
-    klass or '',
-    data or '',
-    token or '',
-    retries or '',
-    remaining or '',
-    priority or '',
-    tags or '',
-    context or '',
-    expires or '',
-  }
-end
-
-local TOLD =
-  { 'queue', 'klass', 'data', 'token', 'retries', 'remaining', 'priority', 'tags', 'context', 'expires' }
-
--- The same of a job that was handed out before. `batch` is for an entity.
-function Pop.told(jid, entity, batch)
-  local its = told(jid, modules.Hash.values(key.job(jid), unpack(TOLD)))
-  if entity then
-    its[4], its[12] = modules.EntityRun.data(jid, entity, its[4]), batch or '1'
-  end
-  return its
-end
-
--- The same, if the job still runs with this token; nil if not.
-function Pop.told_again(jid, token)
-  local state, its_token, entity, batch = modules.Hash.values(key.job(jid), 'state', 'token', 'entity', 'batch')
-  return state == 'running' and its_token == token and Pop.told(jid, entity, batch) or nil
-end
-
--- Writes that the job was given to the worker, until `expires`. -> its token, if it has one
-local function start(jid, queue, worker, expires, since, reserved, put)
-  local name, time = key.job(jid), modules.NumberFormat.time()
-  local unwritten = modules.History.popped(jid, worker, put)
-  if not reserved then
-    modules.Samples.add('wait', queue, scope.now - since)
-  end
-  if not scope.live then
-    call('HSET', name, 'state', 'running', 'worker', worker, 'expires', expires, 'time', time)
-    return nil -- without calls with KEYS there are no tokens
-  end
-  local token, waited = modules.Clock.draw(), reserved and modules.Samples.waited(since) or ''
-  call(
-    'HSET',
-    name,
-    'state',
-    'running',
-    'worker',
-    worker,
-    'expires',
-    expires,
-    'time',
-    time,
-    'token',
-    token,
-    'waited',
-    waited,
-    'put',
-    unwritten
-  )
-  return token
-end
-
--- How many entities may run together with this one. -> the same, as its worker is told
-local function note_batch(batch)
-  local number = tonumber(batch) or 1
-  scope.batch = number > 1 and number or nil
-  return batch or '1'
-end
-
--- Hands one job over, if its record says that it may run. (`limited`: there are limits.) -> whether it was; what is to
--- become of it if it is to fail
-local function hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-  local klass, data, retries, remaining, priority, tags, context, time, state, rare, put = modules.Hash.values(
-    key.job(jid),
-    'klass',
-    'data',
-    'retries',
-    'remaining',
-    'priority',
-    'tags',
-    'context',
-    'time',
-    'state',
-    'rare',
-    'put'
-  )
-  local since = RUNNABLE[state]
-    and modules.Record.ready_time(retries, remaining, priority, tags, context, time, scope.now)
-  if not since then
-    local field, text = unreadable(jid)
-    return false, field and { jid = jid, state = state, bad = field, text = text }
-  end
-  local entity, batch
-  if rare == '1' or limited then
-    local may, to_fail
-    may, to_fail, entity, batch =
-      may_start(jid, queue, klass, score, expires, reserved, state, priority, time, rare)
-    if not may then
-      return false, to_fail
-    end
-    data = entity and modules.EntityRun.take(jid, entity, data) or data
-  end
-  local token = start(jid, queue, worker, expires, since, reserved, put)
-  local its = reserved
-    and told(jid, queue, klass, data, token, retries, remaining, priority, tags, context, expires)
-  if entity then
-    its[12] = note_batch(batch)
-  end
-  visit(jid, token, its)
-  return true
-end
-
--- Hands over the jobs whose records say that they may run; others are dropped. `visit` sees each: its jid, its token,
--- and what its worker is told of it if the jobs are `reserved`, so that it may start them later and will say when;
--- else they count as started. `popped` has them with their scores in the work. -> how many; those that are to fail,
--- or nil
-local function hand_over(queue, worker, jids, visit, reserved, popped)
-  local heartbeat = modules.Config.heartbeat(queue)
-  local expires, tracked, taken, failing = modules.NumberFormat.later(heartbeat), modules.Tracking.among(jids), {}, nil
-  local limited = modules.LimitSettings.exist()
-  for n = 1, #jids do
-    local jid = jids[n]
-    local score = popped and popped[2 * n]
-    local handed, to_fail = hand_one(jid, queue, worker, expires, visit, reserved, score, limited)
-    if handed then
-      taken[#taken + 1] = jid
-      if tracked[jid] then
-        modules.Events.tracked('popped', jid)
-      end
-    elseif to_fail then
-      failing = failing or {}
-      failing[#failing + 1] = to_fail
-    end
-  end
-  modules.SortedSet.add(key.held(worker), expires, taken)
-  modules.SortedSet.add(key.place(queue, 'locks'), expires, taken)
-  if scope.entities then
-    modules.EntityRun.taken(queue)
-  end
-  if #taken > 0 then
-    modules.Wake.locked(queue, heartbeat)
-  end
-  return #taken, failing
-end
-
--- (Or cannot be read.) Only when the others have left their places: what depends on these may become ready.
-local function fail_all_late(queue, too_late)
-  for _, job in ipairs(too_late) do
-    scope.late = late() + 1
-    if job.bad then
-      modules.CorruptJobs.fail(job.jid, job.bad, job.text, queue)
-    else
-      local words = 'Its turn came %s seconds after the time when it expired'
-      modules.Deadline.fail(job.jid, queue, job.state, words)
-    end
-  end
-end
-
--- Takes up to `count` jobs off the top of the work. -> how many
-local function take_work(queue, worker, count, visit, reserved)
-  local work, taken = key.place(queue, 'work'), 0
-  while taken < count and late() < MOST_LATE and modules.LimitSettings.left() > 0 and not scope.full do
-    local popped, jids = call('ZPOPMAX', work, text_of(math.min(count - taken, modules.LimitSettings.left()))), {}
-    if #popped == 0 then
-      break
-    end
-    for n = 1, #popped, 2 do -- each with its score behind it
-      jids[#jids + 1] = popped[n]
-    end
-    local handed, too_late = hand_over(queue, worker, jids, visit, reserved, popped)
-    taken = taken + handed
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if (late() >= MOST_LATE or modules.LimitSettings.left() <= 0) and taken < count then
-    modules.Wake.ready(queue, 1) -- There may be more behind them: a worker has to look again.
-  end
-  return taken
-end
-
--- How many of `count` jobs the queue may still hand out.
-local function allowed(queue, count)
-  local limit = modules.Config.concurrency(queue)
-  if modules.LimitSettings.exist() then
-    count = math.min(count, (modules.Limits.room_of_queue(queue)))
-  end
-  if limit > 0 then
-    local running = call('ZCOUNT', key.place(queue, 'locks'), modules.NumberFormat.now(), '+inf')
-    return math.min(count, math.max(0, limit - running))
-  end
-  return count
-end
-
--- Has the time of something in this place come? Mostly not, and this is cheaper to ask.
-local function is_due(queue, place)
-  local name = key.place(queue, place)
-  return not modules.ExistenceCache.is_absent(name) and call('ZCOUNT', name, '-inf', modules.NumberFormat.now()) > 0
-end
-
--- Have cron schedules put jobs that nobody has been offered?
-local function has_ticks(queue)
-  local name = key.place(queue, 'ticks')
-  return not modules.ExistenceCache.is_absent(name) and call('EXISTS', name) == 1
-end
-
--- So many of those that fell due come into the work before one is chosen, those that have been due longest, however
--- few are taken: among them priorities count. (Without KEYS as many as are taken.)
-Pop.most_due = modules.Arguments.most
-
--- The same with those that have just fallen due. (In the place of those that turn out to be too late others are
--- looked for, as long as one call may.)
-local function take_ready(queue, worker, count, visit, reserved)
-  local taken, before = 0
-  if scope.live and has_ticks(queue) then
-    modules.Ticks.serve(queue)
-  end
-  repeat
-    before = late()
-    local most = math.max(count - taken, Pop.most_due)
-    if is_due(queue, 'recur') then
-      modules.Recurring.spawn_due(queue, most)
-    end
-    if is_due(queue, 'scheduled') then
-      modules.Queue.move_due(queue, most)
-    end
-    taken = taken + take_work(queue, worker, count - taken, visit, reserved)
-  until taken == count or late() == before or late() >= MOST_LATE
-  return taken
-end
-
--- Hands up to `count` jobs of a queue to a worker; see hand_over. -> how many (of entities that run together: how
--- many runs)
-function Pop.take(queue, worker, count, visit, reserved)
-  local limited = modules.LimitSettings.exist()
-  if limited then
-    modules.Limits.look(queue)
-  end
-  count = allowed(queue, count)
-  if count <= 0 then
-    return 0
-  end
-  local taken = 0
-  local freed = expired(queue, count)
-  if #freed > 0 then
-    local too_late
-    taken, too_late = hand_over(queue, worker, freed, visit, reserved)
-    if too_late then
-      fail_all_late(queue, too_late)
-    end
-  end
-  if taken < count then
-    taken = taken + take_ready(queue, worker, count - taken, visit, reserved)
-  end
-  if scope.entities then
-    local further = allowed(queue, modules.EntityRun.further(taken))
-    if further > 0 then
-      take_ready(queue, worker, further, visit, reserved)
-    end
-    scope.batch, scope.full = nil, nil
-  end
-  if limited then
-    modules.Limits.count_of_queue(queue, taken)
-  end
-  if taken > 0 and scope.live then
-    modules.Wake.taken(queue)
-  end
-  return taken
-end
-
-function Pop.is_paused(queue)
-  local name = key.paused_queues()
-  return not modules.ExistenceCache.is_absent(name) and call('SISMEMBER', name, queue) == 1
-end
-
--- pop queue worker count
-function Pop.pop(args, i)
-  local queue = modules.Arguments.real_name('pop', 'queue', args[i])
-  local worker = modules.Arguments.real_name('pop', 'worker', args[i + 1])
-  local count = modules.Arguments.count('pop', modules.Arguments.given('pop', 'count', args[i + 2]))
-  if Pop.is_paused(queue) then
-    return '{}'
-  end
-  call('ZADD', key.workers(), scope.now, worker)
-  modules.Dependencies.carry_on()
-  local jids = {}
-  Pop.take(queue, worker, count, function(jid)
-    jids[#jids + 1] = jid
-  end)
-  modules.Replies.shorten('pop', jids)
-  return modules.Job.show_all(jids)
-end
-end
 elseif module_name == 'Put' then
 return function()
 local Put = {
@@ -9342,6 +9350,307 @@ function PutOptions.parse(command, args, i, from, to)
     check_rare(command, job)
   end
   return job
+end
+end
+elseif module_name == 'QueueChoice' then
+return function()
+local QueueChoice = {
+all = 0, of = 0, text = 0, text_has = 0, serve = 0
+}
+modules.QueueChoice = QueueChoice
+-- queue_choice.lua
+-- Which queues a call serves, in what order: those that the names and globs of a worker stand for.
+--
+-- They are served in the order given, those of a glob in order of name. Of globs, and of very many names, only queues
+-- are asked that may have something: see nonempty.lua.
+
+local find, gsub, match = string.find, string.gsub, string.match
+
+-- Bytes of the text of a choice.
+local LONGEST = 1000
+
+local function is_glob(name)
+  return find(name, '[*?]') ~= nil
+end
+
+-- One character of UTF-8: a byte that begins one, and those that go on with it.
+local CHARACTER = '[^\128-\191][\128-\191]*'
+
+-- A glob with * and ? as a Lua pattern.
+local function pattern(glob)
+  local escaped = gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
+  return '^' .. gsub(gsub(escaped, '%*', '.*'), '%?', CHARACTER) .. '$'
+end
+
+local function matches_any(queue, patterns)
+  for n = 1, #patterns do
+    if find(queue, patterns[n]) then
+      return true
+    end
+  end
+  return false
+end
+
+local function patterns_of(globs)
+  local patterns = {}
+  for n, glob in ipairs(globs) do
+    patterns[n] = pattern(glob)
+  end
+  return patterns
+end
+
+-- Says once of each queue whether it is met for the first time and not excluded.
+local function filter(choice)
+  local seen, excluded = {}, choice.excluded
+  return function(queue)
+    if seen[queue] or matches_any(queue, excluded) then
+      return false
+    end
+    seen[queue] = true
+    return true
+  end
+end
+
+-- Queues that the glob stands for, one after the other: `at` gives the n-th of those that there are.
+-- -> whether to stop
+local function each_of_glob(glob, at, is_new, visit)
+  local wanted, n = glob ~= '*' and pattern(glob), 1
+  local queue = at(n)
+  while queue do
+    if (not wanted or find(queue, wanted)) and is_new(queue) and visit(queue) then
+      return true
+    end
+    n = n + 1
+    queue = at(n)
+  end
+  return false
+end
+
+-- All known queues, as the call has read them.
+local function known(choice)
+  choice.known = choice.known or modules.Queue.names()
+  return choice.known
+end
+
+-- The queues that a glob stands for, in order of name.
+local function gather_glob(choice, glob, is_new)
+  local found, names = {}, known(choice)
+  local function at(n)
+    return names[n]
+  end
+  each_of_glob(glob, at, is_new, function(queue)
+    found[#found + 1] = queue
+  end)
+  table.sort(found)
+  return found
+end
+
+-- All queues that the names and globs stand for, whether there is anything in them or not.
+function QueueChoice.all(choice)
+  if choice.gathered then
+    return choice.gathered
+  end
+  local queues, is_new = {}, filter(choice)
+  for _, name in ipairs(choice.names) do
+    if not is_glob(name) then
+      queues[#queues + 1] = is_new(name) and name or nil
+    else
+      for _, queue in ipairs(gather_glob(choice, name, is_new)) do
+        queues[#queues + 1] = queue
+      end
+    end
+  end
+  choice.gathered = queues
+  return queues
+end
+
+-- How many they are.
+local function count(choice)
+  if not choice.gathered and choice.is_all then
+    return call('ZCARD', key.queues())
+  end
+  return #QueueChoice.all(choice)
+end
+
+-- Calls `visit` with each queue that may have something, until that returns true.
+local function each(choice, visit)
+  local is_new, prefix = filter(choice), nil
+  local function at(n)
+    return modules.Nonempty.at(prefix, n)
+  end
+  for n, name in ipairs(choice.names) do
+    prefix = is_glob(name) and match(name, '^[^*?]*')
+    if prefix then
+      if each_of_glob(name, at, is_new, visit) then
+        return
+      end
+    elseif (not choice.many or modules.Nonempty.may_have(choice.names, n)) and is_new(name) and visit(name) then
+      return
+    end
+  end
+end
+
+-- The queues to be asked if they are few, so that what is absent can be asked for at once; else there are `many`.
+local function find_few(choice)
+  local few = {}
+  if choice.is_all then
+    choice.few = modules.Nonempty.all(modules.ExistenceCache.many)
+    choice.many = not choice.few
+    return
+  end
+  choice.many = #choice.names > modules.ExistenceCache.many
+  if not choice.many then
+    each(choice, function(queue)
+      few[#few + 1] = queue
+      choice.many = #few > modules.ExistenceCache.many
+      return choice.many
+    end)
+  end
+  choice.few = not choice.many and few or nil
+end
+
+local function begin(choice)
+  modules.Nonempty.begin()
+  find_few(choice)
+end
+
+-- The queues of a worker; `excluded` are globs. The choice has
+--   few        the queues to be asked, if they are few
+--   gathered   all queues that it stands for, when they are known; mostly they need not be
+--   globbing   whether there are globs
+--   is_all     whether it is just `*`
+--   indexed    whether only those are asked that may have something
+function QueueChoice.of(names, excluded)
+  local is_single, globbing = #names == 1 and #excluded == 0, false
+  local is_all = is_single and names[1] == '*'
+  for n = 1, #names do
+    globbing = globbing or is_all or is_glob(names[n])
+  end
+  if is_single and not globbing then
+    return { few = names, gathered = names, globbing = false }
+  end
+  local choice = {
+    names = names,
+    excluded = is_all and excluded or patterns_of(excluded),
+    excluding = excluded,
+    globbing = globbing,
+    indexed = globbing or #names > modules.ExistenceCache.many,
+    is_all = is_all,
+    few = false,
+    many = false,
+  }
+  if choice.indexed then
+    begin(choice)
+  else
+    choice.few = QueueChoice.all(choice)
+  end
+  return choice
+end
+
+-- A choice as text, the same in every order of its names and globs, and without names for which a glob stands: workers
+-- that rank their queues send these as well. A text that would be too long stands for all queues.
+function QueueChoice.text(choice)
+  local globs, names = {}, {}
+  for _, name in ipairs(choice.names) do
+    globs[#globs + 1] = is_glob(name) and name or nil
+  end
+  local patterns = patterns_of(globs)
+  for _, name in ipairs(choice.names) do
+    names[#names + 1] = (is_glob(name) or not matches_any(name, patterns)) and name or nil
+  end
+  table.sort(names)
+  local text = cjson.encode({ names, choice.excluding })
+  return #text <= LONGEST and text or cjson.encode({ { '*' }, {}, redis.sha1hex(text) })
+end
+
+-- Is this queue among those for which such a text stands?
+function QueueChoice.text_has(text, queue)
+  local names, excluded = unpack(cjson.decode(text))
+  return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))
+end
+
+-- One queue after the other, until there are `wanted` jobs. -> how many are missing
+local function one_by_one(choice, wanted, take)
+  local few = choice.few
+  if few then
+    for n = 1, #few do
+      wanted = wanted > 0 and wanted - take(few[n], wanted) or 0
+    end
+    return wanted
+  end
+  each(choice, function(queue)
+    wanted = wanted - take(queue, wanted)
+    return wanted <= 0
+  end)
+  return wanted
+end
+
+-- The part of each queue in the first round. Those have one, too, that are known to be empty; but who has more queues
+-- than half of the jobs wanted need not count them.
+local function first_part(choice, visit_each, wanted)
+  local met = 0
+  visit_each(function()
+    met = met + 1
+    return 2 * met > wanted
+  end)
+  return 2 * met > wanted and 1 or math.max(1, math.floor(wanted / math.max(1, count(choice))))
+end
+
+-- As if single jobs were taken from each queue in turn: in each round an equal part from each
+-- that has not shown to be empty. -> how many are missing
+local function in_turns(choice, wanted, take)
+  local function visit_each(visit)
+    if not choice.few then
+      each(choice, visit)
+      return
+    end
+    for n = 1, #choice.few do
+      if visit(choice.few[n]) then
+        return
+      end
+    end
+  end
+  local part, going_on = first_part(choice, visit_each, wanted), {}
+  local function take_part(queue)
+    local taken = take(queue, part)
+    wanted = wanted - taken
+    if taken == part then
+      going_on[#going_on + 1] = queue
+    end
+    return wanted == 0
+  end
+  visit_each(take_part)
+  while wanted > 0 and #going_on > 0 do
+    local queues = going_on
+    part, going_on = math.max(1, math.floor(wanted / #queues)), {}
+    for n = 1, #queues do
+      if take_part(queues[n]) then
+        return wanted
+      end
+    end
+  end
+  return wanted
+end
+
+-- Has a call that has found nothing to take again?
+local function may_have_missed(choice)
+  if not modules.Nonempty.is_stale() and not modules.Nonempty.look_at(QueueChoice.all(choice)) then
+    return false
+  end
+  begin(choice)
+  return true
+end
+
+-- Takes up to `wanted` jobs, in turns or not: `take` is given a queue and a number, and returns how many it has taken.
+function QueueChoice.serve(choice, wanted, turns, take)
+  local serve = turns and in_turns or one_by_one
+  if choice.indexed and modules.Nonempty.is_stale() then
+    begin(choice)
+  end
+  local missing = serve(choice, wanted, take)
+  if choice.indexed and missing == wanted and may_have_missed(choice) then
+    serve(choice, wanted, take)
+  end
 end
 end
 elseif module_name == 'Rates' then
@@ -9911,142 +10220,6 @@ function Replies.tidy()
   if #old > 0 then
     call('HDEL', name, unpack(old))
   end
-end
-end
-elseif module_name == 'ResultWaiters' then
-return function()
-local ResultWaiters = {
-ended = 0, ended_workflow = 0, finish = 0, await = 0
-}
-modules.ResultWaiters = ResultWaiters
--- result_waiters.lua
--- Waiting for jobs and workflows: a waiter blocks on a list that the end of the job feeds.
-
-local match = string.match
-
-local MOST = 1000 -- waiters told of one end; the others see it when they look again
-
--- Seconds for which an answer is kept for a waiter that may be gone.
-local KEPT = 60
-
--- Seconds between the answer and the moment in which a client really blocks.
-local MARGIN = 5
-
-local LONGEST_WAIT = 24 * 3600 -- seconds; a client may ask again
-
--- What has ended in this call: scope.ended, in order.
-local function note(target)
-  scope.ended = scope.ended or {}
-  scope.ended[#scope.ended + 1] = target
-end
-
--- The job is complete, has failed, or is gone; called for those that are marked, as others are not
--- waited for.
-function ResultWaiters.ended(jid)
-  if scope.live then
-    note('job:' .. jid)
-  end
-end
-
--- Nothing of the workflow goes on by itself.
-function ResultWaiters.ended_workflow(id)
-  note('workflow:' .. id)
-end
-
-local function tell(target)
-  local name, since = key.awaiting(target), modules.Wake.since()
-  local waiters = call('ZRANGEBYSCORE', name, since, '+inf', 'LIMIT', '0', MOST)
-  for _, waiter in ipairs(waiters) do
-    local list = key.ended(waiter)
-    call('RPUSH', list, '1')
-    call('EXPIRE', list, KEPT)
-  end
-  if #waiters < MOST then
-    call('DEL', name)
-  else
-    call('ZREM', name, unpack(waiters))
-  end
-end
-
-function ResultWaiters.finish()
-  for first = 1, #scope.ended, MOST do
-    local names, last = {}, math.min(first + MOST - 1, #scope.ended)
-    for n = first, last do
-      names[#names + 1] = key.awaiting(scope.ended[n])
-    end
-    if call('EXISTS', unpack(names)) > 0 then -- mostly none waits
-      for n = first, last do
-        tell(scope.ended[n])
-      end
-    end
-  end
-end
-
-local function register(waiter, kind, id, seconds)
-  if kind == 'job' then
-    modules.JobEnd.mark(id)
-  end
-  local name, kept = key.awaiting(kind .. ':' .. id), math.ceil(seconds) + KEPT
-  call('ZADD', name, string.format('%.6f', scope.now + seconds + MARGIN), waiter)
-  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
-  -- Another waiter may wait longer.
-  if call('TTL', name) < kept then
-    call('EXPIRE', name, kept)
-  end
-end
-
-local ENDED = { complete = true, failed = true, canceled = true }
-
-local LOOK = {
-  job = function(jid)
-    return modules.Job.state_now(jid) or modules.Canceled.exists(jid) and 'canceled'
-  end,
-  workflow = function(id)
-    return call('HGET', key.workflow(id), 'state')
-  end,
-}
-
--- The first of the others is waited for: what comes behind it is looked at when it has ended.
-local function wait_for_first(reply, waiter, seconds, kind, args, first)
-  for n = first, #args do
-    local state = LOOK[kind](args[n]) or ''
-    if state ~= '' and not ENDED[state] then
-      register(waiter, kind, args[n], seconds)
-      return reply
-    end
-    reply[#reply + 1] = state
-  end
-  call('DEL', reply[1])
-  return reply
-end
-
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and
--- the states of the first of them, as far as they have ended; '' for what does not exist. The list
--- is fed when the next one ends. With 0 seconds: the states of all, without waiting.
-function ResultWaiters.await(args, i)
-  local waiter = modules.Arguments.given('await', 'waiter', args[i])
-  if not match(waiter, '^[%w_.~-]+$') or #waiter > 128 then
-    modules.Errors.argument(
-      'await',
-      'waiter must be 1 to 128 letters, digits and _ . ~ -, not %s',
-      modules.Errors.value(waiter)
-    )
-  end
-  local seconds = math.max(0, math.min(modules.Arguments.number('await', 'seconds', args[i + 1]), LONGEST_WAIT))
-  local kind = args[i + 2]
-  if not LOOK[kind or ''] then
-    modules.Errors.argument('await', 'what to wait for must be job or workflow, not ' .. modules.Errors.value(kind))
-  end
-  modules.Arguments.given('await', 'id', args[i + 3])
-  modules.Arguments.bounded('await', #args - i - 2)
-  local reply = { key.ended(waiter) }
-  if seconds > 0 then
-    return wait_for_first(reply, waiter, seconds, kind, args, i + 3)
-  end
-  for n = i + 3, #args do
-    reply[#reply + 1] = LOOK[kind](args[n]) or ''
-  end
-  return reply
 end
 end
 elseif module_name == 'Revive' then
@@ -11195,8 +11368,7 @@ function Pause.unpause(args, i)
     if scope.live then
       call('HDEL', key.paused_reasons(), queue)
     end
-    modules.Wake.ready(queue, call('ZCARD', key.place(queue, 'work')))
-    modules.Wake.due(queue, scope.now)
+    modules.Wake.ready(queue)
   end)
 end
 end
@@ -11444,281 +11616,6 @@ function PutMany.once(args, i)
     call('EXPIRE', once, KEPT)
   end
   return reply
-end
-end
-elseif module_name == 'QueueChoice' then
-return function()
-local QueueChoice = {
-all = 0, of = 0, serve = 0
-}
-modules.QueueChoice = QueueChoice
--- queue_choice.lua
--- Which queues a call serves, in what order: those that the names and globs of a worker stand for.
---
--- They are served in the order given, those of a glob in order of name. Of globs, and of very many names, only queues
--- are asked that may have something: see nonempty.lua.
-
-local find, gsub, match = string.find, string.gsub, string.match
-
-local function is_glob(name)
-  return find(name, '[*?]') ~= nil
-end
-
--- One character of UTF-8: a byte that begins one, and those that go on with it.
-local CHARACTER = '[^\128-\191][\128-\191]*'
-
--- A glob with * and ? as a Lua pattern.
-local function pattern(glob)
-  local escaped = gsub(glob, '[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
-  return '^' .. gsub(gsub(escaped, '%*', '.*'), '%?', CHARACTER) .. '$'
-end
-
-local function matches_any(queue, patterns)
-  for n = 1, #patterns do
-    if find(queue, patterns[n]) then
-      return true
-    end
-  end
-  return false
-end
-
-local function patterns_of(globs)
-  local patterns = {}
-  for n, glob in ipairs(globs) do
-    patterns[n] = pattern(glob)
-  end
-  return patterns
-end
-
--- Says once of each queue whether it is met for the first time and not excluded.
-local function filter(choice)
-  local seen, excluded = {}, choice.excluded
-  return function(queue)
-    if seen[queue] or matches_any(queue, excluded) then
-      return false
-    end
-    seen[queue] = true
-    return true
-  end
-end
-
--- Queues that the glob stands for, one after the other: `at` gives the n-th of those that there are.
--- -> whether to stop
-local function each_of_glob(glob, at, is_new, visit)
-  local wanted, n = glob ~= '*' and pattern(glob), 1
-  local queue = at(n)
-  while queue do
-    if (not wanted or find(queue, wanted)) and is_new(queue) and visit(queue) then
-      return true
-    end
-    n = n + 1
-    queue = at(n)
-  end
-  return false
-end
-
--- All known queues, as the call has read them.
-local function known(choice)
-  choice.known = choice.known or modules.Queue.names()
-  return choice.known
-end
-
--- The queues that a glob stands for, in order of name.
-local function gather_glob(choice, glob, is_new)
-  local found, names = {}, known(choice)
-  local function at(n)
-    return names[n]
-  end
-  each_of_glob(glob, at, is_new, function(queue)
-    found[#found + 1] = queue
-  end)
-  table.sort(found)
-  return found
-end
-
--- All queues that the names and globs stand for, whether there is anything in them or not.
-function QueueChoice.all(choice)
-  if choice.gathered then
-    return choice.gathered
-  end
-  local queues, is_new = {}, filter(choice)
-  for _, name in ipairs(choice.names) do
-    if not is_glob(name) then
-      queues[#queues + 1] = is_new(name) and name or nil
-    else
-      for _, queue in ipairs(gather_glob(choice, name, is_new)) do
-        queues[#queues + 1] = queue
-      end
-    end
-  end
-  choice.gathered = queues
-  return queues
-end
-
--- How many they are.
-local function count(choice)
-  if not choice.gathered and choice.is_all then
-    return call('ZCARD', key.queues())
-  end
-  return #QueueChoice.all(choice)
-end
-
--- Calls `visit` with each queue that may have something, until that returns true.
-local function each(choice, visit)
-  local is_new, prefix = filter(choice), nil
-  local function at(n)
-    return modules.Nonempty.at(prefix, n)
-  end
-  for n, name in ipairs(choice.names) do
-    prefix = is_glob(name) and match(name, '^[^*?]*')
-    if prefix then
-      if each_of_glob(name, at, is_new, visit) then
-        return
-      end
-    elseif (not choice.many or modules.Nonempty.may_have(choice.names, n)) and is_new(name) and visit(name) then
-      return
-    end
-  end
-end
-
--- The queues to be asked if they are few, so that what is absent can be asked for at once; else there are `many`.
-local function find_few(choice)
-  local few = {}
-  if choice.is_all then
-    choice.few = modules.Nonempty.all(modules.ExistenceCache.many)
-    choice.many = not choice.few
-    return
-  end
-  choice.many = #choice.names > modules.ExistenceCache.many
-  if not choice.many then
-    each(choice, function(queue)
-      few[#few + 1] = queue
-      choice.many = #few > modules.ExistenceCache.many
-      return choice.many
-    end)
-  end
-  choice.few = not choice.many and few or nil
-end
-
-local function begin(choice)
-  modules.Nonempty.begin()
-  find_few(choice)
-end
-
--- The queues of a worker; `excluded` are globs. The choice has
---   few        the queues to be asked, if they are few
---   gathered   all queues that it stands for, when they are known; mostly they need not be
---   globbing   whether there are globs
---   is_all     whether it is just `*`
---   indexed    whether only those are asked that may have something
-function QueueChoice.of(names, excluded)
-  local is_single, globbing = #names == 1 and #excluded == 0, false
-  local is_all = is_single and names[1] == '*'
-  for n = 1, #names do
-    globbing = globbing or is_all or is_glob(names[n])
-  end
-  if is_single and not globbing then
-    return { few = names, gathered = names, globbing = false }
-  end
-  local choice = {
-    names = names,
-    excluded = is_all and excluded or patterns_of(excluded),
-    globbing = globbing,
-    indexed = globbing or #names > modules.ExistenceCache.many,
-    is_all = is_all,
-    few = false,
-    many = false,
-  }
-  if choice.indexed then
-    begin(choice)
-  else
-    choice.few = QueueChoice.all(choice)
-  end
-  return choice
-end
-
--- One queue after the other, until there are `wanted` jobs. -> how many are missing
-local function one_by_one(choice, wanted, take)
-  local few = choice.few
-  if few then
-    for n = 1, #few do
-      wanted = wanted > 0 and wanted - take(few[n], wanted) or 0
-    end
-    return wanted
-  end
-  each(choice, function(queue)
-    wanted = wanted - take(queue, wanted)
-    return wanted <= 0
-  end)
-  return wanted
-end
-
--- The part of each queue in the first round. Those have one, too, that are known to be empty; but who has more queues
--- than half of the jobs wanted need not count them.
-local function first_part(choice, visit_each, wanted)
-  local met = 0
-  visit_each(function()
-    met = met + 1
-    return 2 * met > wanted
-  end)
-  return 2 * met > wanted and 1 or math.max(1, math.floor(wanted / math.max(1, count(choice))))
-end
-
--- As if single jobs were taken from each queue in turn: in each round an equal part from each
--- that has not shown to be empty. -> how many are missing
-local function in_turns(choice, wanted, take)
-  local function visit_each(visit)
-    if not choice.few then
-      each(choice, visit)
-      return
-    end
-    for n = 1, #choice.few do
-      if visit(choice.few[n]) then
-        return
-      end
-    end
-  end
-  local part, going_on = first_part(choice, visit_each, wanted), {}
-  local function take_part(queue)
-    local taken = take(queue, part)
-    wanted = wanted - taken
-    if taken == part then
-      going_on[#going_on + 1] = queue
-    end
-    return wanted == 0
-  end
-  visit_each(take_part)
-  while wanted > 0 and #going_on > 0 do
-    local queues = going_on
-    part, going_on = math.max(1, math.floor(wanted / #queues)), {}
-    for n = 1, #queues do
-      if take_part(queues[n]) then
-        return wanted
-      end
-    end
-  end
-  return wanted
-end
-
--- Has a call that has found nothing to take again?
-local function may_have_missed(choice)
-  if not modules.Nonempty.is_stale() and not modules.Nonempty.look_at(QueueChoice.all(choice)) then
-    return false
-  end
-  begin(choice)
-  return true
-end
-
--- Takes up to `wanted` jobs, in turns or not: `take` is given a queue and a number, and returns how many it has taken.
-function QueueChoice.serve(choice, wanted, turns, take)
-  local serve = turns and in_turns or one_by_one
-  if choice.indexed and modules.Nonempty.is_stale() then
-    begin(choice)
-  end
-  local missing = serve(choice, wanted, take)
-  if choice.indexed and missing == wanted and may_have_missed(choice) then
-    serve(choice, wanted, take)
-  end
 end
 end
 elseif module_name == 'Worker' then
@@ -12493,6 +12390,57 @@ function FailedQueue.move(job, to, group, message, when, failing)
   job.remaining = job.retries
   local failure = cjson.encode({ group = group, message = message, when = when, worker = failing or '' })
   modules.Outcome.back(job, to, 0, failure)
+end
+end
+elseif module_name == 'GlobWaits' then
+return function()
+local GlobWaits = {
+all = 0, of = 0, add = 0
+}
+modules.GlobWaits = GlobWaits
+-- glob_waits.lua
+-- Idle workers of globs, or of very many queues. All with the same choice of queues block on one marker, whose name is
+-- the text of that choice. (Workers with another choice must not take it from them: they could not start the job.) The
+-- texts are listed in glob_waits only while workers wait: without it there are no markers to set but those of queues.
+
+local MOST = 100 -- texts that are looked at; workers of others look by themselves
+
+-- Seconds beyond the time that a worker waits: for which its text is listed, and the list kept.
+local LATE, KEPT = 1, 60
+
+local NONE = {}
+
+-- All that is listed, the last to wait first.
+function GlobWaits.all()
+  local name = key.glob_waits()
+  if not scope.glob_waits then
+    local is_absent = modules.ExistenceCache.is_absent(name) or call('EXISTS', name) == 0 -- mostly, and cheaper to ask
+    scope.glob_waits = is_absent and NONE or call('ZREVRANGE', name, 0, MOST - 1)
+  end
+  return scope.glob_waits
+end
+
+-- Those that have this queue.
+function GlobWaits.of(queue)
+  local texts, found = GlobWaits.all(), {}
+  if #texts == 0 then
+    return NONE
+  end
+  for _, text in ipairs(texts) do
+    found[#found + 1] = modules.QueueChoice.text_has(text, queue) and text or nil
+  end
+  return found
+end
+
+-- A worker waits for so many seconds. -> the text of its queues
+function GlobWaits.add(choice, seconds)
+  local name, text = key.glob_waits(), modules.QueueChoice.text(choice)
+  call('ZREMRANGEBYSCORE', name, '-inf', modules.NumberFormat.now())
+  call('ZADD', name, 'GT', scope.now + seconds + LATE, text)
+  call('EXPIRE', name, math.ceil(seconds) + KEPT)
+  scope.glob_waits = nil
+  modules.ExistenceCache.forget(name)
+  return text
 end
 end
 elseif module_name == 'Holders' then
@@ -13522,12 +13470,11 @@ local function look_around(jids, choice)
   end
   local theirs = {}
   for n = 1, #queues do
-    local queue, at = queues[n], 5 * n
-    theirs[at - 4], theirs[at - 3] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
-    theirs[at - 2], theirs[at - 1], theirs[at] =
-      key.place(queue, 'ticks'), key.idle_at(queue), key.wake_at(queue)
+    local queue, at = queues[n], 4 * n
+    theirs[at - 3], theirs[at - 2] = key.place(queue, 'scheduled'), key.place(queue, 'recur')
+    theirs[at - 1], theirs[at] = key.place(queue, 'ticks'), key.timer(queue)
   end
-  theirs[#theirs + 1] = choice.globbing and key.idle() or nil
+  theirs[#theirs + 1] = key.glob_waits()
   return modules.ExistenceCache.look_for(names, theirs)
 end
 
@@ -13609,10 +13556,11 @@ function Settle.settle(args, i)
     jobs, held = reserve(choice, worker, wish)
     held.now = modules.NumberFormat.now()
     local client = scope.client or worker
-    modules.Wake.busy(client, worker, choice, #jobs > 0)
-    if #jobs == 0 and wish.wait then
+    if #jobs > 0 then
+      modules.Wake.working(client, choice)
+    elseif wish.wait then
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
-      rest = modules.Wake.wait(client, worker, choice, seconds)
+      rest = modules.Wake.wait(client, choice, seconds)
     end
   end
 
@@ -13650,7 +13598,7 @@ function SettleVerbs.finish(completed)
   end
   for queue, list in pairs(completed.queues) do
     modules.SortedSet.remove(key.place(queue, 'locks'), list)
-    modules.Wake.freed(queue, #list)
+    modules.Wake.freed(queue)
   end
   for worker, list in pairs(completed.workers) do
     modules.SortedSet.remove(key.held(worker), list)
@@ -14898,7 +14846,7 @@ return function()
 local Legacy = {
 serve = 0, Errors = 0, Arguments = 0, PutOptions = 0, Config = 0, Lock = 0, Clock = 0, Pop = 0,
 Outcome = 0, Places = 0, Job = 0, Dependencies = 0, DependencyResults = 0, Expiry = 0, Samples = 0,
-Wake = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
+ResultWaiters = 0, Canceled = 0, History = 0, Queue = 0, Pause = 0, Stats = 0, Worker = 0
 }
 modules.Legacy = Legacy
 -- legacy.lua
@@ -15058,8 +15006,8 @@ end
 
 -- The caller's clock says nothing about when a client of ours has gone away, or when a job was canceled.
 
-function Legacy.Wake()
-  function modules.Wake.since()
+function Legacy.ResultWaiters()
+  function modules.ResultWaiters.since()
     return '-inf'
   end
 end

@@ -145,7 +145,7 @@ function Limits.bring(jid, name, score, afresh)
     score = exact(Places.score(Record.read('priority', priority, 0), scope.now))
   end
   call('ZADD', key.place(queue, 'work'), score, jid)
-  Wake.ready(queue, 1)
+  Wake.ready(queue)
   local called = Record.read('called', its_called, {})
   for _, other in ipairs(called) do
     call('ZADD', key.limit_called(other), 'XX', NumberFormat.now(), jid)

@@ -53,7 +53,7 @@ OUR_KEYS = re.compile(
     r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|"
     r"entity_types|(payloads|taken|fresh|retrying|dead|dead_ids|dead_entity|dead_payloads):.+|"
     r"limit:.+:(aside|called|holders|starts|buckets)|q:.+-(aside|openings|ticks)|"
-    r"meta|releasing|cascading|workflows|idle|wake|journal|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|detached|m|idle|wake|timer):.+",
+    r"meta|releasing|cascading|workflows|glob_waits|journal|nonempty|paused_reasons|canceled|(canceled|awaiting|ended|workflow|staged|unique|needs|spawned|offspring|result|reply|worker|orders|detached|m|marker|timer):.+",
     re.DOTALL,
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")

@@ -29,8 +29,8 @@ DAY = 86400
 CHECKED = 10  # operations between two checks of the invariants
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
-    r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|detached|idle|wake|timer|awaiting|ended|workflow):.*"
-    r"|idle|wake|journal|ticker|entity_types)"
+    r"ql:(limit:.*:(starts|buckets)|meta|canceled|(canceled|s|m|result|reply|offspring|worker|orders|detached|marker|timer|awaiting|ended|workflow):.*"
+    r"|glob_waits|journal|ticker|entity_types)"
 )
 
 

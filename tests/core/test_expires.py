@@ -72,7 +72,7 @@ def test_a_worker_that_waits_is_woken_to_look_again(keyed: Keyed) -> None:
     keyed.put("good", 100, priority=-1)
     settled = keyed.settle([], 200, now=200, wait=30, request="client:1")
     assert settled.jobs == []
-    assert keyed.server.llen("ql:wake:queue") == 1
+    assert keyed.is_woken(settled.rest[1:])
 
 
 def test_a_retry_after_the_deadline_does_not_start(keyed: Keyed) -> None:

@@ -95,5 +95,5 @@ def test_a_job_that_fell_due_in_a_pause_wakes_a_worker_at_its_end(keyed: Keyed) 
     settled = keyed.settle([], 1, wait=600, now=10)
     assert settled.jobs == []
     keyed.call("unpause", "queue", now=20)
-    assert keyed.server.llen("ql:wake:queue") > 0
+    assert keyed.is_woken(settled.rest[1:])
     assert [job["jid"] for job in keyed.take(now=20)] == ["later"]

@@ -155,7 +155,7 @@ class TestTheJobOfATick:
             ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60),
             now=MINUTE,
         )
-        assert sum(minutely.server.llen(name) for name in names) == 1
+        assert minutely.is_woken(names)
         minute = MINUTE // 60
         counted = minutely.json("minutes", "queue", minute, minute, now=MINUTE)
         assert counted["put"] == {str(minute): 1}

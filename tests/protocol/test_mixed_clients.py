@@ -78,10 +78,10 @@ def test_the_empty_token_opens_nothing(core: Core) -> None:
     assert core.complete("jid", 3) == "complete"
 
 
-def test_old_puts_feed_our_idle_workers(keyed: Keyed) -> None:
+def test_old_puts_wake_our_idle_workers(keyed: Keyed) -> None:
     _, *names = keyed.settle([], 1, worker="w", wait=60).rest
     keyed.core.put("jid", 1)
-    assert keyed.server.blpop(names, timeout=0.02) is not None
+    assert keyed.is_woken(names)
 
 
 def test_an_old_cancel_of_a_job_of_ours_leaves_its_record(keyed: Keyed) -> None:
