@@ -138,14 +138,14 @@ class BaseClient(ABC, Generic[R]):
         return count_all(self)  # type: ignore[arg-type]
 
     @stepwise
-    def blpop(
+    def bzpopmin(
         self, keys: Sequence[str], seconds: float
     ) -> Steps[tuple[str, str] | None]:
-        """Wait for an element of these lists; return (list, element), or None.
+        """Wait for a member of these sorted sets; return (key, member), or None.
 
-        For a worker without jobs, with the keys that settle returned. A lost connection
-        ends the wait: ask again. Waits longer than the connection's socket_timeout if need
-        be.
+        For a worker without jobs, with the keys of markers that settle returned. A lost
+        connection ends the wait: ask again. Waits longer than the connection's
+        socket_timeout if need be.
         """
         if arguments.number("seconds", seconds) <= 0:
             raise BadArgument(
@@ -153,7 +153,7 @@ class BaseClient(ABC, Generic[R]):
             )
         names = arguments.existing_names("keys", keys, least=1)
         try:
-            reply = yield from self._ask("BLPOP", *names, seconds, blocking=seconds)
+            reply = yield from self._ask("BZPOPMIN", *names, seconds, blocking=seconds)
         except ConnectionLost:
             return None
         except (ServerBusy, ClusterRefused):
@@ -162,8 +162,8 @@ class BaseClient(ABC, Generic[R]):
             return None  # The slot is on its way, or has arrived elsewhere.
         if not reply:
             return None
-        key, element = reply
-        return key, element
+        key, member, _ = reply
+        return key, member
 
     @stepwise
     def await_ended(

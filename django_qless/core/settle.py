@@ -106,7 +106,7 @@ class Settled(NamedTuple):
     refused: list[Refused]
     #: The jobs handed out.
     jobs: list[Reserved]
-    #: If nothing was handed out and `wait` was given: how many seconds to wait, by blpop.
+    #: If nothing was handed out and `wait` was given: how many seconds to wait, by bzpopmin.
     wait_seconds: float | None = None
     #: The keys for that.
     wait_keys: Sequence[str] = ()

@@ -338,6 +338,16 @@ class Children:
             self._noticed(*note)
         return child
 
+    def abandon(self) -> None:
+        """Kill all: the zygote has ended, which would say when they end."""
+        for child in self:
+            child.kill({})
+        for child in self:
+            # What it has sent counts.
+            while self._read(child):
+                pass
+            self._forget(child, -signal.SIGKILL)
+
     def _read(self, child: ChildProcess) -> bool:
         """Receive what a child has sent; return whether it may send more."""
         try:
@@ -371,13 +381,16 @@ class Children:
             pass
         child.kill_group()
         self._zygote.reap(pid)
-        del self._by_pid[pid]
         has_left = status == 0 and not any(
             held.has_begun for held in child.jobs.values()
         )
         if child.killed is None and not has_left:
             log_event(logging.ERROR, "child died", pid=pid, status=status)
             self.backoff.note_death(child)
+        self._forget(child, status)
+
+    def _forget(self, child: ChildProcess, status: int) -> None:
+        del self._by_pid[child.pid]
         try:
             self._ended(child, status)
         finally:

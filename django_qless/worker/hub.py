@@ -399,9 +399,7 @@ class Hub(Reaper):
         self.is_broken = True
         self.shutdown.stop()
         self.shutdown.reexec = True
-        for child in self.children:
-            child.kill({})
-            self.child_ended(child, -signal.SIGKILL)
+        self.children.abandon()
         self.changed.set()
 
     def reap_orphans(self) -> None:

@@ -2,7 +2,7 @@
 
 It reserves jobs, waits for them, and reports how they ended. One task uses one connection:
 
-    reserve     settles what has ended and reserves in the same call; waits with BLPOP
+    reserve     settles what has ended and reserves in the same call; waits with BZPOPMIN
     settle      settles what ends during such a wait
     beat        renews locks                           } locks.py
     listen      the events of this worker              }
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 #: Seconds for which a source without jobs blocks at most before it asks again. It is woken
 #: when a job comes: this limits the delay when that wake-up was lost with another worker.
+#: (The core expects it of idle workers: LOOK in lua/wake.lua.)
 WAIT = 5.0
 
 #: Seconds for which outcomes wait for others, while no child is idle for them.

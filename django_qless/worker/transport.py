@@ -109,7 +109,7 @@ class Transport:
         replacement: Callable[[], Command[T]],
         failed: Failed,
     ) -> T:
-        """Block on `keys` (BLPOP) for up to `seconds`, then send a command.
+        """Block on `keys` (BZPOPMIN) for up to `seconds`, then send a command.
 
         Both are sent at once, so the server executes the command in the moment in which the
         wait ends. If `interrupted` is set before, or there is no answer, the wait is given
@@ -272,7 +272,7 @@ class Transport:
     async def _exchange_behind_wait(
         self, keys: Sequence[str], seconds: float, request: bytes
     ) -> Any:
-        await self._send(pack_command("BLPOP", *keys, seconds) + request)
+        await self._send(pack_command("BZPOPMIN", *keys, seconds) + request)
         woken = await self._read(seconds + LATE_SECONDS)
         is_refused = isinstance(woken, ResponseError) and is_lasting(woken)
         self.wait_refusal = to_qless_error(woken) if is_refused else None

@@ -180,16 +180,16 @@ def test_a_cancelled_task_never_shifts_replies(server: Server) -> None:
     in_loop(server, body)
 
 
-def test_blpop_outlasts_the_socket_timeout(server: Server) -> None:
+def test_bzpopmin_outlasts_the_socket_timeout(server: Server) -> None:
     async def run() -> None:
         user = server.async_client(socket_timeout=0.1)
         async with AsyncClient(user) as client:
-            assert await client.blpop(["nothing"], 0.4) is None
-            waiting = asyncio.create_task(client.blpop(["nothing", "list"], 10))
+            assert await client.bzpopmin(["nothing"], 0.4) is None
+            waiting = asyncio.create_task(client.bzpopmin(["nothing", "set"], 10))
             await asyncio.sleep(0.2)
             with server.client() as other:
-                other.rpush("list", "element")
-            assert await waiting == ("list", "element")
+                other.zadd("set", {"member": 0})
+            assert await waiting == ("set", "member")
             assert await client.queues() == []
         await user.aclose()
 
@@ -242,7 +242,7 @@ def test_bad_arguments_raise_at_once(server: Server) -> None:
     in_loop(server, body)
 
 
-@pytest.mark.parametrize("name", ["get", "put", "blpop", "server_info", "run"])
+@pytest.mark.parametrize("name", ["get", "put", "bzpopmin", "server_info", "run"])
 def test_its_methods_count_as_coroutine_functions(server: Server, name: str) -> None:
     is_async = (inspect if sys.version_info >= (3, 12) else asyncio).iscoroutinefunction
     assert is_async(getattr(AsyncClient(server.async_client()), name))

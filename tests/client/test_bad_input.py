@@ -212,8 +212,8 @@ REFUSED: list[tuple[Calling, list[str]]] = [
     (lambda client: client.schedule_due("w", 0), ["count", "0"]),
     (lambda client: client.recur_update("r"), ["something to change"]),
     (lambda client: client.recur_update("r", interval=-1), ["interval", "-1"]),
-    (lambda client: client.blpop(["k"], 0), ["seconds", "0 would be for ever"]),
-    (lambda client: client.blpop("k", 1), ["keys", "'k'"]),
+    (lambda client: client.bzpopmin(["k"], 0), ["seconds", "0 would be for ever"]),
+    (lambda client: client.bzpopmin("k", 1), ["keys", "'k'"]),
 ]
 
 

@@ -199,7 +199,7 @@ def test_a_wait_goes_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None
         client.settle("w", [Settlement(job.jid, job.token, "complete")], 0, [])
         thread.join()
         assert ended == {"j1": "complete"}
-        assert client.blpop(idle.wait_keys, 0.01) is None
+        assert client.bzpopmin(idle.wait_keys, 0.01) is None
 
 
 def test_events_go_on_where_the_slot_is(cluster: Cluster, prefix: str) -> None:

@@ -207,20 +207,22 @@ def test_a_connection_that_the_server_closed_is_made_again(
     assert client.put("", "q", "b", "k", "{}") == "b"
 
 
-def test_blpop_outlasts_the_socket_timeout(valkey: Make, server: Server) -> None:
+def test_bzpopmin_outlasts_the_socket_timeout(valkey: Make, server: Server) -> None:
     client = valkey(options={"socket_timeout": 0.1})
-    assert client.blpop(["nothing", "either"], 0.4) is None
+    assert client.bzpopmin(["nothing", "either"], 0.4) is None
     with server.client() as other:
-        timer = threading.Timer(0.3, other.rpush, ("list", "element"))
+        timer = threading.Timer(0.3, other.zadd, ("set", {"member": 0}))
         timer.start()
-        assert client.blpop(["nothing", "list"], 10) == ("list", "element")
+        assert client.bzpopmin(["nothing", "set"], 10) == ("set", "member")
         timer.join()
     # One connection does for all.
     assert client.queues() == []
     assert made(client) == 1
 
 
-def test_blpop_ends_when_the_connection_is_lost(valkey: Make, server: Server) -> None:
+def test_bzpopmin_ends_when_the_connection_is_lost(
+    valkey: Make, server: Server
+) -> None:
     client = valkey()
 
     def cut() -> None:
@@ -232,7 +234,7 @@ def test_blpop_ends_when_the_connection_is_lost(valkey: Make, server: Server) ->
 
     thread = threading.Thread(target=cut)
     thread.start()
-    assert client.blpop(["nothing"], 30) is None
+    assert client.bzpopmin(["nothing"], 30) is None
     thread.join()
     assert client.queues() == []
 

@@ -275,7 +275,7 @@ def test_a_wait_on_a_server_that_stays_busy_is_refused(
         poll(lambda: is_busy(admin), what="the server is busy")
         try:
             with pytest.raises(ServerBusy):
-                client.blpop(["nothing"], 5)
+                client.bzpopmin(["nothing"], 5)
         finally:
             admin.script_kill()
             busy.join()

@@ -53,7 +53,7 @@ def test_all_options_of_a_user_work(valkey: Make, options: dict[str, Any]) -> No
     assert (job.queue, job.data, job.context_object) == ("quäue", text, {"x": "ü"})
     assert client.get("a").data == text
     assert client.get("nobody") is None
-    assert client.blpop(["nothing"], 0.01) is None
+    assert client.bzpopmin(["nothing"], 0.01) is None
 
 
 def test_a_database_of_its_own(valkey: Make) -> None:
@@ -108,7 +108,7 @@ def test_without_hiredis_redis_py_reads(server: Server) -> None:
     with pytest.raises(LockLost):
         client.heartbeat("a", "999")
     assert client.await_ended(["a"], 0.01) == {}
-    assert client.blpop(["nothing"], 0.01) is None
+    assert client.bzpopmin(["nothing"], 0.01) is None
     client.close()
 
 

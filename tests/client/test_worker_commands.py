@@ -130,10 +130,10 @@ def test_settle_tells_a_worker_without_jobs_where_to_wait(
     assert 0 < answer.wait_seconds <= 5
     assert answer.wait_keys
     client.put("", queue, "job", "k", "{}")
-    woken = client.blpop(answer.wait_keys, answer.wait_seconds)
+    woken = client.bzpopmin(answer.wait_keys, answer.wait_seconds)
     assert woken is not None
     assert woken[0] in answer.wait_keys
-    assert client.blpop(answer.wait_keys, 0.01) is None
+    assert client.bzpopmin(answer.wait_keys, 0.01) is None
 
 
 def test_beat_prolongs_all_locks(client: Client, at: Clock) -> None:

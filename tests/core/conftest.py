@@ -12,7 +12,9 @@ import pytest
 
 from tests import drawing
 from tests.core.caller import Core, Library
+from tests.core.invariants import violations
 from tests.core.keyed import Keyed
+from tests.core.keyspace import snapshot
 from tests.permissions import PASSWORD, nothing_refused, set_user
 from tests.real_servers import available_kinds
 
@@ -57,10 +59,13 @@ def library() -> Library:
 
 
 @pytest.fixture
-def core(each_server: Server, library: Library) -> Iterator[Core]:
+def core(
+    request: pytest.FixtureRequest, each_server: Server, library: Library
+) -> Iterator[Core]:
     """The Lua core on an empty server, once per kind of server.
 
-    It is called by the documented user of workers.
+    It is called by the documented user of workers. At the end of each test the invariants
+    hold, unless it is marked with `damages`.
     """
     options: dict[str, Any] = {
         "decode_responses": True,
@@ -72,6 +77,8 @@ def core(each_server: Server, library: Library) -> Iterator[Core]:
     worker = each_server.shared_client(username="worker", password=PASSWORD, **options)
     with nothing_refused(each_server):
         yield Core(client, library, users={"worker": worker})
+    if not request.node.get_closest_marker("damages"):
+        assert violations(snapshot(client)) == []
 
 
 @pytest.fixture

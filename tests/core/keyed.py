@@ -136,6 +136,10 @@ class Keyed:
         """Call and decode the JSON reply."""
         return json.loads(self.call(command, *args, now=now))
 
+    def is_woken(self, names: Sequence[str]) -> bool:
+        """Block as an idle worker does, but not for long: a marker is there or not."""
+        return self.server.bzpopmin(list(names), timeout=0.02) is not None
+
     def violations(self) -> list[str]:
         """Return which invariants the keys of the namespace break, in words."""
         return violations(snapshot(self.server), self.core.prefix)

@@ -17,7 +17,7 @@ from tests.core.caller import Core
 from tests.core.keyed import Keyed
 from tests.core.keyspace import difference, dumped, restore, snapshot
 from tests.core.operations import Operation
-from tests.core.test_bad_arguments import KEYED, OURS, scene
+from tests.core.test_bad_arguments import KEYED, OLD, scene, with_proof
 from tests.real_servers import Server
 
 #: Of calls that name their own time; what the namespace holds is a few seconds old.
@@ -58,9 +58,9 @@ def all_calls() -> Iterator[Made]:
     for number, call in enumerate([*KEYED, ("nosuch",)]):
         yield made(f"{call[0]} {number}", True, call)
     for number, call in enumerate([*KEYED, ("nosuch",)]):
-        if call[0] not in OURS:
-            by_name = ("w" if p == "1" and n < 4 else p for n, p in enumerate(call))
-            yield made(f"{call[0]} without KEYS {number}", False, tuple(by_name))
+        if call[0] in OLD or call[0] == "nosuch":
+            by_name = with_proof(call, "w")
+            yield made(f"{call[0]} without KEYS {number}", False, by_name)
 
 
 CALLS = {call.name: call for call in all_calls()}
@@ -78,9 +78,9 @@ EMPTY: dict[str, str] = {}
 OTHERS = 3
 
 
-def change(core: Core) -> None:
+def change(core: Core, token: str) -> None:
     """Make the scene another one: what is known of it is wrong from now on."""
-    core.ours("complete", "run", "1", "queue", "{}", "result", "[1]", now=5)
+    core.ours("complete", "run", token, "queue", "{}", "result", "[1]", now=5)
     core.ours("cancel", "f1", "f2", now=5)
     core.ours("cancel", "dependent", now=5)
     core.ours("tag", "add", "waiting", "t", now=5)
@@ -113,12 +113,12 @@ class Leaks:
             encoding_errors="surrogateescape",
         )  # fmt: skip
         core = Core(self.client, self.side.library)
-        scene(Keyed(core))
+        self.token = scene(Keyed(core))
         self.client.set(CLOCK, clock(ASKED))
         core.ours("config.set", "heartbeat", 50)
         self.dumps = dumped(self.client)
         self.keys = snapshot(self.client)
-        change(core)
+        change(core, self.token)
         self.others = [self.dumps, dumped(self.client), EMPTY]
         self.firsts: dict[str, Outcome] = {}
         self.known: dict[str, list[Fault]] = {}
@@ -142,7 +142,11 @@ class Leaks:
         self.client.publish(END, "")
         self.side.heard()
         self.side.prefix = call.prefix
-        return self.side.perform(Step(call.operation, star=call.star))
+        return self.side.perform(Step(self.proven(call).operation, star=call.star))
+
+    def proven(self, call: Made) -> Made:
+        """Return a call with the token of the running job."""
+        return call.with_args(with_proof(call.operation.args, self.token))
 
     # The call before it.
 
@@ -184,7 +188,7 @@ class Leaks:
 
     def send(self, client: redis.Redis, call: Made) -> None:
         """Send a call."""
-        operation = call.operation
+        operation = self.proven(call).operation
         core = Core(client, self.side.library, call.prefix)
         with suppress(redis.ResponseError):
             if operation.keyed:

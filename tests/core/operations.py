@@ -1,6 +1,6 @@
 """Random operations on a namespace: which are made, how often, on what.
 
-An operation is written down with names instead of tokens (`Token('j3')`: whatever
+An operation is written down with names instead of tokens (`Token('j3')`: the
 token `j3` has then), so that a run can be repeated with some of its operations left
 out.
 """
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tests.core.caller import entity_jid
-from tests.core.delivery_operations import DeliveryOperations
 from tests.core.keyed import settlement
 
 JIDS = [f"j{n:02}" for n in range(24)]
@@ -72,7 +71,7 @@ class Operation(NamedTuple):
         return f"{self.now:.3f} {kind}({shown}) {self.request}".rstrip()
 
 
-class Generator(DeliveryOperations):
+class Generator:
     """Draws operations; what it draws depends on the seed and on who holds what."""
 
     #: How often a unique key has former names.
@@ -83,7 +82,6 @@ class Generator(DeliveryOperations):
         self.now = 1_700_000_000.0
         self.requests = 0
         self.flows = 0
-        self.staged = 0
         self.running: list[str] = []
         chosen = weights or WEIGHTS
         self.names = list(chosen)
@@ -209,8 +207,6 @@ class Generator(DeliveryOperations):
         args: list[Any] = []
         for jid in self.some(JIDS, 5):
             pairs = self.pairs(True)
-            if self.random.random() < 0.2:
-                pairs += ["spare", 1]
             args += [jid, self.queue(), "klass", "[]", self.delay(), len(pairs) // 2]
             args += pairs
         return args
@@ -224,11 +220,11 @@ class Generator(DeliveryOperations):
         flow = f"f{self.flows}"
         return self.ours("workflow.put", flow, "worker", "{}", *self.graph(flow))
 
-    def graph(self, flow: str, first: int = 0) -> list[Any]:
+    def graph(self, flow: str) -> list[Any]:
         """Jobs of a workflow, each behind those that it depends on."""
         args: list[Any] = []
-        before = [f"{flow}-{n}" for n in range(1, first)]
-        for n in range(first, first + self.random.randint(1, 4)):
+        before: list[str] = []
+        for n in range(self.random.randint(1, 4)):
             pairs = ["workflow", flow]
             some = [jid for jid in before if self.random.random() < 0.5]
             if self.random.random() < 0.2:
@@ -240,30 +236,16 @@ class Generator(DeliveryOperations):
             if self.random.random() < 0.2:
                 pairs += ["unique", self.random.choice(KEYS)]
                 pairs += ["conflict", self.random.choice(["take", "keep"])]
-            if first:  # staged
-                pairs += ["absent", "1"]
             before.append(f"{flow}-{n}")
             args += [before[-1], self.queue(), "k", "[]", 0, len(pairs) // 2, *pairs]
         return args
 
-    def workflow_staged(self) -> Operation:
-        choose, flow = self.random.choice, f"s{self.staged}"
-        batch = self.random.random()
-        if batch < 0.4:
-            graph = self.graph(flow, choose([1, 1, 6]))
-            return self.ours("workflow.stage", flow, 600, "jobs", *graph)
-        if batch < 0.5:
-            link = (f"{flow}-{choose([1, 6])}", self.jid())
-            return self.ours("workflow.stage", flow, 600, "links", *link)
-        self.staged += 1
-        return self.ours("workflow.release", flow, "w", "{}", choose([1, 1, 2]))
-
     def workflow(self) -> Operation:
         choose, back = self.random.choice, self.random.randint(0, 3)
-        flow = choose([f"f{self.flows - back}", f"s{self.staged - back}"])
+        flow = f"f{self.flows - back}"
         own = f"{flow}-{choose([0, 1, 1, 2])}"
         return self.ours(*choose([
-            ("workflow.carry", flow), ("workflow.cancel", flow), ("workflow.get", flow),
+            ("workflow.cancel", flow), ("workflow.get", flow),
             ("workflow.retry", flow, 0), ("workflow.retry", flow, 0),
             ("workflow.jobs", flow, 0, 5), ("cancel", own),
             ("put", "worker", self.queue(), self.jid(), "klass", "[]", 0, "workflow",
@@ -293,8 +275,6 @@ class Generator(DeliveryOperations):
         args += [self.random.choice([0, 1, 2, 4]), len(queues), *queues]
         if self.random.random() < 0.3:
             args += ["wait", 30]
-        if self.random.random() < 0.3:
-            args += ["turns", 1]
         return self.ours("settle", self.random.choice(OUR_WORKERS), *args)
 
     def settlement(self) -> list[Any]:
@@ -496,7 +476,6 @@ class Generator(DeliveryOperations):
         return self.ours(*choose([
             push, push, push, push, ("settle", *take), ("settle", *take),
             ("dead.back", queue, *ids), ("dead.delete", queue, *ids),
-            ("entities.run", queue, *choose([[], ids])),
             ("entities.kill", queue, *choose([[], ids])),
             ("entities.drop", queue, *choose([[], ids])),
             ("cancel", entity_jid(queue, ids[0])), ("each", "timeout", entity_jid(queue, ids[0])),
@@ -520,10 +499,10 @@ WEIGHTS = {
     "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12,
     "unfail": 2, "look": 4, "recur": 2, "schedule": 4, "configure": 1, "administer": 1, "ask": 1,
     "spawn": 4, "needs": 1, "each": 3, "view": 1,
-    "workflow_put": 2, "workflow_staged": 4, "workflow": 5,
+    "workflow_put": 2, "workflow": 5,
 }  # fmt: skip
 
-#: The same with entities and deliveries.
-WITH_ENTITIES = {**WEIGHTS, "entity": 25, "deliver": 10}
+#: The same with entities.
+WITH_ENTITIES = {**WEIGHTS, "entity": 25}
 
 Draw = Callable[[list[str]], Operation]

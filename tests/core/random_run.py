@@ -114,8 +114,6 @@ class RandomRun:
             if curious and digest(self.server) != before:
                 self.refuse_again(operation, args)
             return
-        if wrong := self.deliveries.wrong(operation, args, reply):
-            raise Violation(f"delivery: {wrong}")
         if operation.request and command not in READS:
             self.repeat(operation, args, reply)
 
@@ -216,7 +214,7 @@ class RandomRun:
         assert left == [], f"left over: {left}"
         for_ever = [
             name
-            for family in ("workflow", "staged", "awaiting", "ended", "canceled")
+            for family in ("workflow", "awaiting", "ended", "canceled")
             for name in self.server.scan_iter(f"ql:{family}:*")
             if self.server.ttl(name) == -1
         ]
@@ -269,7 +267,6 @@ class RandomRun:
         call("queue.forget", *QUEUES, "e", now=now)
         for number in range(1, 10):  # Results, and lists of what was spawned, expire.
             call("queue.forget", *QUEUES, now=now + number * DAY)
-        call("deliver.forget", now=now + 9 * DAY)
         workers = self.server.zrange("ql:workers", 0, -1)
         if workers:
             call("worker.deregister", *workers, now=now)
@@ -297,7 +294,6 @@ class RandomRun:
         """Make these operations anew, and say whether the same kind of failure comes."""
         self.server.flushall()
         self.last_token = 0
-        self.deliveries = Deliveries()
         try:
             for operation in made[:-1]:
                 try:

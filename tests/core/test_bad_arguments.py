@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import redis
 from tests import drawing
 from tests.core.caller import Core
 from tests.core.keyed import Keyed, settlement
-from tests.core.keyspace import digest, dumped, restore
+from tests.core.keyspace import Snapshot, difference, digest, dumped, restore, snapshot
 
 Call = tuple[Any, ...]
 
@@ -29,6 +30,9 @@ CODES = set(
     "BADARG NOCOMMAND NOSCHEDULE NOJOB NOWORKER LOCKLOST STATE DEPENDENTS CYCLE TOOBIG STALE".split()
 )
 
+#: Stands for the token of the running job.
+RUN = "{token of run}"
+
 # A good call of every command; each of its arguments is replaced in turn.
 KEYED: list[Call] = [
     ("put", "w", "queue", "new", "klass", "{}", 0, "priority", 1, "tags", '["t"]',
@@ -38,39 +42,36 @@ KEYED: list[Call] = [
     ("put", "w", "queue", "new", "klass", "{}", 0, "at", 50, "expires_at", 90),
     ("put", "w", "queue", "new", "klass", "{}", 0, "depends", '["waiting"]',
      "on_failure", "cancel", "unique", "key", "conflict", "take"),
-    ("spawn", "run", "1", "w", "n1", "queue", "k", "{}", 0, 1, "priority", 1,
+    ("spawn", "run", RUN, "w", "n1", "queue", "k", "{}", 0, 1, "priority", 1,
      "n2", "queue", "k", "{}", 0, 1, "depends", '["waiting"]'),
     ("workflow.put", "f", "w", "{}", "n1", "queue", "k", "{}", 0, 1, "workflow", "f",
      "n2", "queue", "k", "{}", 0, 2, "workflow", "f", "depends", '["n1"]'),
-    ("workflow.stage", "f", 60, "jobs", "n1", "queue", "k", "{}", 0, 2, "workflow", "f",
-     "absent", "1"),
-    ("workflow.get", "flow"), ("workflow.jobs", "flow", 0, 5), ("workflow.carry", "flow"),
+    ("workflow.get", "flow"), ("workflow.jobs", "flow", 0, 5),
     ("workflow.cancel", "flow"), ("workflow.retry", "flow", 0),
     ("await", "me", 10, "job", "run", "x"), ("await", "me", 10, "workflow", "flow"),
     ("needs", "dependent", 0, 5), ("offspring", "run", 0, 5), ("results", "run", "x"),
     ("requeue", "w", "queue", "waiting", "klass", "{}", 0, "priority", 1),
     ("put.many", "w", "n1", "queue", "k", "{}", 0, 1, "priority", 1,
      "n2", "queue", "k", "{}", 0, 0),
-    ("settle", "w", 2, "run", "1", "", "complete", 3, "[1]", 9, "{}",
+    ("settle", "w", 2, "run", RUN, "", "complete", 3, "[1]", 9, "{}",
      "lost", "1", "", "fail", 2, "group", "message", 1, 1, "queue", "exclude", "x*", "wait", 5),
-    ("settle", "w", 1, "run", "1", "", "retry", 3, 5, "group", "message", 0, 0),
-    ("settle", "w", 1, "run", "1", "", "release", 1, 5, 0, 0),
-    ("settle", "w", 1, "run", "1", "", "unknown", 1, 600, 0, 0),
-    ("settle", "w", 1, "run", "1", "", "crash", 3, 3, "group", "message", 0, 0),
-    ("settle", "w", 1, "run", "1", "", "move", 3, "other", 5, '["waiting"]', 0, 0),
+    ("settle", "w", 1, "run", RUN, "", "retry", 3, 5, "group", "message", 0, 0),
+    ("settle", "w", 1, "run", RUN, "", "release", 1, 5, 0, 0),
+    ("settle", "w", 1, "run", RUN, "", "unknown", 1, 600, 0, 0),
+    ("settle", "w", 1, "run", RUN, "", "crash", 3, 3, "group", "message", 0, 0),
+    ("settle", "w", 1, "run", RUN, "", "move", 3, "other", 5, '["waiting"]', 0, 0),
     ("settle", "w", 0, 2, 2, "empty", "e*", "exclude", "x*", "wait", 5),
-    ("settle", "w", 0, 2, 2, "queue", "side", "turns", 1),
-    ("beat", "w", "{}", 1, "run", "1", 0), ("order", "w", "quiet"),
+    ("beat", "w", "{}", 1, "run", RUN, 0), ("order", "w", "quiet"),
     ("survey", "queue", "side"),
-    ("detached.keep", "w", "run", "1", "{}"), ("detached.get", "run"), ("forget", "failed"),
+    ("detached.keep", "w", "run", RUN, "{}"), ("detached.get", "run"), ("forget", "failed"),
     ("pop", "queue", "w", 1),
-    ("complete", "run", "1", "queue", "{}", "result", "[1]", "result_ttl", 9),
-    ("complete", "run", "1", "queue", "{}", "next", "q", "delay", 5, "depends", "[]"),
-    ("fail", "run", "1", "group", "message", "{}"),
-    ("retry", "run", "queue", "1", 5, "group", "message"),
-    ("heartbeat", "run", "1", "{}"),
-    ("release", "run", "1", 5),
-    ("progress", "run", "1", "[0.5]"),
+    ("complete", "run", RUN, "queue", "{}", "result", "[1]", "result_ttl", 9),
+    ("complete", "run", RUN, "queue", "{}", "next", "q", "delay", 5, "depends", "[]"),
+    ("fail", "run", RUN, "group", "message", "{}"),
+    ("retry", "run", "queue", RUN, 5, "group", "message"),
+    ("heartbeat", "run", RUN, "{}"),
+    ("release", "run", RUN, 5),
+    ("progress", "run", RUN, "[0.5]"),
     ("depends", "dependent", "on", "failed"), ("depends", "dependent", "off", "all"),
     ("cancel", "failed"), ("timeout", "run"),
     ("unfail", "queue", "group", 5), ("priority", "waiting", 5),
@@ -129,10 +130,15 @@ OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workfl
         "queue.forget.empty", "each"}  # fmt: skip
 
 
-def scene(keyed: Keyed) -> None:
-    """A running job with the token 1 held by `w`, and one job in every other state."""
+def with_proof(call: Call, proof: str) -> Call:
+    """Return a call with what proves that its maker holds the running job."""
+    return tuple(proof if part == RUN else part for part in call)
+
+
+def scene(keyed: Keyed) -> str:
+    """Have `w` hold a running job, and one job in every other state; return its token."""
     keyed.put("run", 1, priority=9)
-    keyed.take(1, worker="w", now=1)
+    [run] = keyed.take(1, worker="w", now=1)
     keyed.put("waiting", 2, queue="side")
     keyed.put("dependent", 2, queue="side", depends=["waiting"])
     keyed.put("later", 2, queue="side", delay=100)
@@ -150,6 +156,7 @@ def scene(keyed: Keyed) -> None:
         *("f2", "side", "k", "{}", 0, 2, "workflow", "flow", "depends", '["f1"]'),
     ]
     keyed.call("workflow.put", "flow", "w", "{}", *jobs, now=3)
+    return run["token"]
 
 
 def all_variants(call: Call) -> Iterator[Call]:
@@ -176,9 +183,10 @@ def check(
     judge: Callable[[str], bool],
 ) -> None:  # fmt: skip
     """Send each call to the same scene; judge the texts of errors."""
-    scene(keyed)
+    token = scene(keyed)
     before, dumps = digest(keyed.server), dumped(keyed.server)
     for call in calls:
+        call = with_proof(call, token)
         shown = [str(part)[:60] for part in call]
         try:
             send(call)
@@ -207,26 +215,21 @@ def test_nonsense_is_refused_as_a_whole_or_leaves_a_sound_namespace(
         code, _, words = text.partition(" ")
         return code in CODES and bool(words) and not re.search(r"user_\w+:\d+", words)
 
-    scene(keyed)
-    keyed.call(good[0], *good[1:], now=10)
+    command, *args = with_proof(good, scene(keyed))
+    keyed.call(command, *args, now=10)
     keyed.server.flushall()
     calls = variants(good)
     check(keyed, calls, lambda c: keyed.call(c[0], *c[1:], now=10), in_plain_words)
 
 
-@pytest.mark.parametrize(
-    "good", [call for call in KEYED if call[0] not in OURS], ids=name
-)
+@pytest.mark.parametrize("good", [call for call in KEYED if call[0] in OLD], ids=name)
 def test_nonsense_without_keys_changes_nothing_or_leaves_a_sound_namespace(
     core: Core, good: Call
 ) -> None:
     def with_a_position(text: str) -> bool:
         return bool(re.search(r"user_\w+:\d+: \w", text))
 
-    by_name = tuple(
-        "w" if part == "1" and n < 4 else part for n, part in enumerate(good)
-    )
-    calls = variants(by_name)
+    calls = variants(with_proof(good, "w"))
     check(Keyed(core), calls, lambda c: core.old(c[0], 10, *c[1:]), with_a_position)
 
 
@@ -283,4 +286,56 @@ def test_extreme_options_break_nothing(keyed: Keyed, option: str, value: str) ->
     keyed.core.json("workers", 300_000)
     keyed.json("queues", now=300_000)
     keyed.json("stats", "queue", 0, now=300_000)
-    assert keyed.violations() == []
+
+
+#: What stands for names in the calls above, and for ids of jobs and schedules.
+IDS = set(
+    "run waiting dependent failed new n1 n2 lost x cron cron2 minutely s2".split()
+)
+NAMES = IDS | set("queue side other q empty w f flow gone".split())
+#: The counters of the whole namespace have no queue in their names.
+UNNAMED = re.compile(r"ql:(?!m::)(.*:)?(:|-|$).*")
+
+
+def with_each_replaced(call: Call, names: set[str], other: str) -> Iterator[Call]:
+    """Yield a call with each of these names replaced in turn."""
+    for position, part in enumerate(call[1:], 1):
+        if part in names:
+            yield (*call[:position], other, *call[position + 1 :])
+
+
+def keys_after(keyed: Keyed, call: Call) -> Snapshot:
+    """Make a call on the scene, refused or not; return all keys."""
+    with suppress(redis.ResponseError):
+        keyed.call(call[0], *call[1:], now=10)
+    return snapshot(keyed.server)
+
+
+@pytest.mark.parametrize("good", KEYED, ids=name)
+def test_nothing_is_stored_under_an_empty_name(keyed: Keyed, good: Call) -> None:
+    token = scene(keyed)
+    dumps = dumped(keyed.server)
+    for call in with_each_replaced(good, NAMES, ""):
+        found = keys_after(keyed, with_proof(call, token))
+        assert [key for key in found if UNNAMED.fullmatch(key)] == [], call
+        restore(keyed.server, dumps)
+
+
+@pytest.mark.parametrize("good", KEYED, ids=name)
+def test_no_job_is_taken_from_or_put_beside_a_list_of_another(
+    keyed: Keyed, good: Call
+) -> None:
+    """`j:x-history` and the like are keys of the job `x`, and no records of jobs."""
+    token = scene(keyed)
+    keyed.put("x", 4, queue="aside", depends=["later"])
+    keyed.call("log", "x", "seen", now=4)
+    keyed.put("behind", 4, queue="aside", depends=["x"])
+    before, dumps = snapshot(keyed.server), dumped(keyed.server)
+    lists = ["x-history", "x-dependencies", "x-dependents"]
+    jid = lists[drawing.draw(name(good), len(lists))]
+    assert f"ql:j:{jid}" in before
+    for call in with_each_replaced(good, IDS, jid):
+        after = keys_after(keyed, with_proof(call, token))
+        changed = {key for key in difference(before, after) if jid in key}
+        assert changed == set(), call
+        restore(keyed.server, dumps)

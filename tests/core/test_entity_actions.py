@@ -38,71 +38,23 @@ def names(orders: Entities, which: str) -> list[str]:
     return [row["entity"] for row in rows]
 
 
-@pytest.mark.parametrize("command", ["entities.kill", "entities.drop", "entities.run"])
+@pytest.mark.parametrize("command", ["entities.kill", "entities.drop"])
 def test_a_call_changes_250_the_next_due_first(orders: Entities, command: str) -> None:
     failing(orders, 253)
     assert orders.call(command, "orders") == 250
-    if command == "entities.run":
-        later = [
-            row
-            for row in names(orders, "retrying")
-            if orders.state(row)[0] == "scheduled"
-        ]
-    else:
-        later = names(orders, "retrying")
-    assert later == ["o250", "o251", "o252"]
+    assert names(orders, "retrying") == ["o250", "o251", "o252"]
     assert orders.call(command, "orders") == 3
     assert orders.call(command, "orders") == 0
-    assert orders.violations() == []
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["entities.kill", "entities.drop", "entities.run", "dead.back", "dead.delete"],
+    "command", ["entities.kill", "entities.drop", "dead.back", "dead.delete"]
 )
 def test_a_call_names_250_at_most(orders: Entities, command: str) -> None:
     many = [f"o{n}" for n in range(251)]
     orders.call(command, "orders", *many[:250])
     with pytest.raises(redis.ResponseError, match=r"^TOOBIG "):
         orders.call(command, "orders", *many)
-
-
-def test_run_now_counts_those_that_were_delayed(orders: Entities) -> None:
-    orders.push("waits", 1, priority=3)
-    orders.push("later", 1, due=orders.now + 60, priority=3)
-    orders.now += 1
-    assert orders.call("entities.run", "orders", "waits", "later", "unknown") == 1
-    assert orders.counts()["lag"] == pytest.approx(1)
-    assert orders.violations() == []
-    orders.push("urgent", 1, priority=2)
-    assert [job["entity"] for job in orders.take(3)] == ["waits", "later", "urgent"]
-    assert orders.call("entities.run", "orders", "later") == 0
-    assert orders.violations() == []
-
-
-def test_who_runs_now_lags_from_now_on(orders: Entities) -> None:
-    orders.push("later", 1, due=orders.now + 60)
-    orders.now += 10
-    assert orders.call("entities.run", "orders", "later") == 1
-    assert orders.counts()["lag"] == 0
-    orders.now += 5
-    assert orders.counts()["lag"] == 5
-
-
-def test_what_is_due_already_is_not_run_by_run_all(orders: Entities) -> None:
-    orders.push("due", 1, due=orders.now + 5)
-    orders.push("later", 1, due=orders.now + 6)
-    orders.now += 5
-    assert orders.call("entities.run", "orders") == 1
-    assert orders.state("later")[0] == "waiting"
-
-
-def test_a_failed_one_that_runs_now_keeps_its_count(orders: Entities) -> None:
-    failing(orders, 1)
-    assert orders.call("entities.run", "orders", "o000") == 1
-    assert orders.state("o000")[:2] == ("waiting", 0)
-    assert names(orders, "retrying") == ["o000"]
-    assert orders.violations() == []
 
 
 def test_a_call_kills_a_thousand_payloads(orders: Entities) -> None:
@@ -119,10 +71,9 @@ def test_a_call_kills_a_thousand_payloads(orders: Entities) -> None:
     assert orders.violations() == []
     assert orders.call("entities.kill", "orders", "large", "o3") == 2
     assert orders.show("large")["dead"]["payloads"] == 1001
-    assert orders.violations() == []
 
 
-def test_one_that_was_killed_says_why(orders: Entities) -> None:
+def test_a_killed_entity_says_why(orders: Entities) -> None:
     orders.push("o", 1, priority=2, retries=7, tags=["red"], context={"x": 1}, batch=4)
     orders.now += 5
     assert orders.call("entities.kill", "orders", "o") == 1
@@ -135,13 +86,12 @@ def test_one_that_was_killed_says_why(orders: Entities) -> None:
     job = orders.take()[0]
     assert (job["priority"], job["retries"], job["batch"]) == ("2", "7", "4")
     assert (job["tags"], job["context"]) == ('["red"]', '{"x": 1}')
-    assert orders.violations() == []
 
 
-def test_what_runs_is_left_alone(orders: Entities) -> None:
+def test_a_running_entity_is_left_alone(orders: Entities) -> None:
     orders.push("o", 1)
     orders.take()
-    for command in ("entities.kill", "entities.drop", "entities.run"):
+    for command in ("entities.kill", "entities.drop"):
         assert orders.call(command, "orders", "o") == 0
     assert orders.state("o") == ("running", -1, [], [1], [])
 
@@ -156,19 +106,17 @@ def test_another_job_under_its_id_is_left_alone(
 
 
 @pytest.mark.parametrize("command", ["entities.kill", "entities.drop"])
-def test_what_depends_on_one_goes_on_without_it(
+def test_dependents_of_a_killed_entity_go_on(
     orders: Entities, keyed: Keyed, command: str
 ) -> None:
     orders.push("o", 1)
     keyed.put("after", orders.now, depends=[jid_of("o")], on_failure="run")
     assert orders.call(command, "orders", "o") == 1
     assert keyed.job("after")["state"] == "waiting"
-    assert orders.violations() == []
 
 
-def test_one_that_was_taken_from_its_worker_can_be_killed(orders: Entities) -> None:
+def test_an_entity_taken_from_its_worker_can_be_killed(orders: Entities) -> None:
     orders.push("o", 1)
     orders.call("timeout", orders.take()[0]["jid"])
     assert orders.call("entities.kill", "orders", "o") == 1
     assert orders.state("o") == (None, None, [], [], [1])
-    assert orders.violations() == []

@@ -1,4 +1,4 @@
-"""Pushing payloads: what is refused, whose queue it is, what an older core has left."""
+"""Pushing payloads: what is refused, whose queue it is, when they are due."""
 
 from __future__ import annotations
 
@@ -33,46 +33,10 @@ def test_a_queue_with_entities_belongs_to_their_job_type(
     assert orders.counts()["klass"] == "other"
 
 
-def fail_by_an_older_core(orders: Entities) -> None:
-    """Fail the run of an entity as a core does that knows nothing of payloads."""
-    [job] = orders.take()
-    server = orders.keyed.server
-    server.zrem("ql:q:orders-locks", job["jid"])
-    server.zrem("ql:w:w1:jobs", job["jid"])
-    server.delete(f"ql:taken:{job['jid']}")
-    failure = '{"group":"g","message":"m","when":1000,"worker":""}'
-    fields = {"state": "failed", "worker": "", "expires": "", "failure": failure}
-    server.hset(f"ql:j:{job['jid']}", mapping=fields)
-    server.lpush("ql:f:g", job["jid"])
-    server.sadd("ql:failures", "g")
-
-
-def test_an_older_core_has_failed_one(orders: Entities) -> None:
-    orders.push("o", 1, priority=3, retries=7)
-    fail_by_an_older_core(orders)
-    assert orders.push("o", 2) == 1
-    assert orders.state("o") == ("waiting", -1, [2], [], [])
-    job = orders.take()[0]
-    assert job["payloads"] == [2]
-    # It is the same one as before.
-    assert (job["priority"], job["retries"]) == ("3", "7")
-
-
-def test_one_that_an_older_core_has_failed_goes_back_to_its_queue(
-    orders: Entities,
-) -> None:
-    """Whatever queue is named to those that failed with it."""
-    orders.push("o", 1)
-    fail_by_an_older_core(orders)
-    assert orders.call("unfail", "elsewhere", "g") == 1
-    orders.push("o", 2)
-    assert orders.take()[0]["payloads"] == [2]
-
-
 def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:
     orders.push_many([("o", 1, "", ""), ("o", 2, "", ""), ("p", 1, "", "")])
     assert orders.keyed.json("queues", now=orders.now)[0]["name"] == "orders"
-    assert orders.keyed.server.hgetall("ql:m:orders:0:put") == {"16": "2"}
+    assert orders.keyed.json("minutes", "orders", 16, 16)["put"] == {"16": 2}
 
 
 def test_a_delayed_one_is_due_in_its_time(orders: Entities) -> None:
@@ -83,19 +47,27 @@ def test_a_delayed_one_is_due_in_its_time(orders: Entities) -> None:
     assert [job["entity"] for job in orders.take(3)] == ["past", "now"]
     orders.now += 5
     assert [job["entity"] for job in orders.take(3)] == ["o"]
-    assert orders.violations() == []
+
+
+@pytest.mark.parametrize("missing", [1, 4, 5])
+def test_fewer_payloads_than_announced_are_refused(
+    orders: Entities, missing: int
+) -> None:
+    items = (item() * 2)[:-missing]
+    refusal = orders.keyed.refusal("push", "", "orders", "sync", 2, *items, now=1)
+    assert "Fewer payloads than announced" in refusal
+    assert orders.show("o")["job"] is None
 
 
 def test_scores_are_kept_to_the_last_digit(orders: Entities) -> None:
     orders.push("o", 1, score=0.1)
     orders.push("o", 2, score=1234567890123456)
     orders.push("o", 3, score=-1e300)
-    name = f"ql:payloads:{jid_of('o')}"
-    assert dict(orders.keyed.server.zrange(name, 0, -1, withscores=True)) == {
-        "3": -1e300, "1": 0.1, "2": 1234567890123456,
-    }  # fmt: skip
+    scores = {text: float(score) for score, text in orders.show("o")["waiting"]}
+    assert scores == {3: -1e300, 1: 0.1, 2: 1234567890123456}
     assert orders.push("o", 1, score=0) == 0
-    assert orders.keyed.server.zscore(name, "1") == 0
+    scores = {text: float(score) for score, text in orders.show("o")["waiting"]}
+    assert scores[1] == 0
 
 
 def item(**changed: Any) -> list[Any]:
@@ -137,7 +109,7 @@ def test_arguments_are_checked_before_anything_is_written(
         return
     with pytest.raises(redis.ResponseError, match=rf"^{code} "):
         orders.call(*call)
-    assert orders.keyed.server.keys("ql:*") in ([], ["ql:meta"])
+    assert orders.show("o")["job"] is None
 
 
 @pytest.mark.parametrize("count", ["", 0, -1, 1001, "x"])
@@ -146,9 +118,7 @@ def test_the_number_of_payloads_is_checked(orders: Entities, count: Any) -> None
         orders.call("push", "", "orders", "sync", count, *item() * 1001)
 
 
-def test_a_job_that_somebody_has_put_under_its_id_is_in_the_way(
-    orders: Entities, keyed: Keyed
-) -> None:
+def test_another_job_under_its_id_is_in_the_way(orders: Entities, keyed: Keyed) -> None:
     keyed.put(jid_of("o"), orders.now, queue="other")
     with pytest.raises(redis.ResponseError, match=r"^STATE .*is in the way"):
         orders.push_many([("p", 1, "", ""), ("o", 1, "", "")])

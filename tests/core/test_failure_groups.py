@@ -39,14 +39,6 @@ def test_by_the_last_failure(failed: Keyed) -> None:
     assert [group[0] for group in found] == ["late", "middle", "large"]
 
 
-def test_pages(failed: Keyed) -> None:
-    found = failed.json("failure.groups", "count", 1, 1, now=60)
-    assert [group[0] for group in found["groups"]] == ["middle"]
-    assert found["total_groups"] == 3
-    assert not failed.json("failure.groups", "count", 3, 9, now=60)["groups"]
-    assert not failed.json("failure.groups", "count", 0, 0, now=60)["groups"]
-
-
 def test_one_group(failed: Keyed) -> None:
     assert failed.json("failure.group", "middle", now=60)[:2] == ["middle", 2]
     assert failed.call("failure.group", "nosuch", now=60) is None

@@ -1,4 +1,4 @@
-"""The figures that pages need: lag, counters per minute, worker records."""
+"""The figures that pages need: lag and counters per minute."""
 
 from __future__ import annotations
 
@@ -118,39 +118,15 @@ def test_malformed_minutes(keyed: Keyed, arguments: tuple[object, ...]) -> None:
     assert keyed.refusal("minutes", *arguments, now=0).startswith("BADARG ")
 
 
-def test_the_counters_are_kept_for_25_hours(keyed: Keyed) -> None:
-    keyed.put("jid", "*")
-    names = keyed.server.keys("ql:m:*")
-    assert names
-    for name in names:
-        assert 25 * 3600 <= keyed.server.ttl(name) <= 27 * 3600
-
-
 def test_jobs_moved_without_keys_are_counted_once_there_is_a_record(
     keyed: Keyed,
 ) -> None:
     keyed.core.put("before", 0, queue="side")
-    assert not keyed.server.keys("ql:m:*")
     keyed.put("first", 0)
     keyed.core.put("second", 0)
     keyed.core.pop(60, 1)
     assert keyed.json("minutes", "queue", 0, 5)["put"] == {"0": 2}
     assert keyed.json("minutes", "queue", 0, 5)["started"] == {"1": 1}
-
-
-def test_worker_records(keyed: Keyed) -> None:
-    keyed.put("jid")
-    keyed.take(now=10)
-    keyed.call("beat", "worker", '{"pid": 7, "queues": ["a", "b"]}', 0, now=20)
-    [worker] = keyed.json("workers", now=25)
-    assert float(worker.pop("beat")) == 20
-    assert worker == {
-        "name": "worker", "jobs": 1, "stalled": 0,
-        "info": {"pid": 7, "queues": ["a", "b"]},
-    }  # fmt: skip
-    assert keyed.json("workers", "worker", now=25)["jobs"] == ["jid"]
-    keyed.call("worker.deregister", "worker", now=30)
-    assert keyed.json("workers", now=30) in ({}, [])
 
 
 def test_old_clients_see_no_more_members_of_workers(keyed: Keyed) -> None:

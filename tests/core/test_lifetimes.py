@@ -1,4 +1,4 @@
-"""What goes by itself: how long each key is kept, and the longest wait there is."""
+"""What expires by itself: how long each key is kept, and the longest wait there is."""
 
 from __future__ import annotations
 
@@ -14,38 +14,12 @@ SLOW = 30
 """Seconds that a test may take between a key's making and a look at it."""
 
 
-def running(keyed: Keyed) -> str:
-    """Start a job and return its token."""
+def complete(keyed: Keyed, *args: Any) -> None:
+    """Run a job to its end, with statistics and counters."""
     keyed.put("run")
-    return keyed.token("run")
-
-
-def fill_history(keyed: Keyed) -> None:
-    """Complete a job of which statistics and minutes are written."""
-    ends = [settlement("run", running(keyed), "complete")]
+    ends = [settlement("run", keyed.token("run"), "complete", *args)]
     keyed.settle(ends, now=5)
     keyed.call("beat", "worker", "{}", 0, now=6)
-
-
-def stage(keyed: Keyed, seconds: int) -> None:
-    job = ("a", "queue", "k", "{}", 0, 2, "workflow", "f", "absent", 1)
-    keyed.call("workflow.stage", "f", seconds, "jobs", *job, now=0)
-
-
-def spawn(keyed: Keyed) -> None:
-    token = running(keyed)
-    keyed.call("spawn", "run", token, "w", "child", "queue", "k", "{}", 0, 0, now=1)
-
-
-def wake(keyed: Keyed) -> None:
-    keyed.settle([], 1, wait=90)
-    keyed.put("jid")
-
-
-def tell(keyed: Keyed) -> None:
-    token = running(keyed)
-    keyed.call("await", "me", 200, "job", "run", now=1)
-    keyed.settle([settlement("run", token, "complete")], now=2)
 
 
 def finish_workflow(keyed: Keyed) -> None:
@@ -54,45 +28,19 @@ def finish_workflow(keyed: Keyed) -> None:
     keyed.settle([settlement("a", keyed.token("a"), "complete")])
 
 
-def finish_with_result(keyed: Keyed, *args: Any) -> None:
-    keyed.settle([settlement("run", running(keyed), "complete", "[1]", *args)], now=1)
-
-
+#: What is made, the key, and how many seconds it is kept.
 KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
-    "what a worker says of itself": (
-        lambda k: k.call("beat", "w", '{"pid":1}', 0, now=0), "worker:w", DAY),
-    "orders": (
-        lambda k: (k.call("beat", "w", '{"pid":1}', 0, now=0),
-                   k.call("order", "w", "quiet", now=0)), "orders:w", DAY),
-    "a detached run": (
-        lambda k: (k.put("jid"), k.call("detached.keep", "w", "jid", k.token("jid"), "{}", now=0)),
-        "detached:jid", DAY),
-    "minutes of a queue": (fill_history, "m:queue:0:completed", 26 * 3600),
-    "minutes of all": (fill_history, "m::0:completed", 26 * 3600),
-    "how long jobs ran": (fill_history, "s:run:0:queue", 31 * DAY),
-    "how long jobs waited": (fill_history, "s:wait:0:queue", 31 * DAY),
-    "an idle worker": (lambda k: k.settle([], 1, wait=90), "idle:queue", 150),
-    "an idle worker of globs": (
-        lambda k: k.settle([], 1, ["q*"], wait=90), "idle", 150),
-    "a wake-up": (wake, "wake:queue", 60),
-    "who waits for a job": (
-        lambda k: (k.put("jid"), k.call("await", "me", 200, "job", "jid", now=0)),
-        "awaiting:job:jid", 260),
-    "the word of an end": (tell, "ended:me", 60),
-    "a lease on schedules": (
-        lambda k: k.call("schedule.due", "w", 10, now=0), "ticker", 6),
-    "what is staged": (lambda k: stage(k, 500), "staged:f", 500),
-    "what is staged for too long": (lambda k: stage(k, 10**9), "staged:f", DAY),
-    "the jids of that": (lambda k: stage(k, 10**9), "staged:f:jids", DAY),
-    "what was spawned": (spawn, "offspring:run", 7 * DAY),
-    "a result": (lambda k: finish_with_result(k, 500), "result:run", 500),
-    "a result for ever": (
-        lambda k: finish_with_result(k, 10**12), "result:run", 2**31),
+    "counters of a queue": (complete, "m:queue:0:completed", 26 * 3600),
+    "counters of the namespace": (complete, "m::0:completed", 26 * 3600),
+    "how long jobs ran": (complete, "s:run:0:queue", 31 * DAY),
+    "how long jobs waited": (complete, "s:wait:0:queue", 31 * DAY),
+    "a result": (lambda k: complete(k, "[1]", 500), "result:run", 500),
+    "the longest result": (lambda k: complete(k, "[1]", 10**12), "result:run", 2**31),
     "a key for a period": (
         lambda k: k.put("jid", unique="key", unique_until=500), "unique:key", 500),
-    "a key for ever and a day": (
+    "the longest period": (
         lambda k: k.put("jid", unique="key", unique_until=10**12), "unique:key", 2**31),
-    "a workflow that is complete": (finish_workflow, "workflow:f", 7 * DAY),
+    "a complete workflow": (finish_workflow, "workflow:f", 7 * DAY),
     "its jobs": (finish_workflow, "workflow:f:jobs", 7 * DAY),
 }  # fmt: skip
 
@@ -100,27 +48,61 @@ KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
 @pytest.mark.parametrize("what", KEPT)
 def test_how_long_it_is_kept(keyed: Keyed, what: str) -> None:
     make, name, seconds = KEPT[what]
-    keyed.call("config.set", "anything", 1, now=0)
     make(keyed)
-    left = keyed.server.ttl(f"ql:{name}")
-    assert max(0, seconds - SLOW) < left <= seconds
+    assert seconds - SLOW < keyed.server.ttl(f"ql:{name}") <= seconds
 
 
-def test_nobody_waits_for_longer_than_a_day(keyed: Keyed) -> None:
+def idle(keyed: Keyed) -> None:
+    keyed.settle([], 1, ["other", "o*"], worker="some-name", wait=90)
+
+
+def order(keyed: Keyed) -> None:
+    keyed.call("beat", "some-name", '{"pid":1}', 0, now=0)
+    keyed.call("order", "some-name", "quiet", now=0)
+
+
+def keep_detached(keyed: Keyed) -> None:
+    token = keyed.job("run")["token"]
+    keyed.call("detached.keep", "w", "run", token, "{}", now=0)
+
+
+def wait_for(keyed: Keyed) -> None:
+    keyed.call("await", "me", 200, "job", "run", now=0)
+
+
+def lead(keyed: Keyed) -> None:
+    keyed.call("schedule.due", "some-name", 10, now=0)
+
+
+@pytest.mark.parametrize("make", [idle, order, keep_detached, wait_for, lead])
+def test_what_concerns_workers_and_waiters_expires_within_a_day(
+    keyed: Keyed, make: Callable[[Keyed], None]
+) -> None:
+    keyed.put("run")
+    keyed.take(worker="some-name")
+    before = set(keyed.server.scan_iter())
+    make(keyed)
+    for name in set(keyed.server.scan_iter()) - before:
+        assert 0 < keyed.server.ttl(name) <= DAY or name == "ql:w:w:jobs", name
+
+
+def test_the_longest_wait_is_a_day(keyed: Keyed) -> None:
     first, *_ = keyed.settle([], 1, wait=10**9).rest
     assert float(first) == pytest.approx(DAY, abs=0.01)
-    keyed.put("jid")
-    keyed.call("await", "me", 10**9, "job", "jid", now=0)
-    assert DAY <= keyed.server.ttl("ql:awaiting:job:jid") <= DAY + 60
 
 
-def test_nobody_waits_for_less_than_no_time(keyed: Keyed) -> None:
+def test_the_shortest_wait_is_none(keyed: Keyed) -> None:
     first, *_ = keyed.settle([], 1, wait=-5).rest
     assert float(first) == pytest.approx(0, abs=0.01)
 
 
-def test_of_two_who_wait_the_longer_one_counts(keyed: Keyed) -> None:
+def test_a_waiter_is_woken_until_its_own_time_is_over(keyed: Keyed) -> None:
     keyed.put("jid")
-    for waiter, seconds in (("one", 100), ("two", 500), ("three", 50)):
-        keyed.call("await", waiter, seconds, "job", "jid", now=0)
-    assert 530 < keyed.server.ttl("ql:awaiting:job:jid") <= 560
+    token = keyed.token("jid")
+    keys = {
+        waiter: keyed.call("await", waiter, seconds, "job", "jid", now=0)[0]
+        for waiter, seconds in (("one", 100), ("two", 500), ("three", 50))
+    }
+    keyed.settle([settlement("jid", token, "complete")], now=200)
+    woken = [name for name, key in keys.items() if keyed.server.exists(key)]
+    assert woken == ["two"]

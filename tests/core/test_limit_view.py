@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.core.keyed import Keyed
-from tests.core.test_limits import START, jids, limit
+from tests.core.test_limits import START, held_back, jids, limit
 
 TYPE = "klass-max-concurrency-of-type"
 KEY = "klass-max-concurrency-per-key"
@@ -51,14 +51,63 @@ def test_turns_of_tenants_are_of_no_type(keyed: Keyed) -> None:
     }
 
 
-def test_a_limit_is_shown_though_the_record_of_its_first_job_is_gone(
+def test_the_limit_of_a_queue_is_shown(keyed: Keyed) -> None:
+    limit(keyed, "queue-max-concurrency", 2)
+    for n in range(3):
+        keyed.put(f"j{n}", START)
+    assert len(keyed.take(now=START)) == 2
+    shown = keyed.json("limits", "queue", now=START)
+    assert shown["queue"] == {"kind": "queue", "most": 2, "running": 2}
+    assert shown["limits"] == []
+    limit(keyed, "queue-max-concurrency", 1)
+    assert keyed.json("limits", "queue", now=START)["queue"]["most"] == 1
+    limit(keyed, "queue-max-concurrency", 0)
+    assert "queue" not in keyed.json("limits", "queue", now=START)
+    limit(keyed, "queue-max-concurrency", 2)
+    limit(keyed, "queue-rate", "5/m")
+    keyed.call("config.unset", "queue-max-concurrency", now=START)
+    shown = keyed.json("limits", "queue", now=START)
+    rate = {"count": 5, "per": 60}
+    assert shown["queue"] == {"kind": "queue", "rate": rate, "started": 0}
+
+
+def test_limits_are_shown_with_the_one_first_that_holds_back_most(keyed: Keyed) -> None:
+    limit(keyed, KEY, 1)
+    for n, limit_key in enumerate("abcccaabd"):
+        keyed.put(f"j{n}", START + n / 10, limit_key=limit_key)
+    taken = keyed.take(now=START + 1)
+    assert jids(taken) == ["j0", "j1", "j2", "j8"]
+    shown = keyed.json("limits", "queue", now=START + 1)
+    found = [
+        (each["key"], each["held_back"], each["first"]) for each in shown["limits"]
+    ]
+    assert found == [("c", 2, "j3"), ("a", 2, "j5"), ("b", 1, "j7")]
+    assert (shown["total"], shown["held_back"]) == (3, 5)
+
+
+def test_a_limit_shows_its_most_and_running_or_its_rate_and_starts(
     keyed: Keyed,
 ) -> None:
-    limit(keyed, TYPE, 1)
-    for n in range(3):
-        keyed.put(f"j{n}", START + n / 10)
-    assert jids(keyed.take(now=START + 1)) == ["j0"]
-    keyed.server.delete("ql:j:j1")  # by a foreign core
-    found = shown(keyed, "type", START + 1)
-    assert (found["first"], found["held_back"]) == ("j1", 2)
-    assert not {"type", "most", "running"} & set(found)
+    limit(keyed, "klass-rate-of-type", "1/m")
+    limit(keyed, "other-max-concurrency-of-type", 1)
+    for n in range(2):
+        keyed.put(f"r{n}", START + n / 10)
+        keyed.put(f"o{n}", START + n / 10, klass="other")
+    assert sorted(jids(keyed.take(9, now=START + 1))) == ["o0", "r0"]
+    limits = keyed.json("limits", "queue", now=START + 1)["limits"]
+    shown = {each["type"]: each for each in limits}
+    assert shown["klass"]["rate"] == {"count": 1, "per": 60}
+    assert shown["klass"]["started"] == 1
+    assert (shown["other"]["most"], shown["other"]["running"]) == (1, 1)
+
+
+def test_a_page_shows_a_hundred_limits(keyed: Keyed) -> None:
+    limit(keyed, KEY, 1)
+    items = [
+        {"jid": f"{n:03}-{m}", "limit_key": n} for m in range(2) for n in range(101)
+    ]
+    keyed.put_many(items, START)
+    while held_back(keyed, now=START) < 101:
+        keyed.take(100, now=START)
+    shown = keyed.json("limits", "queue", now=START)
+    assert (len(shown["limits"]), shown["total"], shown["held_back"]) == (100, 101, 101)

@@ -17,7 +17,7 @@ from tests.core.against import builds
 from tests.core.leaks import CALLS, OTHERS, Leaks, Made, differences
 from tests.real_servers import Server
 
-#: By day one pair in so many.
+#: By day one pair in this many.
 RARELY = 64
 
 
@@ -31,7 +31,7 @@ def server_of_leaks() -> Iterator[Server]:
 def leaks(
     server_of_leaks: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Leaks]:
-    """The core on a server of its own."""
+    """The core on another server."""
     path = tmp_path_factory.mktemp("leaks") / "qless.lua"
     leaks = Leaks(server_of_leaks, builds.write(builds.present(), path))
     yield leaks
@@ -72,7 +72,7 @@ local function call(command, ...)
 """
 
 
-def test_what_is_left_is_found(tmp_path: Path) -> None:
+def test_a_leak_is_found(tmp_path: Path) -> None:
     """The core counts its commands, from call to call."""
     frozen = builds.FROZEN.replace("local function call(command, ...)\n", LEAK)
     assert frozen != builds.FROZEN

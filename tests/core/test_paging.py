@@ -1,4 +1,4 @@
-"""Parts of lists: each command shows exactly what was asked for, wherever a part begins."""
+"""Pages of lists: each command shows exactly the part that was asked for."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def first_of(
 
 
 def fail_apart(keyed: Keyed, jids: list[str]) -> None:
-    """Fail each in a group of its own name."""
+    """Fail each in the group with its name."""
     fail(keyed, jids, "{}")
 
 
@@ -210,21 +210,12 @@ def test_each_part_is_what_was_asked_for(keyed: Keyed, name: str) -> None:
         "schedule.list", "entities.list", "entity.show",
     ],
 )  # fmt: skip
-def test_twenty_five_if_nobody_says_how_many(keyed: Keyed, name: str) -> None:
+def test_twenty_five_are_shown_without_a_number(keyed: Keyed, name: str) -> None:
     make, look, last_first = LISTS[name]
     make(keyed, THIRTY)
     whole = THIRTY[::-1] if last_first else THIRTY
     assert look(keyed) == whole[:25]
     assert look(keyed, 3) == whole[3:28]
-
-
-def test_unfail_takes_the_twenty_five_oldest(keyed: Keyed) -> None:
-    fail(keyed, THIRTY)
-    assert keyed.call("unfail", "queue", "group", now=NOW) == 25
-    assert keyed.json("failed", "group", now=NOW)["jobs"] == THIRTY[:24:-1]
-    assert keyed.call("unfail", "queue", "group", 3, now=NOW) == 3
-    assert keyed.json("failed", "group", now=NOW)["jobs"] == THIRTY[:27:-1]
-    assert keyed.call("unfail", "queue", "group", 0, now=NOW) == 0
 
 
 def test_a_part_of_a_list_is_named_whole(keyed: Keyed) -> None:

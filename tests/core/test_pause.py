@@ -21,7 +21,6 @@ def test_a_reason_is_kept_while_the_queue_is_paused(keyed: Keyed) -> None:
     assert keyed.take(now=50) == []
     keyed.call("unpause", "queue", "other", now=60)
     assert known(keyed) is None
-    assert not keyed.server.exists("ql:paused_reasons")
     assert len(keyed.take(now=60)) == 1
 
 
@@ -45,25 +44,14 @@ def test_a_pause_without_a_reason_says_when_and_by_whom(keyed: Keyed) -> None:
 def test_an_old_client_that_resumes_takes_the_reason_away(keyed: Keyed) -> None:
     keyed.call("queue.pause", "why", "ada", "queue", now=1)
     keyed.core.old("unpause", 2, "queue")
-    assert not keyed.server.exists("ql:paused_reasons")
-
-
-def test_what_a_foreign_script_left_is_not_true_of_the_next_pause(
-    keyed: Keyed,
-) -> None:
-    keyed.call("queue.pause", "why", "ada", "queue", now=1)
-    keyed.server.srem("ql:paused_queues", "queue")
+    keyed.call("pause", "queue", now=3)
     assert known(keyed) is None
-    keyed.core.old("pause", 2, "queue")
-    assert known(keyed) is None
-    assert keyed.json("queues", "queue", now=9)["paused"]
 
 
 def test_old_clients_see_no_more_members(keyed: Keyed) -> None:
     keyed.put("jid")
     keyed.call("queue.pause", "why", "ada", "queue", now=1)
     assert "pause" not in keyed.core.json("queues", 2, "queue")
-    assert keyed.violations() == []
 
 
 def test_limits(keyed: Keyed) -> None:
@@ -101,13 +89,11 @@ def test_only_empty_queues_are_forgotten(keyed: Keyed) -> None:
     assert keyed.server.zrange("ql:queues", 0, -1) == ["used"]
 
 
-def test_what_fell_due_in_a_pause_wakes_whoever_waits_when_it_ends(
-    keyed: Keyed,
-) -> None:
+def test_a_job_that_fell_due_in_a_pause_wakes_a_worker_at_its_end(keyed: Keyed) -> None:
     keyed.put("later", 1, delay=5)
     keyed.call("pause", "queue", now=2)
     settled = keyed.settle([], 1, wait=600, now=10)
     assert settled.jobs == []
     keyed.call("unpause", "queue", now=20)
-    assert keyed.server.llen("ql:wake:queue") > 0
+    assert keyed.is_woken(settled.rest[1:])
     assert [job["jid"] for job in keyed.take(now=20)] == ["later"]

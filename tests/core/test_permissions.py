@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import redis
 
 from tests.core.caller import Core, Library
-from tests.permissions import client_of, documented, set_user
+from tests.permissions import client_of, set_user
 
 if TYPE_CHECKING:
     from tests.real_servers import Server
 
-LUA = Path(__file__).parents[2] / "lua"
-
 KEYS = ("ql:!", "ql:meta")
-
-#: Which commands the source names; some are handed to what runs them in pieces.
-RUN = re.compile(
-    r"\b(?:call|redis\.pcall|in_pieces)\(\s*'([A-Z]+)'|\bfields = \{\s*'([A-Z]+)'"
-)
-
-#: What each role may besides, and why.
-BESIDES = {
-    "producer": "blpop info",
-    "worker": "blpop info subscribe ping",
-    "admin": "blpop info",
-    "operator": "blpop info function|list function|delete",
-}
-#: Only calls to a node of a cluster run it: the document says so below its lines.
-SHARDED = {"spublish"}
-CALLING = "client|setinfo fcall function|load"
-
-
-def commands(role: str) -> set[str]:
-    return {rule[1:] for rule in documented()[role] if rule.startswith("+")}
-
-
-def in_source() -> set[str]:
-    return {
-        name.lower()
-        for module in LUA.rglob("*.lua")
-        for names in RUN.findall(module.read_text())
-        for name in names
-        if name
-    }
-
-
-@pytest.mark.parametrize("role", BESIDES)
-def test_what_is_documented_is_what_the_core_runs_and_no_more(role: str) -> None:
-    besides = {*BESIDES[role].split(), *CALLING.split()}
-    assert documented().keys() == BESIDES.keys()
-    assert commands(role) - besides == in_source() - SHARDED
-    assert besides <= commands(role)
-
 
 Limit = Callable[..., Core]
 
@@ -95,11 +52,3 @@ def test_a_refusal_has_a_code_and_the_servers_words(
     text = refusal(limited(*taken))
     assert text.startswith("DENIED ")
     assert "ACL failure" in text or "The user executing the script" in text
-
-
-def test_a_call_that_may_not_tidy_replies_up_is_served_all_the_same(
-    limited: Limit,
-) -> None:
-    core = limited("-hrandfield")
-    put = ("w", "q", "j", "k", "{}", 0)
-    assert core.call("write", KEYS, "put", "*", "me:1", *put) == "j"

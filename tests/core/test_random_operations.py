@@ -25,7 +25,7 @@ EACH = 500
 def test_random_operations_leave_a_sound_namespace(
     core: Core, turn: int, request: pytest.FixtureRequest
 ) -> None:
-    # Every cell has seeds of its own: together they see more.
+    # Each cell has other seeds: together they see more.
     cell = request.node.callspec.id
     seed = FIRST_SEED * 1_000_000 + sum(map(ord, cell)) * 1000 + turn
     try:

@@ -77,9 +77,9 @@ def test_a_rate_that_is_changed_counts_what_started_before(
     count = int(then.partition("/")[0])
     taken = len(keyed.take(20, now=START + 1))
     assert taken == min(20, room)
-    sound(keyed, START + 1)
+    sound(keyed)
     assert used(START + 1) == 4 + taken
-    sound(keyed, START + opens)
+    sound(keyed)
     more = len(keyed.take(20, now=START + opens))
     assert more == min(20, 26 - taken, count - taken)
 
@@ -96,7 +96,7 @@ def test_a_window_that_is_full_again_is_looked_at_when_it_opens(
         settled = keyed.settle([], 1, now=now + 0.01, wait=100)
         assert settled.jobs == []
         assert float(settled.rest[0]) == pytest.approx(0.99, abs=0.01)
-        sound(keyed, now + 1.02)
+        sound(keyed)
 
 
 def test_a_window_opens_for_jobs_of_a_queue_though_those_before_them_are_not_taken(

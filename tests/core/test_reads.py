@@ -100,7 +100,7 @@ def test_the_scene(core: Core) -> None:
         before = after
 
 
-def test_what_is_due_counts_as_waiting(keyed: Keyed) -> None:
+def test_due_jobs_count_as_waiting(keyed: Keyed) -> None:
     due_scene(keyed)
     [counts] = keyed.json("queues", now=NOW)
     due_ticks = 1 + NOW // 60

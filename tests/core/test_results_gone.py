@@ -17,7 +17,7 @@ def complete(
     )
 
 
-def test_what_the_record_says_of_a_result_that_is_gone(keyed: Keyed) -> None:
+def test_a_record_says_whether_its_result_has_expired(keyed: Keyed) -> None:
     complete(keyed, "jid", "second", now=0, ttl=1000)
     complete(keyed, "null", now=0, result="null")
     keyed.put("nothing", 0)
@@ -30,15 +30,3 @@ def test_what_the_record_says_of_a_result_that_is_gone(keyed: Keyed) -> None:
     gone = keyed.call("results.gone", "jid", "second", "null", "nothing", "no", now=2)
     assert gone == ["jid"]
     assert keyed.job("jid", 2000)["returned"] == -999
-    assert keyed.violations() == []
-
-
-def test_a_result_of_another_run_is_not_missed(keyed: Keyed) -> None:
-    """An older core that puts the job again leaves the field in its record."""
-    complete(keyed, "jid", now=0)
-    returned = keyed.server.hget("ql:j:jid", "returned")
-    keyed.put("jid", 1)
-    keyed.settle([settlement("jid", keyed.token("jid", 1), "complete")], now=1)
-    keyed.server.hset("ql:j:jid", "returned", returned)
-    assert "returned" not in keyed.job("jid", 2)
-    assert keyed.call("results.gone", "jid", now=2) == []

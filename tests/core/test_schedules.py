@@ -92,7 +92,7 @@ class TestMaking:
             "paused": False, "edited": False,
         }  # fmt: skip
 
-    def test_what_is_shown_of_cron(self, keyed: Keyed) -> None:
+    def test_a_cron_schedule_is_shown(self, keyed: Keyed) -> None:
         make(keyed, cron="0 3 * * *", now=100)
         assert shown(keyed) == {
             "id": "s", "kind": "cron", "queue": "queue", "klass": "klass",
@@ -284,7 +284,7 @@ class TestSettingAgain:
 
 
 class TestUpdating:
-    def test_some_values(self, keyed: Keyed) -> None:
+    def test_named_values_change_and_others_stay(self, keyed: Keyed) -> None:
         make(keyed, now=100, tags=["a"], unique="u", context={"a": 1}, expires=5)
         keyed.call("schedule.update", "s", "priority", 3, "unique", "", "context", "",
                    "expires", "", "name", "n", "queue", "other", now=110)  # fmt: skip
@@ -326,7 +326,9 @@ class TestUpdating:
         "pairs", [("owner", "x"), ("edited", "1"), ("formerly", "[]"), ("x", "y"),
                   ("retries",), ("cron", "a", "interval", 5), ("retries", "x")]
     )  # fmt: skip
-    def test_what_is_refused(self, keyed: Keyed, pairs: tuple[Any, ...]) -> None:
+    def test_bad_updates_are_refused(
+        self, keyed: Keyed, pairs: tuple[Any, ...]
+    ) -> None:
         make(keyed)
         before = digest(keyed.server)
         text = keyed.refusal("schedule.update", "s", *pairs, now=0)
@@ -357,7 +359,7 @@ class TestPausing:
         assert "next" not in shown(keyed)
 
     @pytest.mark.parametrize(("now", "then"), [(110, 160), (160, 220), (500, 520)])
-    def test_it_goes_on_in_its_rhythm(
+    def test_a_resumed_schedule_keeps_its_rhythm(
         self, keyed: Keyed, now: float, then: float
     ) -> None:
         keyed.call("config.set", "heartbeat", 1000, now=0)
@@ -459,7 +461,7 @@ class TestListing:
 class TestRunning:
     @pytest.mark.parametrize("kind", BOTH, ids=["interval", "cron"])
     @pytest.mark.parametrize("paused", [False, True])
-    def test_one_job_at_once_beside_the_rhythm(
+    def test_run_puts_one_job_at_once_beside_the_rhythm(
         self, keyed: Keyed, kind: dict[str, Any], paused: bool
     ) -> None:
         make(keyed, now=100, data="[1]", tags=["t"], **kind)

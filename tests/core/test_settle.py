@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.core.keyed import RESERVED, Keyed, settlement
+from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import snapshot
 
 
@@ -18,9 +18,10 @@ def test_the_eleven_strings_of_a_reserved_job(keyed: Keyed) -> None:
     assert json.loads(job.pop("tags")) == ["x", "y"]
     assert json.loads(job.pop("context")) == {"l": "de"}
     assert float(job.pop("expires")) == 70
+    assert job.pop("token")
     assert job == {
         "jid": "jid", "queue": "queue", "klass": "K", "data": '{"a": 1}',
-        "token": "1", "retries": "2", "remaining": "2", "priority": "3",
+        "retries": "2", "remaining": "2", "priority": "3",
     }  # fmt: skip
 
 
@@ -81,21 +82,6 @@ def test_globs_stand_for_the_known_queues_by_name(
     assert [job["queue"] for job in settled.jobs] == expected
 
 
-@pytest.mark.parametrize("count", [1, 16, 17, 64, 65, 100])
-@pytest.mark.parametrize("turns", [0, 1])
-def test_those_of_many_queues_come_in_order_of_name(
-    keyed: Keyed, count: int, turns: int
-) -> None:
-    numbers = [37 * n % 100 for n in range(100)]
-    keyed.put_many([{"jid": f"j{n}", "queue": f"q{n:02}"} for n in numbers[:count]])
-    found = sorted(f"q{n:02}" for n in numbers[:count])
-    # Few of them, and then all that are left.
-    for wanted in (found[:5], found[5:]):
-        pairs = ["turns", 1] if turns else []
-        _, jobs, *_ = keyed.call("settle", "w", 0, max(len(wanted), 1), 1, "*", *pairs)
-        assert [job[RESERVED.split().index("queue")] for job in jobs] == wanted
-
-
 def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
     for number in range(4):
         keyed.put(f"j{number}", number)
@@ -112,7 +98,6 @@ def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
     assert settled.jids == ["j2", "j3"]
     assert keyed.job("j0")["state"] == "complete"
     assert keyed.job("j1")["state"] == "failed"
-    assert keyed.violations() == []
 
 
 def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:
@@ -126,16 +111,17 @@ def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:
     assert keyed.settle([done], 5, ["queue", "later"], now=4).jids == ["b", "c"]
 
 
-@pytest.mark.parametrize(("number", "is_soon"), [(999, False), (1000, True)])
-def test_who_has_freed_all_that_a_call_may_free_comes_back_soon(
-    keyed: Keyed, number: int, *, is_soon: bool
+def test_a_worker_that_has_freed_all_that_a_call_frees_comes_back_soon(
+    keyed: Keyed,
 ) -> None:
     keyed.put("root", queue="side")
-    keyed.put_many([{"jid": f"n{n}", "depends": ["root"]} for n in range(number)])
+    for first in (0, 1000):
+        jids = [f"n{first + n}" for n in range(1000)]
+        keyed.put_many([{"jid": jid, "depends": ["root"]} for jid in jids])
     [job] = keyed.take(queue="side")
     end = settlement("root", job["token"], "complete")
     rest = keyed.settle([end], 1, ["side"], wait=60).rest
-    assert (float(rest[0]) < 1) == is_soon
+    assert float(rest[0]) < 1
 
 
 def test_one_refused_settlement_does_not_stop_the_others(keyed: Keyed) -> None:
@@ -173,7 +159,6 @@ def test_a_job_settled_twice_in_one_call_is_settled_once(keyed: Keyed) -> None:
     )
     assert [(jid, code) for jid, code, _ in settled.refused] == [("jid", "LOCKLOST")]
     assert keyed.job("jid")["state"] == "complete"
-    assert keyed.violations() == []
 
 
 def test_paused_queues_are_passed_over(keyed: Keyed) -> None:
@@ -192,7 +177,6 @@ def test_due_recurring_and_expired_jobs_are_reserved(keyed: Keyed) -> None:
     jids = keyed.settle([], 10, now=100).jids
     assert jids[0] == "expired"
     assert sorted(jids[1:]) == ["cron-1", "due"]
-    assert keyed.violations() == []
 
 
 def test_max_concurrency_holds_for_settle_too(keyed: Keyed) -> None:
@@ -279,7 +263,6 @@ def test_a_call_is_bounded(keyed: Keyed) -> None:
     settled = keyed.settle(settlements[:200], 50, now=2)
     assert (settled.refused, len(settled.jobs)) == ([], 50)
     assert keyed.settle(settlements[200:], 0, now=2).refused == []
-    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize(
@@ -296,10 +279,7 @@ def test_a_call_is_bounded(keyed: Keyed) -> None:
             ("move", "next", 0),
             [
                 ("completed", "jid"),
-                (
-                    "log",
-                    '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}',
-                ),
+                ("log", '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}'),
             ],
         ),
         (

@@ -55,7 +55,7 @@ class TestTheJobOfATick:
         assert (record["spawned_from_jid"], record["deadline"]) == ("s", MINUTE + 30)
         assert record["history"][0]["when"] == MINUTE
         keyed.settle([settlement(jid, job["token"], "complete")], now=MINUTE + 2)
-        assert not keyed.server.exists("ql:unique:key")
+        assert keyed.put("other", MINUTE + 2, unique="key") == "other"
 
     def test_the_key_names_the_job_put_last(self, keyed: Keyed) -> None:
         began(keyed, unique="key")

@@ -113,8 +113,8 @@ def test_tokens_rise_after_the_clock_was_set_back(keyed: Keyed, hours: int) -> N
     keyed.put_many([{"jid": jid} for jid in "abc"], now=NOW)
     keyed.server.hset("ql:meta", "token", last)
     tokens = [int(job["token"]) for job in keyed.take(2, now=NOW)]
-    assert tokens == [last + 1, last + 2]
-    assert int(keyed.take(1, now=NOW)[0]["token"]) == last + 3
+    tokens.append(int(keyed.take(1, now=NOW)[0]["token"]))
+    assert last < tokens[0] < tokens[1] < tokens[2]
 
 
 def test_calls_without_keys_draw_from_the_servers_clock(keyed: Keyed) -> None:
@@ -124,15 +124,7 @@ def test_calls_without_keys_draw_from_the_servers_clock(keyed: Keyed) -> None:
     for jid in ("b", "c"):
         keyed.put(jid, NOW)
     keyed.core.old("pop", 5e10, "queue", "old", 2)
-    tokens = [int(keyed.server.hget(f"ql:j:{jid}", "token") or 0) for jid in "bc"]
+    tokens = [int(keyed.job(jid, NOW)["token"]) for jid in "bc"]
     assert before < min(tokens) < max(tokens) < (time.time() + 60) * 1e6
     keyed.put("d", NOW)
     assert int(keyed.token("d", NOW)) > max(tokens)
-
-
-def test_given_time_draws_the_next_number(keyed: Keyed) -> None:
-    """So tests with their own time know the tokens."""
-    keyed.put("a", 10)
-    assert keyed.token("a", 1e9) == "1"
-    keyed.put("b", 10)
-    assert keyed.token("b", 5) == "2"

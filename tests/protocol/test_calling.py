@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import redis
 
 from tests.core.caller import Core
-
-RUBY_PATTERN = re.compile(r"user_script:\d+:\s*(\w+.+$)", re.MULTILINE)
 
 
 def test_a_call_without_arguments_is_an_error(core: Core) -> None:
@@ -48,7 +44,7 @@ def test_keys_that_do_not_name_a_namespace_are_refused(
     assert core.server.dbsize() == 0
 
 
-def test_what_writes_is_refused_where_only_reads_are_called(core: Core) -> None:
+def test_a_writing_command_is_refused_by_the_read_function(core: Core) -> None:
     keys = ("ql:!", "ql:meta")
     arguments = ("*", "", "worker", "queue", "jid", "klass", "{}", 0)
     with pytest.raises(redis.ResponseError, match="in the write or the drain class"):
@@ -67,7 +63,7 @@ def test_the_clock_may_be_a_fraction_and_may_jump_both_ways(core: Core) -> None:
 def test_python_style_clocks_are_understood(core: Core) -> None:
     """`repr(time.time())` of a small or large clock may have an exponent."""
     core.put("a", "1.5e3")
-    assert core.server.hget("ql:j:a", "time") == "1500.00000000000000000000"
+    assert float(core.server.hget("ql:j:a", "time")) == 1500
 
 
 def test_numbers_in_replies_lose_their_fraction(core: Core) -> None:
@@ -137,39 +133,3 @@ def test_arguments_are_text_even_if_they_look_like_numbers(core: Core) -> None:
     assert (job["jid"], job["queue"], job["klass"]) == ("007", "1e3", "0x10")
     assert core.pop(0, queue="1e3", worker="00")[0]["worker"] == "00"
     assert core.json("tag", 0, "get", "1.0") == {"total": 1, "jobs": ["007"]}
-
-
-ERRORS = [
-    ("nosuch",),
-    ("get",),
-    ("put", "worker", "queue", "jid"),
-    ("put", "worker", "queue", "jid", "klass", "[}", 0),
-    ("put", "worker", "queue", "jid", "klass", "{}", "soon"),
-    ("put", "worker", "queue", "jid", "klass", "{}", 0, "priority"),
-    ("put", "worker", "queue", "jid", "klass", "{}", 0, "retries", "many"),
-    ("requeue", "worker", "queue", "nosuch", "klass", "{}", 0),
-    ("pop", "queue", "worker", "few"),
-    ("complete", "nosuch", "worker", "queue", "{}"),
-    ("fail", "nosuch", "worker", "group", "message"),
-    ("retry", "nosuch", "queue", "worker"),
-    ("heartbeat", "nosuch", "worker"),
-    ("depends", "nosuch", "on", "jid"),
-    ("priority", "nosuch", 1),
-    ("tag", "add", "nosuch", "tag"),
-    ("timeout", "nosuch"),
-    ("track", "track", "nosuch"),
-    ("log", "nosuch", "message"),
-    ("recur.update", "nosuch", "priority", 1),
-    ("recur", "queue", "jid", "klass", "{}", "cron", 1, 0),
-]
-
-
-@pytest.mark.parametrize("call", ERRORS, ids=lambda call: "-".join(map(str, call))[:40])
-def test_errors_have_the_position_form_that_the_ruby_client_matches(
-    core: Core, call: tuple[str, ...]
-) -> None:
-    text = core.error(call[0], 0, *call[1:])
-    match = RUBY_PATTERN.search(text)
-    assert match and match[1][0].isalnum(), text
-    assert "attempt to" not in text, "a stack trace instead of a message"
-    assert core.server.dbsize() == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.core.caller import Core, listed
 from tests.core.keyspace import scores
 
@@ -73,7 +71,7 @@ def test_a_missing_or_complete_dependency_is_ignored(core: Core) -> None:
     assert links(core, "b") == (set(), set())
 
 
-def test_advancing_releases_nobody(core: Core) -> None:
+def test_advancing_releases_no_dependent(core: Core) -> None:
     core.put("a", queue="side")
     core.put("b", depends=["a"])
     core.pop(queue="side")
@@ -204,13 +202,3 @@ def test_a_dependency_put_again_still_releases(core: Core) -> None:
     assert links(core, "a") == (set(), {"b"})
     finish(core, "a", 2)
     assert core.state("b") == "waiting"
-
-
-@pytest.mark.parametrize("word", ["on", "off"])
-def test_depends_is_silent(core: Core, word: str) -> None:
-    core.put("a", queue="side")
-    core.put("b", depends=["a"])
-    core.old("track", 0, "track", "b")
-    with core.listening() as heard:
-        core.old("depends", 0, "b", word, "a")
-    assert heard == []

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import redis
 
 from tests.core.caller import Core
 from tests.core.keyed import Keyed
 from tests.core.keyspace import snapshot
+
+#: By this the Ruby client finds the message in an error.
+RUBY_PATTERN = re.compile(r"user_script:\d+:\s*(\w+.+$)", re.MULTILINE)
 
 
 def bring_into(core: Core, state: str) -> None:
@@ -70,7 +75,9 @@ def test_a_job_that_is_not_running_is_named_with_its_state(
     ids=lambda call: "-".join(map(str, call[:2])),
 )
 def test_a_missing_job_does_not_exist(core: Core, call: tuple[str, ...]) -> None:
-    assert "does not exist" in core.error(call[0], 0, *call[1:])
+    text = core.error(call[0], 0, *call[1:])
+    assert "does not exist" in text
+    assert RUBY_PATTERN.search(text)
     assert core.server.dbsize() == 0
 
 
@@ -273,9 +280,12 @@ def test_malformed_and_missing_arguments_are_errors_that_change_nothing(
     before = snapshot(core.server)
     text = core.error(command, 1, *args)
     assert snapshot(core.server) == before
+    match = RUBY_PATTERN.search(text)
+    assert match and match[1][0].isalnum(), text
     assert "attempt to" not in text, "a stack trace instead of a message"
 
 
+@pytest.mark.damages
 def test_an_error_of_the_server_comes_through_in_its_words(keyed: Keyed) -> None:
     keyed.put("jid")
     keyed.server.set("ql:workers", "another's")
@@ -283,23 +293,3 @@ def test_an_error_of_the_server_comes_through_in_its_words(keyed: Keyed) -> None
         keyed.take()
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         keyed.core.pop()
-
-
-@pytest.mark.parametrize("keys", [False, True])
-def test_a_record_of_the_earliest_versions_is_left_as_it_is_by_an_error(
-    core: Core, keys: bool
-) -> None:
-    """Others make its history a list; what refuses only looks at it."""
-    core.put("jid")
-    core.server.delete("ql:j:jid-history")
-    core.server.hset("ql:j:jid", "history", '[{"q":"queue","put":1}]')
-    before = snapshot(core.server)
-    if keys:
-        assert core.refusal("timeout", "jid", now=1).startswith("STATE ")
-    else:
-        assert "not running" in core.error("timeout", 1, "jid")
-    assert snapshot(core.server) == before
-    core.pop(2)
-    core.old("timeout", 3, "jid")
-    shown = [(entry["what"], entry["when"]) for entry in core.job("jid")["history"]]
-    assert shown == [("put", 1), ("popped", 2), ("timed-out", 3)]

@@ -42,7 +42,7 @@ def test_numbers_beyond_1e300_are_refused(core: Core, number: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999"])
-def test_what_is_read_as_infinity_is_not_finite(core: Core, number: str) -> None:
+def test_numbers_read_as_infinity_are_refused(core: Core, number: str) -> None:
     core.put("jid")
     assert "must be a finite decimal number" in core.error("priority", 0, "jid", number)
 
@@ -65,7 +65,7 @@ def go_through(core: Core, calls: Calls, *, keyed: bool = False) -> None:
 
 @pytest.mark.parametrize("now", [*LARGE, "0"])
 @pytest.mark.parametrize("offset", [*LARGE, "-1e9", "0"])
-def test_what_recurs(core: Core, now: str, offset: str) -> None:
+def test_recurring_jobs_with_extreme_numbers(core: Core, now: str, offset: str) -> None:
     for interval, backlog in itertools.product(
         ["60", "1e300", "5e-324"], ["0", "3", "5e-324"]
     ):
@@ -90,7 +90,9 @@ def test_what_recurs(core: Core, now: str, offset: str) -> None:
 
 @pytest.mark.parametrize("now", [*LARGE, *SMALL])
 @pytest.mark.parametrize("delay", [*LARGE, *SMALL])
-def test_what_waits(core: Core, now: str, delay: str) -> None:
+def test_delays_and_priorities_with_extreme_numbers(
+    core: Core, now: str, delay: str
+) -> None:
     for priority, later in itertools.product([*LARGE, "5e-324"], repeat=2):
         core.server.flushall()
         go_through(core, [

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.core.caller import Core
-from tests.core.keyed import Keyed
 from tests.core.keyspace import scores
 
 
@@ -41,15 +38,6 @@ def test_fail(held: Core) -> None:
     assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
 
 
-def test_the_newest_failure_is_at_the_head(core: Core) -> None:
-    for jid in "abc":
-        core.put(jid)
-        core.pop()
-        core.old("fail", 1, jid, "worker", "group", "message")
-    assert core.server.lrange("ql:f:group", 0, -1) == ["c", "b", "a"]
-    assert core.json("failed", 1, "group") == {"total": 3, "jobs": ["c", "b", "a"]}
-
-
 def test_fail_stores_data(held: Core) -> None:
     held.old("fail", 20, "jid", "worker", "group", "message", '{"seen":1}')
     assert held.job("jid")["data"] == '{"seen":1}'
@@ -62,29 +50,11 @@ def test_fail_without_data_keeps_it(core: Core) -> None:
     assert core.job("jid")["data"] == "[ 1 ]"
 
 
-def test_the_events_of_fail(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.old("fail", 20, "jid", "worker", "the group", 'a "message"')
-    assert heard == [
-        (
-            "log",
-            '{"message":"a \\"message\\"","jid":"jid","group":"the group",'
-            '"event":"failed","worker":"worker"}',
-        ),
-        ("failed", "jid"),
-    ]
-
-
 def test_fail_counts_in_the_stats_of_its_queue_and_day(held: Core) -> None:
     held.old("fail", 90000, "jid", "worker", "group", "message")
     stats = held.json("stats", 90000, "queue", 90000)
     assert (stats["failures"], stats["failed"], stats["retries"]) == (1, 1, 0)
     assert held.json("stats", 90000, "queue", 0)["failures"] == 0
-    assert held.server.hgetall("ql:s:stats:86400:queue") == {
-        "failures": "1",
-        "failed": "1",
-    }
 
 
 def test_a_failed_job_is_not_popped(held: Core) -> None:
@@ -100,17 +70,6 @@ def test_retry_gives_the_job_back(held: Core) -> None:
     assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
     assert [entry["what"] for entry in job["history"]] == ["put", "popped"]
     assert held.popped(21, worker="second") == ["jid"]
-
-
-def test_after_a_retry_the_worker_may_nothing(held: Core) -> None:
-    held.old("retry", 20, "jid", "queue", "worker")
-    for call in (
-        ("complete", 21, "jid", "worker", "queue", "{}"),
-        ("fail", 21, "jid", "worker", "group", "message"),
-        ("heartbeat", 21, "jid", "worker"),
-        ("retry", 21, "jid", "queue", "worker"),
-    ):
-        assert "not currently running" in held.error(*call)
 
 
 def test_retry_keeps_the_name_of_the_old_worker(held: Core) -> None:
@@ -139,13 +98,6 @@ def test_retry_with_a_group_and_a_message_records_a_failure(held: Core) -> None:
         "worker": "worker",
     }
     assert held.old("failed", 20) == "{}"
-
-
-def test_retry_says_nothing(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.old("retry", 20, "jid", "queue", "worker")
-    assert heard == []
 
 
 def test_retry_does_not_count_in_the_stats(held: Core) -> None:
@@ -228,13 +180,6 @@ def test_an_exhausting_retry_with_a_group_only(exhausted: Core) -> None:
     assert (failure["when"], failure["worker"]) == (20.5, "")
 
 
-def test_an_exhausting_retry_is_not_logged(exhausted: Core) -> None:
-    exhausted.old("track", 0, "track", "jid")
-    with exhausted.listening() as heard:
-        exhausted.old("retry", 20, "jid", "queue", "worker")
-    assert heard == [("failed", "jid")]
-
-
 def test_retries_are_used_up_one_by_one(core: Core) -> None:
     core.put("jid", retries=2)
     for remaining in (1, 0, -1):
@@ -243,28 +188,6 @@ def test_retries_are_used_up_one_by_one(core: Core) -> None:
     assert core.state("jid") == "failed"
 
 
-def test_the_stored_failure_is_json(held: Core) -> None:
-    held.old("fail", 20, "jid", "worker", "gr\u00fcp\u2028", "tab\t\x01")
-    stored = json.loads(held.server.hget("ql:j:jid", "failure"))
-    assert (stored["group"], stored["message"]) == ("gr\u00fcp\u2028", "tab\t\x01")
-
-
 def test_retry_into_a_new_queue_registers_it(held: Core) -> None:
     held.old("retry", 20, "jid", "other", "worker")
     assert "other" in dict(scores(held.server, "ql:queues"))
-
-
-def test_the_answer_when_no_retry_is_left(keyed: Keyed) -> None:
-    keyed.put("jid", retries=1)
-    assert keyed.call("retry", "jid", "queue", keyed.token("jid"), now=1) == 0
-    assert keyed.call("retry", "jid", "queue", keyed.token("jid", 2), now=2) == -1
-    job = keyed.job("jid", 3)
-    assert (job["state"], job["remaining"]) == ("failed", -1)
-
-
-def test_a_log_entry_has_at_most_64_kib(keyed: Keyed) -> None:
-    keyed.put("jid")
-    refused = keyed.refusal("log", "jid", "m" * 65537, now=1)
-    assert refused == "TOOBIG log(): message has 65537 bytes, at most 65536"
-    keyed.call("log", "jid", "m" * 65536, now=1)
-    assert keyed.job("jid", 1)["history"][-1]["what"] == "m" * 65536

@@ -68,14 +68,6 @@ def test_unfail_of_an_unknown_group(core: Core) -> None:
     assert core.old("unfail", 0, "queue", "nosuch") == 0
 
 
-def test_unfail_is_silent(core: Core) -> None:
-    fail(core, "jid")
-    core.old("track", 0, "track", "jid")
-    with core.listening() as heard:
-        core.old("unfail", 1, "queue", "group")
-    assert heard == []
-
-
 def test_a_job_that_fails_twice_is_listed_once(core: Core) -> None:
     fail(core, "jid", 0)
     core.old("unfail", 1, "queue", "group")

@@ -35,31 +35,6 @@ def test_a_running_job(core: Core) -> None:
     ]
 
 
-def test_a_failed_job_has_an_empty_expiry_in_the_store(core: Core) -> None:
-    core.put("jid")
-    core.pop()
-    core.old("fail", 3.5, "jid", "worker", "group", "message")
-    assert core.server.hget("ql:j:jid", "expires") == ""
-    job = core.job("jid")
-    assert (job["expires"], job["worker"]) == (0, "")
-    assert job["failure"] == {
-        "group": "group",
-        "message": "message",
-        "when": 3,
-        "worker": "worker",
-    }
-
-
-def test_a_complete_job_is_in_no_queue(core: Core) -> None:
-    core.put("jid")
-    core.pop()
-    core.complete("jid", data='{"done": true}')
-    job = core.job("jid")
-    assert (job["state"], job["queue"], job["worker"]) == ("complete", "", "")
-    assert (job["expires"], job["remaining"], job["failure"]) == (0, 5, {})
-    assert job["data"] == '{"done": true}'
-
-
 def test_tracked_and_links(core: Core) -> None:
     core.put("a")
     core.put("b", depends=["a"])
@@ -124,35 +99,3 @@ def test_a_history_of_two_is_never_trimmed(core: Core) -> None:
     for now in range(10):
         core.put("jid", now)
     assert whens(core, "jid") == list(range(10))
-
-
-ANCIENT = [
-    {"q": "queue", "put": 10.5, "popped": 20.5, "worker": "worker", "failed": 30.5},
-    {"q": "other", "put": 40, "popped": 50, "worker": "second", "done": 60},
-    {"q": "third", "put": 70},
-]
-CONVERTED = [
-    {"when": 10, "what": "put", "q": "queue"},
-    {"when": 20, "what": "popped", "worker": "worker"},
-    {"when": 30, "what": "failed"},
-    {"when": 40, "what": "put", "q": "other"},
-    {"when": 50, "what": "popped", "worker": "second"},
-    {"when": 60, "what": "done"},
-    {"when": 70, "what": "put", "q": "third"},
-]
-
-
-@pytest.mark.parametrize("touch", ["get", "log", "pop"])
-def test_an_ancient_history_is_converted_on_the_first_touch(
-    core: Core, touch: str
-) -> None:
-    core.put("jid")
-    core.server.delete("ql:j:jid-history")
-    core.server.hset("ql:j:jid", "history", json.dumps(ANCIENT))
-    if touch == "log":
-        core.old("log", 80, "jid", "hello")
-    elif touch == "pop":
-        core.pop(80)
-    assert core.job("jid")["history"][:7] == CONVERTED
-    assert len(core.job("jid")["history"]) == (7 if touch == "get" else 8)
-    assert core.server.hexists("ql:j:jid", "history") is False

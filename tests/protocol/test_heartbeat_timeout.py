@@ -50,13 +50,6 @@ def test_heartbeat_brings_a_noticed_lock_back(held: Core) -> None:
     assert held.popped(120, worker="second") == []
 
 
-def test_heartbeat_is_silent(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.old("heartbeat", 50, "jid", "worker")
-    assert heard == []
-
-
 def test_timeout_takes_the_lock_away(held: Core) -> None:
     assert held.old("timeout", 20.5, "jid") is None
     job = held.job("jid")
@@ -80,14 +73,6 @@ def test_a_timed_out_job_is_popped_before_everything(held: Core) -> None:
     assert held.state("jid") == "running"
 
 
-def test_the_events_of_timeout(held: Core) -> None:
-    held.old("track", 0, "track", "jid")
-    with held.listening() as heard:
-        held.old("timeout", 20, "jid")
-    text = '{"jid":"jid","event":"lock_lost","worker":"worker"}'
-    assert heard == [("w:worker", text), ("log", text)]
-
-
 def test_timeout_of_several_jobs(core: Core) -> None:
     for jid in "ab":
         core.put(jid)
@@ -109,9 +94,3 @@ def test_log_works_in_every_state(core: Core) -> None:
     core.put("jid", delay=100)
     core.old("log", 1, "jid", "while scheduled")
     assert core.job("jid")["history"][-1]["what"] == "while scheduled"
-
-
-def test_log_is_silent(held: Core) -> None:
-    with held.listening() as heard:
-        held.old("log", 20, "jid", "message")
-    assert heard == []

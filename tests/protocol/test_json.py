@@ -35,14 +35,15 @@ BYTES = [b'"\x80"', b'"\xc0\xaf"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"', b'"
 
 def sources(keyed: Keyed, data: str) -> list[tuple[object, ...]]:
     """Every place where a call takes JSON as the user's data."""
+    token = keyed.job("jid")["token"]
     return [
         ("put", "w", "queue", "new", "klass", data, 0),
         ("put.many", "w", "new", "queue", "klass", data, 0, 0),
         ("requeue", "w", "queue", "jid", "klass", data, 0),
-        ("complete", "jid", "1", "queue", data),
-        ("fail", "jid", "1", "group", "message", data),
-        ("heartbeat", "jid", "1", data),
-        ("complete", "jid", "1", "queue", "{}", "result", data, "result_ttl", 9),
+        ("complete", "jid", token, "queue", data),
+        ("fail", "jid", token, "group", "message", data),
+        ("heartbeat", "jid", token, data),
+        ("complete", "jid", token, "queue", "{}", "result", data, "result_ttl", 9),
         ("recur", "queue", "r", "klass", data, "interval", 60, 0),
         ("recur.update", "cron", "data", data),
     ]
@@ -50,7 +51,7 @@ def sources(keyed: Keyed, data: str) -> list[tuple[object, ...]]:
 
 @pytest.fixture
 def held(keyed: Keyed) -> Keyed:
-    """A running job `jid` with the token 1, and a template `cron`."""
+    """A running job `jid`, and a template `cron`."""
     keyed.put("jid")
     keyed.token("jid")
     keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 10**6, now=0)
@@ -140,16 +141,17 @@ def test_more_data_is_too_big(held: Keyed, command: str) -> None:
 
 def test_results_and_messages_are_limited(held: Keyed) -> None:
     most = 64 * 1024
+    token = held.job("jid")["token"]
     fits, too_big = '"' + "x" * (most - 2) + '"', '"' + "x" * (most - 1) + '"'
     for call in (
-        ("complete", "jid", "1", "queue", "{}", "result", too_big, "result_ttl", 9),
-        ("fail", "jid", "1", "group", too_big),
-        ("retry", "jid", "queue", "1", 0, "group", too_big),
-        ("settle", "w", 1, "jid", "1", "", "complete", 2, too_big, 9, 0, 0),
-        ("settle", "w", 1, "jid", "1", "", "fail", 2, "group", too_big, 0, 0),
+        ("complete", "jid", token, "queue", "{}", "result", too_big, "result_ttl", 9),
+        ("fail", "jid", token, "group", too_big),
+        ("retry", "jid", "queue", token, 0, "group", too_big),
+        ("settle", "w", 1, "jid", token, "", "complete", 2, too_big, 9, 0, 0),
+        ("settle", "w", 1, "jid", token, "", "fail", 2, "group", too_big, 0, 0),
     ):
         assert held.refusal(*call, now=1).startswith("TOOBIG "), call[:2]
-    held.settle([settlement("jid", "1", "retry", 0, "group", fits)], now=1)
+    held.settle([settlement("jid", token, "retry", 0, "group", fits)], now=1)
     assert held.job("jid")["failure"]["message"] == fits
     token = held.token("jid", 2)
     held.settle([settlement("jid", token, "complete", fits, 9)], now=3)

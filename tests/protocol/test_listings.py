@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.core.caller import Core
 
 
@@ -36,14 +34,6 @@ def test_jobs_running_and_stalled(core: Core) -> None:
     assert core.old("jobs", 100, "stalled", "queue") == ["a", "b", "c"]
     assert core.old("jobs", 100, "stalled", "queue", 1, 1) == ["b"]
     assert core.state("a") == "running"
-
-
-def test_a_count_of_minus_one_means_all(core: Core) -> None:
-    for n in range(30):
-        core.put(f"j{n}")
-    core.pop(0, 30)
-    assert len(core.old("jobs", 0, "running", "queue", 0, -1)) == 30
-    assert len(core.old("jobs", 0, "running", "queue")) == 25
 
 
 def test_jobs_scheduled(core: Core) -> None:
@@ -159,11 +149,3 @@ def test_length_counts_locks_work_and_scheduled(core: Core) -> None:
     core.put("depends", depends=["waiting"])
     core.put("elsewhere", queue="other")
     assert core.old("length", 0, "queue") == 3
-
-
-@pytest.mark.parametrize("command", ["pause", "unpause", "queue.forget"])
-def test_queue_commands_are_silent(core: Core, command: str) -> None:
-    core.put("jid")
-    with core.listening() as heard:
-        core.old(command, 0, "queue")
-    assert heard == []

@@ -1,4 +1,4 @@
-"""Empty names: refused with KEYS; without, they are what records say of nobody, and nothing is made of one."""
+"""Empty names: records use them for none, and nothing is stored under one."""
 
 from __future__ import annotations
 
@@ -8,60 +8,11 @@ from typing import Any
 import pytest
 
 from tests.core.caller import Core
-from tests.core.keyed import Keyed, settlement
+from tests.core.keyed import Keyed
 from tests.core.keyspace import digest
 
 Call = tuple[Any, ...]
 
-ITEM = ("queue", "klass", "{}", 0, 0)
-FLOW = ("queue", "klass", "{}", 0, 1, "workflow", "flow")
-
-# Calls with one empty name each; the proof of who holds a job stands for its token or worker.
-PROOF = object()
-CALLS: list[Call] = [
-    ("put", "w", "", "new", "klass", "{}", 0),
-    ("put", "w", "queue", "", "klass", "{}", 0),
-    ("requeue", "w", "", "waiting", "klass", "{}", 0),
-    ("requeue", "w", "queue", "", "klass", "{}", 0),
-    ("pop", "", "w", 1),
-    ("pop", "queue", "", 1),
-    ("peek", "", 1),
-    ("complete", "", PROOF, "queue", "{}"),
-    ("complete", "run", "", "queue", "{}"),
-    ("complete", "run", PROOF, "", "{}"),
-    ("complete", "run", PROOF, "queue", "{}", "next", ""),
-    ("fail", "", PROOF, "group", "message"),
-    ("fail", "run", "", "group", "message"),
-    ("retry", "", "queue", PROOF),
-    ("retry", "run", "", PROOF),
-    ("retry", "run", "queue", ""),
-    ("heartbeat", "", PROOF),
-    ("heartbeat", "run", ""),
-    ("get", ""),
-    ("timeout", ""),
-    ("depends", "", "on", "waiting"),
-    ("priority", "", 5),
-    ("tag", "add", "", "tag"),
-    ("tag", "remove", "", "tag"),
-    ("track", "track", ""),
-    ("track", "untrack", ""),
-    ("unfail", "", "group"),
-    ("jobs", "running", ""),
-    ("queues", ""),
-    ("stats", "", 0),
-    ("workers", ""),
-    ("pause", "queue", ""),
-    ("length", ""),
-    ("log", "", "message"),
-    ("recur", "", "new", "klass", "{}", "interval", 60, 0),
-    ("recur", "queue", "", "klass", "{}", "interval", 60, 0),
-    ("recur.get", ""),
-    ("recur.update", "", "priority", 1),
-    ("recur.update", "cron", "queue", ""),
-    ("recur.tag", "", "tag"),
-    ("recur.untag", "", "tag"),
-    ("unrecur", ""),
-]  # fmt: skip
 # Without KEYS: those that would store or take a job under an empty name.
 STORED: list[Call] = [
     ("put", "w", "", "new", "klass", "{}", 0),
@@ -119,40 +70,6 @@ ANSWERED: list[tuple[Call, Any]] = [
     (("unrecur", ""), 1),
     (("pause", ""), None),
 ]
-WITH_KEYS: list[Call] = [
-    ("put.many", "w", "", *ITEM),
-    ("put.many", "w", "new", "", *ITEM[1:]),
-    ("spawn", "", "1", "w", "new", *ITEM),
-    ("spawn", "run", "1", "w", "", *ITEM),
-    ("spawn", "run", "1", "w", "new", "", *ITEM[1:]),
-    ("settle", "", 0, 1, 1, "queue"),
-    ("settle", "w", 0, 1, 1, ""),
-    ("settle", "w", 0, 1, 2, "queue", ""),
-    ("settle", "w", 1, *settlement("run", "1", "move", ""), 0, 0),
-    ("beat", "", "{}", 0),
-    ("release", "", "1"),
-    ("progress", "", "1", "[0.5]"),
-    ("order", "", "quiet"),
-    ("needs", ""),
-    ("offspring", ""),
-    ("result", ""),
-    ("job.view", "", 5, 5),
-    ("each", "move", "", 0, "waiting"),
-    ("queue.pause", "why", "me", "queue", ""),
-    ("schedule.set", "", "queue", "klass", "{}", "interval", 60),
-    ("schedule.set", "new", "", "klass", "{}", "interval", 60),
-    ("schedule.update", "cron", "queue", ""),
-    ("schedule.due", "", 5),
-    ("schedules.in", "", 0, 5),
-    ("workflow.put", "flow", "w", "{}", "", *FLOW),
-    ("workflow.put", "flow", "w", "{}", "new", "", *FLOW[1:]),
-    ("workflow.stage", "flow", 60, "jobs", "", *FLOW),
-    ("minutes", "", 0, 5),
-    ("deliver", "", 0, "put", "w", "queue", "new", "klass", "{}", 0),
-    ("deliver", "d", 1, "", "put", "w", "queue", "new", "klass", "{}", 0),
-    ("deliver", "d", 0, "put", "w", "", "new", "klass", "{}", 0),
-    ("deliver.forget", ""),
-]  # fmt: skip
 
 
 def scene(core: Core) -> None:
@@ -162,14 +79,8 @@ def scene(core: Core) -> None:
     core.old("recur", 3, "queue", "cron", "klass", "{}", "interval", 60, 500)
 
 
-def name(call: Call) -> str:
-    return " ".join("-" if part is PROOF else str(part)[:9] for part in call)[:50]
-
-
-@pytest.mark.parametrize("call", STORED, ids=name)
-def test_without_keys_nothing_is_stored_or_taken_under_no_name(
-    core: Core, call: Call
-) -> None:
+@pytest.mark.parametrize("call", STORED, ids=str)
+def test_nothing_is_stored_or_taken_under_an_empty_name(core: Core, call: Call) -> None:
     scene(core)
     before = digest(core.server)
     assert "must not be empty" in core.error(call[0], 4, *call[1:])
@@ -177,7 +88,7 @@ def test_without_keys_nothing_is_stored_or_taken_under_no_name(
 
 
 @pytest.mark.parametrize(("call", "text"), ASKED, ids=str)
-def test_without_keys_no_name_is_refused_in_the_words_of_the_protocol(
+def test_an_empty_name_is_refused_in_the_words_of_the_protocol(
     core: Core, call: Call, text: str
 ) -> None:
     scene(core)
@@ -190,7 +101,7 @@ def test_without_keys_no_name_is_refused_in_the_words_of_the_protocol(
 
 
 @pytest.mark.parametrize(("call", "answer"), ANSWERED, ids=str)
-def test_without_keys_who_asks_for_no_name_is_answered(
+def test_reads_of_an_empty_name_are_answered(
     core: Core, call: Call, answer: Any
 ) -> None:
     scene(core)
@@ -201,7 +112,7 @@ def test_without_keys_who_asks_for_no_name_is_answered(
 
 
 def test_old_client_moves_a_waiting_job_with_its_own_worker(core: Core) -> None:
-    """As job.move() of qless-py: the record says '' of a job that nobody holds."""
+    """As job.move() of qless-py: the worker of a waiting job is ''."""
     core.put("jid")
     job = core.job("jid")
     move = (job["worker"], "other", "jid", job["klass"], job["data"], 0)
@@ -210,60 +121,10 @@ def test_old_client_moves_a_waiting_job_with_its_own_worker(core: Core) -> None:
     assert core.popped(3, queue="other") == ["jid"]
 
 
-@pytest.mark.parametrize("call", [*CALLS, *WITH_KEYS], ids=name)
-def test_with_keys_no_name_may_be_empty(keyed: Keyed, call: Call) -> None:
-    scene(keyed.core)
-    before = digest(keyed.server)
-    args = ["1" if part is PROOF else part for part in call[1:]]
-    text = keyed.refusal(call[0], *args, now=4)
-    assert digest(keyed.server) == before
-    assert text.split()[0] in {"BADARG", "NOJOB", "LOCKLOST"}
-
-
-def test_with_keys_jobs_may_come_from_nobody(keyed: Keyed) -> None:
-    """Then whoever has the job is told that it is lost."""
+def test_with_keys_a_put_may_have_no_worker(keyed: Keyed) -> None:
+    """The worker that has the job hears that it is lost."""
     keyed.put("jid", 0, worker="")
     keyed.take(now=0)
     with keyed.core.listening() as heard:
         keyed.put("jid", 1, worker="")
     assert ("w:worker", '{"jid":"jid","event":"lock_lost","worker":"worker"}') in heard
-
-
-def from_a_foreign_script(core: Core, place: str, score: float) -> None:
-    """A job in a queue without a name, as the original puts it."""
-    state = {"work": "waiting", "scheduled": "scheduled", "depends": "depends"}[place]
-    core.put("jid", 0)
-    core.server.hset("ql:j:jid", mapping={"queue": "", "state": state})
-    core.server.rename("ql:q:queue-work", f"ql:q:-{place}")
-    core.server.zadd(f"ql:q:-{place}", {"jid": score})
-    core.server.rename("ql:queues", "ql:old")
-    core.server.delete("ql:old")
-    core.server.zadd("ql:queues", {"": 0})
-
-
-@pytest.mark.parametrize("place", ["work", "scheduled"])
-def test_a_job_of_a_queue_without_a_name_moves(core: Core, place: str) -> None:
-    """It is in one place, not in two."""
-    from_a_foreign_script(core, place, 5)
-    core.put("jid", 1, queue="a")
-    assert not core.server.exists(f"ql:q:-{place}")
-    assert core.popped(10, queue="a") == ["jid"]
-    assert Keyed(core).violations() == []
-
-
-def test_a_queue_without_a_name_can_be_cleared_away(core: Core) -> None:
-    from_a_foreign_script(core, "work", 5)
-    core.old("unpause", 1, "")
-    core.old("cancel", 1, "jid")
-    core.old("queue.forget", 1, "")
-    core.old("worker.deregister", 1, "")
-    assert core.server.keys("ql:*") == []
-
-
-def test_a_worker_by_pattern_drains_a_queue_without_a_name(keyed: Keyed) -> None:
-    from_a_foreign_script(keyed.core, "work", 5)
-    [job] = keyed.settle([], 5, ["*"], now=10).jobs
-    settled = keyed.settle([settlement("jid", job["token"], "complete")], now=11)
-    assert settled.refused == []
-    assert keyed.job("jid")["state"] == "complete"
-    assert keyed.violations() == []

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.core.caller import Core, listed
+from tests.core.caller import Core
 from tests.core.keyspace import scores
 
 
@@ -58,17 +56,6 @@ def test_the_number_of_failed_jobs_is_lowered_where_it_was_raised(
     assert core.json("stats", 90000, "queue", 0)["failures"] == 1
     for day in (0, 90000):
         assert core.json("stats", 90000, "other", day)["failed"] == 0
-
-
-def test_the_number_of_failed_jobs_is_never_negative(core: Core) -> None:
-    for jid in "ab":
-        core.put(jid)
-    core.pop(0)
-    for jid in "ab":
-        core.old("fail", 0, jid, "worker", "group", "message")
-    core.server.hset("ql:s:wait:0:queue", "failed", 1)
-    core.old("cancel", 1, "a", "b")
-    assert core.json("stats", 1, "queue", 0)["failed"] == 0
 
 
 def test_the_counters_of_tags_are_what_they_count(core: Core) -> None:
@@ -125,7 +112,7 @@ def test_clocks_that_disagree_do_not_make_negative_samples(core: Core) -> None:
     core.complete("jid", 800)
     for sample in ("wait", "run"):
         stored = core.server.hgetall(f"ql:s:{sample}:0:queue")
-        assert set(stored) == {"total", "mean", "vk", "s0"}
+        assert not [field for field in stored if field.startswith("s-")]
         assert stored["mean"] == "0"
 
 
@@ -151,15 +138,6 @@ def test_old_statistics_are_forgotten(core: Core) -> None:
         assert min(kept) >= 7, kind
 
 
-def test_statistics_of_one_day_are_forgotten_as_well(core: Core) -> None:
-    core.old("config.set", 0, "stats-history", 1)
-    for day in range(4):
-        core.put("jid", day * 86400)
-        core.pop(day * 86400)
-        core.complete("jid", day * 86400)
-    assert not core.server.exists("ql:s:wait:0:queue")
-
-
 @pytest.mark.parametrize(
     "read", [("queues", "queue"), ("queues",), ("jobs", "scheduled", "queue")],
     ids=" ".join,
@@ -167,61 +145,15 @@ def test_statistics_of_one_day_are_forgotten_as_well(core: Core) -> None:
 def test_a_read_moves_a_bounded_number_of_due_jobs(
     core: Core, read: tuple[str, ...]
 ) -> None:
-    total = 2500
-    put_by_hand(core, total, "scheduled")
-    moved = 0
+    total, moved = 2500, 0
+    pipe = core.server.pipeline(transaction=False)
+    for number in range(total):
+        job = ("w", "queue", f"j{number}", "k", "{}", 1)
+        pipe.evalsha(core.library.sha, 0, "put", 0, *job)
+    pipe.execute()
     for _ in range(10):
         core.old(read[0], 100, *read[1:])
         now_moved = core.server.zcard("ql:q:queue-work")
         assert now_moved - moved <= 1000
         moved = now_moved
     assert moved + core.server.zcard("ql:q:queue-scheduled") == total
-
-
-def test_one_complete_deletes_a_bounded_number_of_expired_jobs(core: Core) -> None:
-    total = 2500
-    put_by_hand(core, total, "completed")
-    core.old("config.set", 0, "jobs-history", 10)
-    left = total
-    for number in range(5):
-        core.put(f"last-{number}", 1000)
-        core.pop(1000)
-        core.complete(f"last-{number}", 1000)
-        now_left = sum(1 for _ in core.server.scan_iter("ql:j:made-????", count=10_000))
-        assert left - now_left <= 1000
-        left = now_left
-    assert left < total
-    assert set(core.old("jobs", 1000, "complete", 0, 5)) == {
-        f"last-{number}" for number in range(5)
-    }
-
-
-def put_by_hand(core: Core, total: int, place: str) -> None:
-    """Write many records that are due since 1, without a call for each."""
-    pipe = core.server.pipeline(transaction=False)
-    pipe.zadd("ql:queues", {"queue": 0})
-    key = "ql:completed" if place == "completed" else f"ql:q:queue-{place}"
-    complete = place == "completed"
-    for number in range(total):
-        jid = f"made-{number:04}"
-        pipe.zadd(key, {jid: 1})
-        pipe.hset(
-            f"ql:j:{jid}",
-            mapping={
-                "jid": jid,
-                "klass": "klass",
-                "data": "{}",
-                "priority": 0,
-                "tags": "{}",
-                "state": "complete" if complete else "scheduled",
-                "worker": "",
-                "expires": 0,
-                "queue": "" if complete else "queue",
-                "retries": 5,
-                "remaining": 5,
-                "time": "0.00000000000000000000",
-            },
-        )
-        pipe.rpush(f"ql:j:{jid}-history", json.dumps([0, "put", {"q": "queue"}]))
-    pipe.execute()
-    assert listed(core.job("made-0000")["tags"]) == []

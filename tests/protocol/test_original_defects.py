@@ -1,4 +1,4 @@
-"""The defects of qless-core that lose work or break a queue for ever, and that this
+"""The defects of qless-core that lose work or break a queue permanently, and that this
 core does not have: one test each. Those in bookkeeping have a file of their own."""
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def test_delays_that_are_not_plain_finite_numbers_are_refused(
     assert snapshot(core.server) == before
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("place", ["work", "locks", "scheduled"])
 def test_an_orphan_is_dropped_and_the_queue_goes_on(core: Core, place: str) -> None:
     core.old("config.set", 0, "grace-period", 0)
@@ -61,6 +62,7 @@ def test_an_orphan_is_dropped_and_the_queue_goes_on(core: Core, place: str) -> N
     assert not core.server.exists("ql:j:orphan")
 
 
+@pytest.mark.damages
 def test_an_orphan_in_work_leaves_room_for_what_was_asked_for(core: Core) -> None:
     core.put("orphan", 0, priority=9)
     core.put("sound", 1)
@@ -97,20 +99,6 @@ def test_retry_into_another_queue_moves_the_record_too(core: Core, delay: int) -
     core.old("cancel", 1, "jid")
     assert not core.server.exists("ql:q:other-work", "ql:q:other-scheduled")
     assert core.popped(100, queue="other") == []
-
-
-@pytest.mark.parametrize("missing", ["ql:s:stats:0:queue", "ql:f:group", "ql:failures"])
-def test_a_failed_job_without_its_statistics_can_be_cancelled(
-    core: Core, missing: str
-) -> None:
-    core.put("jid")
-    core.pop()
-    core.old("fail", 0, "jid", "worker", "group", "message")
-    core.server.delete(missing)
-    assert core.old("cancel", 1, "jid") == ["jid"]
-    assert core.old("get", 1, "jid") is None
-    assert not core.server.exists("ql:f:group", "ql:j:jid-history")
-    assert core.json("stats", 1, "queue", 0)["failed"] == 0
 
 
 def test_a_child_of_a_new_template_never_overwrites_an_old_child(core: Core) -> None:
@@ -223,11 +211,3 @@ def test_numeric_options_take_only_numbers(core: Core, option: str, value: str) 
     assert heard == []
     assert snapshot(core.server) == before
     assert core.popped() == ["jid"]
-
-
-def test_an_option_that_a_foreign_script_has_spoilt_does_not_stop_a_queue(
-    core: Core,
-) -> None:
-    core.server.hset("ql:config", mapping={"heartbeat": "abc", "grace-period": "x"})
-    core.put("jid")
-    assert core.pop(0)[0]["expires"] == 60

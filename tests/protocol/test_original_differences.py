@@ -35,7 +35,7 @@ def test_unfail_keeps_the_time(core: Core) -> None:
     assert raw_time(core, "jid") == 5
 
 
-def test_where_calls_with_keys_are_made_unfail_sets_the_time(core: Core) -> None:
+def test_unfail_sets_the_time_beside_calls_with_keys(core: Core) -> None:
     """The lag is counted from then on."""
     Keyed(core).put("first", 0, queue="first")
     fail(core, "jid", 5)
@@ -70,7 +70,7 @@ def test_numbers_may_have_blanks_around_them(
 @pytest.mark.parametrize(
     "number", ["", " ", "5 5", "5 x", "- 5", "\0 5", " 0x5 ", " nan "]
 )
-def test_but_blanks_alone_or_within_are_none(core: Core, number: str) -> None:
+def test_blanks_alone_or_within_are_no_numbers(core: Core, number: str) -> None:
     core.error("put", 0, "w", "queue", "jid", "klass", "{}", number)
     core.error("put", number, "w", "queue", "jid", "klass", "{}", 0)
     assert core.server.dbsize() == 0
@@ -120,7 +120,9 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_would_break_something_later_is_refused(core: Core, what: str) -> None:
+def test_arguments_that_would_break_something_later_are_refused(
+    core: Core, what: str
+) -> None:
     core.put("held")
     core.pop()
     core.old("recur", 0, "queue", "cron", "klass", "{}", "interval", 60, 0)
@@ -219,7 +221,7 @@ LISTS = ["complete", "running", "stalled", "scheduled", "depends", "recurring"]
 
 
 def fill(core: Core, total: int) -> None:
-    """Put so many jobs into each list that `jobs` shows."""
+    """Put this many jobs into each list that `jobs` shows."""
     pipe = core.server.pipeline(transaction=False)
     jids = {f"j{n:04}": n for n in range(1, total + 1)}
     pipe.zadd("ql:completed", jids)
@@ -241,6 +243,7 @@ def listed(core: Core, kind: str, *page: int) -> list[str]:
     return found
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("kind", LISTS)
 def test_jobs_takes_a_count_of_0_for_none_and_below_for_all(
     core: Core, kind: str
@@ -255,6 +258,7 @@ def test_jobs_takes_a_count_of_0_for_none_and_below_for_all(
         assert len(listed(core, kind, 20, count)) == 10
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("count", [-(10**9), -1001, -1, 1001, 10**9])
 @pytest.mark.parametrize("kind", LISTS)
 def test_jobs_lists_a_thousand_at_most(core: Core, kind: str, count: int) -> None:
@@ -263,6 +267,7 @@ def test_jobs_lists_a_thousand_at_most(core: Core, kind: str, count: int) -> Non
     assert len(listed(core, kind, 1100, count)) == 100
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("call", [("failed", "group"), ("tag", "get", "tag")], ids=str)
 @pytest.mark.parametrize(
     ("page", "expected"),
@@ -283,6 +288,7 @@ def test_pages_of_failed_and_of_tags_are_slices(
     assert (shown["jobs"] or []) == [f"j{n + 1:04}" for n in expected]
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("call", [("failed", "group"), ("tag", "get", "tag")], ids=str)
 @pytest.mark.parametrize("page", [(0, 0), (0, -1), (0, 10**9), (-1200, 2000)], ids=str)
 def test_pages_have_a_thousand_at_most(
@@ -293,6 +299,7 @@ def test_pages_have_a_thousand_at_most(
     assert shown["jobs"] == [f"j{n:04}" for n in range(1, 1001)]
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("count", [-1, 1001, 10**9])
 def test_the_top_of_the_tags_are_a_thousand_at_most(core: Core, count: int) -> None:
     fill(core, 1200)

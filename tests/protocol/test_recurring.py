@@ -25,10 +25,6 @@ def recur(
     )
 
 
-def test_recur_answers_the_jid(core: Core) -> None:
-    assert recur(core) == "cron"
-
-
 def test_a_recurring_job_with_defaults(core: Core) -> None:
     recur(core, data='{"a": 1}')
     assert core.json("recur.get", 0, "cron") == {
@@ -43,24 +39,6 @@ def test_a_recurring_job_with_defaults(core: Core) -> None:
         "data": '{"a": 1}',
         "tags": {},
         "backlog": 0,
-    }
-
-
-def test_the_stored_template(core: Core) -> None:
-    recur(core, tags=["a"], priority=3, retries=5, backlog=2)
-    assert core.server.hgetall("ql:r:cron") == {
-        "jid": "cron",
-        "klass": "klass",
-        "data": "{}",
-        "priority": "3",
-        "tags": '["a"]',
-        "state": "recur",
-        "queue": "queue",
-        "type": "interval",
-        "count": "0",
-        "interval": "60",
-        "retries": "5",
-        "backlog": "2",
     }
 
 
@@ -136,13 +114,6 @@ def test_only_as_many_are_spawned_as_are_asked_for(core: Core) -> None:
     assert core.popped(600, 3) == ["cron-1", "cron-2", "cron-3"]
     assert core.json("recur.get", 600, "cron")["count"] == 3
     assert core.popped(600, 3) == ["cron-4", "cron-5", "cron-6"]
-
-
-def test_spawning_says_nothing(core: Core) -> None:
-    recur(core)
-    with core.listening() as heard:
-        core.pop(300)
-    assert heard == []
 
 
 @pytest.mark.parametrize(
@@ -241,17 +212,6 @@ def test_unrecur_keeps_the_children(core: Core) -> None:
     assert not core.server.exists("ql:q:queue-recur")
     assert core.popped(600) == ["cron-1"]
     assert core.old("unrecur", 0, "nosuch") == 1
-
-
-@pytest.mark.parametrize(
-    "call", [("recur.update", "cron", "priority", 1), ("recur.tag", "cron", "t"),
-             ("unrecur", "cron")], ids=lambda call: call[0],
-)  # fmt: skip
-def test_templates_are_silent(core: Core, call: tuple[str, ...]) -> None:
-    with core.listening() as heard:
-        recur(core)
-        core.old(call[0], 0, *call[1:])
-    assert heard == []
 
 
 def test_a_paused_queue_spawns_nothing(core: Core) -> None:

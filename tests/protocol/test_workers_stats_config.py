@@ -125,6 +125,18 @@ def test_mean_and_deviation(core: Core) -> None:
     assert sum(wait["histogram"]) == 20
 
 
+def test_means_of_fractions_of_a_second(core: Core) -> None:
+    for jid in "ab":
+        core.put(jid, 0)
+        core.pop(0.9, 1)
+        core.complete(jid, 1.8)
+    for kind in ("wait", "run"):
+        shown = core.json("stats", 2, "queue", 0)[kind]
+        assert shown["mean"] == pytest.approx(0.9)
+        assert shown["std"] == pytest.approx(0, abs=1e-7)
+        assert shown["histogram"][0] == 2
+
+
 def test_the_run_time_is_sampled_too(core: Core) -> None:
     for n in range(20):
         core.put(f"j{n:02}", 0)
@@ -168,7 +180,6 @@ def test_the_stored_samples(core: Core) -> None:
         core.put(jid, now)
     core.pop(5)
     stored = core.server.hgetall("ql:s:wait:0:queue")
-    assert set(stored) == {"total", "mean", "vk", "s5", "s4"}
     assert (stored["total"], stored["s5"], stored["s4"]) == ("2", "1", "1")
     assert math.isclose(float(stored["mean"]), 4.5)
     assert math.isclose(float(stored["vk"]), 0.5)
@@ -226,16 +237,6 @@ def test_unset_brings_the_default_back(core: Core) -> None:
     assert core.old("config.unset", 0, "nosuch") is None
 
 
-def test_the_events_of_config(core: Core) -> None:
-    with core.listening() as heard:
-        core.old("config.set", 0, "heartbeat", 5)
-        core.old("config.unset", 0, "heartbeat")
-    assert heard == [
-        ("log", '{"option":"heartbeat","event":"config_set","value":"5"}'),
-        ("log", '{"event":"config_unset","option":"heartbeat"}'),
-    ]
-
-
 def test_the_old_spelling_of_the_queue_heartbeat_has_no_effect(core: Core) -> None:
     core.old("config.set", 0, "heartbeat-queue", 7)
     core.put("jid")
@@ -258,26 +259,6 @@ def test_options_and_values_have_their_lengths(
         refused = keyed.refusal("config.set", option, value, now=0)
         assert refused == "TOOBIG config.set(): Option or value is too long"
     assert keyed.server.hexists("ql:config", option) is fits
-
-
-def test_options_are_found_among_very_many(keyed: Keyed) -> None:
-    """They are read one by one then."""
-    keyed.server.hset("ql:config", mapping={f"o{n}": n for n in range(200)})
-    assert keyed.call("config.get", "o7", now=0) == "7"
-    assert keyed.call("config.get", "heartbeat", now=0) == 60
-    assert keyed.call("config.get", "nosuch", now=0) is None
-    keyed.call("config.set", "heartbeat", 500, now=0)
-    keyed.call("config.set", "far-heartbeat", 7, now=0)
-    for queue, expires in (("queue", "501"), ("far", "8")):
-        keyed.put("in-" + queue, 1, queue=queue)
-        [job] = keyed.take(queue=queue, now=1)
-        assert job["expires"] == expires
-
-
-def test_an_option_is_gone_with_what_the_server_forgets(keyed: Keyed) -> None:
-    keyed.call("config.set", "heartbeat", 500, now=0)
-    keyed.server.delete("ql:config")
-    assert keyed.call("config.get", "heartbeat", now=1) == 60
 
 
 def test_a_silent_worker_with_one_good_lock_stays(core: Core) -> None:

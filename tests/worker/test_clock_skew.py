@@ -29,8 +29,8 @@ def test_jobs_run_on_and_old_locks_and_delays_can_be_ended(
     """Until then calls were made at a time that is hours ahead, as it is kept."""
     if began == "before":
         start_worker(queues=["q", "side"])
-        server = client.redis
-        poll(lambda: server.exists("ql:idle:q"), what="the worker waits")
+        redis = client.redis
+        poll(lambda: redis.info("clients")["blocked_clients"], what="the worker waits")
     ahead = time.time() + AHEAD
     client.script.now = ahead
     delayed = put("give", 2, delay=3)

@@ -12,13 +12,14 @@ import pytest
 
 from tests.real_servers import poll
 from tests.worker.conftest import is_alive, no_new_connections
+from tests.worker.ledger import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from django_qless.core import Client, Job
     from tests.worker.conftest import WorkerProcess
-    from tests.worker.ledger import Gate, Ledger
+    from tests.worker.ledger import Ledger
 
     Put = Callable[..., str]
     StartWorker = Callable[..., WorkerProcess]
@@ -216,6 +217,36 @@ def test_everything_dies_with_the_parent(
     worker.signal("KILL")
     for pid in family:
         poll(lambda pid=pid: not is_alive(pid), what=f"{pid} is gone")
+
+
+def test_without_its_zygote_a_worker_begins_anew_and_keeps_what_has_ended(
+    start_worker: StartWorker,
+    put: Put,
+    ledger: Ledger,
+    gate: Gate,
+    tmp_path: Path,
+    job_when: JobWhen,
+) -> None:
+    later = Gate(tmp_path / "later")
+    ended = put("stay", ledger.path, gate.path, "ended", retries=0)
+    cut = put("stay", ledger.path, later.path, "cut", retries=0)
+    worker = start_worker(queues=["q"], concurrency=2)
+    title = Path(f"/proc/{running(ledger, 'ended')}/cmdline")
+    running(ledger, "cut")
+    [zygote] = children_of(worker.pid)
+    worker.signal("STOP")
+    os.kill(zygote, signal.SIGKILL)
+    poll(lambda: not is_alive(zygote), what="the zygote has ended")
+    gate.open()
+    poll(lambda: "idle" in title.read_text(), what="the outcome is sent")
+    worker.signal("CONT")
+    running(ledger, "cut", times=2)
+    later.open()
+    for jid in (ended, cut):
+        assert job_when(jid, "complete").crashes == 0
+    assert ledger.all().count("over ended") == 1
+    assert "garbage" not in worker.output
+    later.close()
 
 
 def test_the_jobs_of_a_killed_worker_are_run_by_another(

@@ -36,9 +36,10 @@ class SettleCommands:
         that match, in order of name, except those that match `exclude`. The next is asked
         when the one before is empty, or with `turns` when it has given its part of
         `count`. With `wait`, a worker that gets nothing receives the keys on which to
-        block, for at most so many seconds. With `exhausted` it is told which jobs were
-        found to have failed because their last locks were lost. A settlement that is
-        refused (`Settled.refused`) does not stop the others. Works on a full server.
+        block (`bzpopmin`), for at most so many seconds; it should be 5 at most, because
+        what falls due later than that wakes no worker. With `exhausted` it is told which
+        jobs were found to have failed because their last locks were lost. A settlement
+        that is refused (`Settled.refused`) does not stop the others. Works on a full server.
         """
         rest = wait, turns, exhausted
         try:

@@ -5,27 +5,17 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from tests.core.against.inquiries import Inquirer
 from tests.core.against.protocol import Protocol
 from tests.core.against.side import Step
 from tests.core.against.words import FIRST, spoiled
-from tests.core.inquiries import Inquirer
-from tests.core.operations import JIDS, Operation
-from tests.core.test_corrupt_jobs import FIELDS
+from tests.core.operations import Operation
 
 KINDS = ("without KEYS", "with KEYS", "mixed")
 
 
 #: What makes jobs that other operations need.
 PUTS = ("put", "put", "put", "put_many", "workflow_put", "schedule", "recur")
-
-#: Overwrites a field of a job's record, if there is one.
-OVERWRITE = """
-if redis.call('TYPE', KEYS[1]).ok == 'hash' then
-  return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-end
-"""
-#: What jobs of the earliest clients have in place of a list of their history.
-ANCIENT = '[{"put":1.5,"q":"a","popped":2,"worker":"w","failed":3},{"put":4,"q":"b"}]'
 
 
 class Drawer:
@@ -37,15 +27,12 @@ class Drawer:
         self.generator = Inquirer(self.random.getrandbits(32))
         self.protocol = Protocol(self.random, self.generator.now)
         self.stars = self.random.choice([0, 0.5, 1])
-        self.corrupts = self.random.choice([0, 0, 0, 0.1])
         self.skew = 0.0
         self.drawn = 0
         self.last: Operation | None = None
 
     def draw(self, running: list[str]) -> Step:
         """Return the next step, given the jids that are running."""
-        if self.dice(self.corrupts):
-            return Step(self.overwriting(running), of_server=True)
         operation = self.operation(running)
         star = operation.keyed and self.dice(self.stars)
         if star:
@@ -92,13 +79,3 @@ class Drawer:
 
     def spoiled(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(spoiled(self.random, list(args)))
-
-    def overwriting(self, running: list[str]) -> Operation:
-        """Return what makes a field of a record unreadable, or ancient."""
-        jid = self.random.choice([*running, *JIDS])
-        field = self.random.choice(sorted(FIELDS))
-        value = self.random.choice([each for each in FIELDS[field] if each.isascii()])
-        if self.dice(0.1):
-            field, value = "history", ANCIENT
-        args = (OVERWRITE, 1, f"ql:j:{jid}", field, value)
-        return Operation(False, self.generator.now, "EVAL", args)

@@ -73,17 +73,14 @@ return { redis.sha1hex(table.concat(texts, '\\n')), ends }
 
 
 class Step(NamedTuple):
-    """An operation; `star`: by the server's clock, `of_server`: a command of the server's own."""
+    """An operation; `star`: by the server's clock."""
 
     operation: Operation
     star: bool = False
-    of_server: bool = False
 
     def __str__(self) -> str:
         operation = self.operation
         words = ", ".join(map(repr, (operation.command, *operation.args)))
-        if self.of_server:
-            return f"server({words})"
         who = "ours" if operation.keyed else "old"
         now = f"* at {operation.now!r}" if self.star else repr(operation.now)
         return f"{now} {who}({words}) {operation.request}".rstrip()
@@ -186,9 +183,6 @@ class Side:
     def send(self, pipe: Any, step: Step, args: list[Any]) -> None:
         """Send what a step asks for."""
         operation = step.operation
-        if step.of_server:
-            pipe.execute_command(operation.command, *args)
-            return
         core = Core(pipe, self.library, self.prefix)
         if not operation.keyed:
             core.call("old", (), *bare(operation, args))
