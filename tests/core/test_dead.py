@@ -90,16 +90,6 @@ def test_what_is_brought_back_onto_a_queued_one_begins_anew(orders: Entities) ->
     assert orders.violations() == []
 
 
-def test_of_a_queued_one_whose_retries_cannot_be_read_none_is_left(
-    orders: Entities,
-) -> None:
-    orders.push("o", "new", score=9, retries=3)
-    orders.settle(orders.take()[0], "retry", 60, "broken", "why")
-    orders.keyed.server.hset(f"ql:j:{jid_of('o')}", "retries", "many")
-    back(orders)
-    assert orders.keyed.server.hget(f"ql:j:{jid_of('o')}", "remaining") == "0"
-
-
 def test_what_died_since_is_brought_back_for_itself(orders: Entities) -> None:
     back(orders)
     job = orders.take()[0]
@@ -146,6 +136,6 @@ def test_a_call_shares_its_thousand_payloads_among_those_named(
 
 
 def test_a_queue_that_was_forgotten_is_known_again(orders: Entities) -> None:
-    orders.keyed.server.zrem("ql:queues", "orders")
+    orders.call("queue.forget", "orders")
     back(orders)
     assert orders.keyed.server.zscore("ql:queues", "orders") is not None

@@ -38,19 +38,11 @@ def names(orders: Entities, which: str) -> list[str]:
     return [row["entity"] for row in rows]
 
 
-@pytest.mark.parametrize("command", ["entities.kill", "entities.drop", "entities.run"])
+@pytest.mark.parametrize("command", ["entities.kill", "entities.drop"])
 def test_a_call_changes_250_the_next_due_first(orders: Entities, command: str) -> None:
     failing(orders, 253)
     assert orders.call(command, "orders") == 250
-    if command == "entities.run":
-        later = [
-            row
-            for row in names(orders, "retrying")
-            if orders.state(row)[0] == "scheduled"
-        ]
-    else:
-        later = names(orders, "retrying")
-    assert later == ["o250", "o251", "o252"]
+    assert names(orders, "retrying") == ["o250", "o251", "o252"]
     assert orders.call(command, "orders") == 3
     assert orders.call(command, "orders") == 0
     assert orders.violations() == []
@@ -58,7 +50,7 @@ def test_a_call_changes_250_the_next_due_first(orders: Entities, command: str) -
 
 @pytest.mark.parametrize(
     "command",
-    ["entities.kill", "entities.drop", "entities.run", "dead.back", "dead.delete"],
+    ["entities.kill", "entities.drop", "dead.back", "dead.delete"],
 )
 def test_a_call_names_250_at_most(orders: Entities, command: str) -> None:
     many = [f"o{n}" for n in range(251)]
@@ -67,39 +59,36 @@ def test_a_call_names_250_at_most(orders: Entities, command: str) -> None:
         orders.call(command, "orders", *many)
 
 
+def run_now(orders: Entities, *entities: str) -> int:
+    """Let entities run now; return how many were delayed."""
+    return len(orders.call("each", "run", *map(jid_of, entities))[0])
+
+
 def test_run_now_counts_those_that_were_delayed(orders: Entities) -> None:
     orders.push("waits", 1, priority=3)
     orders.push("later", 1, due=orders.now + 60, priority=3)
     orders.now += 1
-    assert orders.call("entities.run", "orders", "waits", "later", "unknown") == 1
+    assert run_now(orders, "waits", "later", "unknown") == 1
     assert orders.counts()["lag"] == pytest.approx(1)
     assert orders.violations() == []
     orders.push("urgent", 1, priority=2)
     assert [job["entity"] for job in orders.take(3)] == ["waits", "later", "urgent"]
-    assert orders.call("entities.run", "orders", "later") == 0
+    assert run_now(orders, "later") == 0
     assert orders.violations() == []
 
 
 def test_who_runs_now_lags_from_now_on(orders: Entities) -> None:
     orders.push("later", 1, due=orders.now + 60)
     orders.now += 10
-    assert orders.call("entities.run", "orders", "later") == 1
+    assert run_now(orders, "later") == 1
     assert orders.counts()["lag"] == 0
     orders.now += 5
     assert orders.counts()["lag"] == 5
 
 
-def test_what_is_due_already_is_not_run_by_run_all(orders: Entities) -> None:
-    orders.push("due", 1, due=orders.now + 5)
-    orders.push("later", 1, due=orders.now + 6)
-    orders.now += 5
-    assert orders.call("entities.run", "orders") == 1
-    assert orders.state("later")[0] == "waiting"
-
-
 def test_a_failed_one_that_runs_now_keeps_its_count(orders: Entities) -> None:
     failing(orders, 1)
-    assert orders.call("entities.run", "orders", "o000") == 1
+    assert run_now(orders, "o000") == 1
     assert orders.state("o000")[:2] == ("waiting", 0)
     assert names(orders, "retrying") == ["o000"]
     assert orders.violations() == []
@@ -141,7 +130,7 @@ def test_one_that_was_killed_says_why(orders: Entities) -> None:
 def test_what_runs_is_left_alone(orders: Entities) -> None:
     orders.push("o", 1)
     orders.take()
-    for command in ("entities.kill", "entities.drop", "entities.run"):
+    for command in ("entities.kill", "entities.drop"):
         assert orders.call(command, "orders", "o") == 0
     assert orders.state("o") == ("running", -1, [], [1], [])
 

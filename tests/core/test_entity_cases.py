@@ -9,8 +9,6 @@ import pytest
 from tests.core.entities import Entities, jid_of
 from tests.core.keyed import Keyed
 
-FRESH, RETRYING = "ql:fresh:orders", "ql:retrying:orders"
-
 
 @pytest.fixture
 def orders(keyed: Keyed) -> Entities:
@@ -49,6 +47,7 @@ def test_the_end_of_a_run_makes_room_under_limits(orders: Entities) -> None:
     [job] = orders.take()
     orders.push("b", 1)
     assert orders.take() == []
+    orders.now += 1
     orders.settle(job, "retry", 0, "broken", "why")
     assert orders.state("a") == ("waiting", -1, [2], [], [1])
     assert orders.keyed.server.exists("ql:limit:type:sync:holders") == 0
@@ -69,29 +68,15 @@ def test_an_entity_whose_record_has_lost_its_queue_ends_all_the_same(
     assert orders.violations() == []
 
 
-def test_one_whose_record_has_lost_its_id_is_filed_as_any_failed_job(
-    orders: Entities,
-) -> None:
-    """Its payloads cannot be moved by such a record, and are not lost."""
-    orders.push("o", 1, retries=0)
-    [job] = orders.take()
-    orders.keyed.server.hdel(f"ql:j:{job['jid']}", "jid")
-    assert orders.settle(job, "retry", 0, "broken", "why") == []
-    assert orders.keyed.server.hget(f"ql:j:{job['jid']}", "state") == "failed"
-    assert orders.keyed.server.lrange("ql:f:broken", 0, -1) == [job["jid"]]
-    assert orders.counts()["dead"] == 0
-    assert orders.keyed.server.zcard(f"ql:taken:{job['jid']}") == 1
-
-
 def test_one_that_goes_on_counts_as_fresh(orders: Entities) -> None:
     orders.push("o", 1)
     [job] = orders.take()
     orders.push("o", 2)
     orders.now += 5
     orders.settle(job, "complete")
-    server = orders.keyed.server
-    assert server.zrange(FRESH, 0, -1, withscores=True) == [(job["jid"], 1005)]
-    assert not server.exists(RETRYING)
+    counts = orders.counts()
+    assert (counts["fresh"], counts["retries"]) == (1, 0)
+    assert orders.show("o")["job"]["due"] == 1005
 
 
 def test_those_brought_back_have_runs_of_the_same_size(orders: Entities) -> None:

@@ -1,4 +1,4 @@
-"""Pushing payloads: what is refused, whose queue it is, what an older core has left."""
+"""Pushing payloads: what is refused, whose queue it is, when it is due."""
 
 from __future__ import annotations
 
@@ -16,23 +16,6 @@ def orders(keyed: Keyed) -> Entities:
     return Entities(keyed)
 
 
-@pytest.mark.parametrize("left", ["waiting", "delayed", "running", "dead"])
-def test_a_queue_with_entities_belongs_to_their_job_type(
-    orders: Entities, left: str
-) -> None:
-    orders.push("o", 1, due=orders.now + 60 if left == "delayed" else "", retries=0)
-    if left in ("running", "dead"):
-        job = orders.take()[0]
-    if left == "dead":
-        orders.settle(job, "retry", 0, "broken", "why")
-    with pytest.raises(redis.ResponseError, match=r"^STATE .*sync.*other"):
-        orders.push("o", 2, klass="other")
-    with pytest.raises(redis.ResponseError, match=r"^STATE "):
-        orders.push("o", 2, klass="other", known=["another"])
-    assert orders.push("o", 2, klass="other", known=["another", "sync"]) == 1
-    assert orders.counts()["klass"] == "other"
-
-
 def fail_by_an_older_core(orders: Entities) -> None:
     """Fail the run of an entity as a core does that knows nothing of payloads."""
     [job] = orders.take()
@@ -45,28 +28,6 @@ def fail_by_an_older_core(orders: Entities) -> None:
     server.hset(f"ql:j:{job['jid']}", mapping=fields)
     server.lpush("ql:f:g", job["jid"])
     server.sadd("ql:failures", "g")
-
-
-def test_an_older_core_has_failed_one(orders: Entities) -> None:
-    orders.push("o", 1, priority=3, retries=7)
-    fail_by_an_older_core(orders)
-    assert orders.push("o", 2) == 1
-    assert orders.state("o") == ("waiting", -1, [2], [], [])
-    job = orders.take()[0]
-    assert job["payloads"] == [2]
-    # It is the same one as before.
-    assert (job["priority"], job["retries"]) == ("3", "7")
-
-
-def test_one_that_an_older_core_has_failed_goes_back_to_its_queue(
-    orders: Entities,
-) -> None:
-    """Whatever queue is named to those that failed with it."""
-    orders.push("o", 1)
-    fail_by_an_older_core(orders)
-    assert orders.call("unfail", "elsewhere", "g") == 1
-    orders.push("o", 2)
-    assert orders.take()[0]["payloads"] == [2]
 
 
 def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:
