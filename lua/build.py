@@ -70,8 +70,12 @@ def build(folder: Path = FOLDER) -> str:
     tables = {table(path) for path in files.values()}
     parts = [HEAD, "make = function(module_name)\n"]
     for path in files.values():
-        parts.append(f"if module_name == '{table(path)}' then\n{module(path, tables)}end\n")
-    parts.append("error('no module ' .. tostring(module_name))\nend\nreturn modules\nend\n\n")
+        parts.append(
+            f"if module_name == '{table(path)}' then\n{module(path, tables)}end\n"
+        )
+    parts.append(
+        "error('no module ' .. tostring(module_name))\nend\nreturn modules\nend\n\n"
+    )
     parts.append(section(main))
     return "".join(parts)
 

@@ -321,10 +321,11 @@ end
 end
 if module_name == 'Bulk' then
 return function(Bulk)
-local Arguments, Cancel, Errors, Failures, Job, Json, Keys, Priority, Put, Runs, Tags, Tracking, Unique =
+local Arguments, Cancel, Errors, Failures, Job, Json, Keys, Priority, Put, Queue, Runs, Tags, Tracking,
+Unique =
 modules.Arguments, modules.Cancel, modules.Errors, modules.Failures, modules.Job, modules.Json,
-modules.Keys, modules.Priority, modules.Put, modules.Runs, modules.Tags, modules.Tracking,
-modules.Unique
+modules.Keys, modules.Priority, modules.Put, modules.Queue, modules.Runs, modules.Tags,
+modules.Tracking, modules.Unique
 -- core/bulk.lua
 -- each: a command on several jobs, each for itself; what is refused of one does not stop the others.
 --
@@ -374,6 +375,17 @@ function COMMANDS.revive(call, jid)
   end
   Unique.refuse_if_taken(call, Job.read(call, jid))
   Failures.revive(call, { jid }, 1)
+end
+
+-- (Of a job that waits for its time.)
+function COMMANDS.run(call, jid)
+  local state = state_of(call, jid)
+  if state ~= 'scheduled' then
+    local words = 'Job %s is not delayed: it is %s'
+    Errors.refuse(call, 'STATE', words, Errors.name(jid), Errors.state(state))
+  end
+  local job = Job.read(call, jid)
+  Queue.run_now(call, Keys.queue(call, job.queue), job)
 end
 
 function COMMANDS.move(call, jid, queue, delay)
@@ -2047,10 +2059,10 @@ local FEATURES = {
 local POINTS = { 'check', 'stored', 'admit', 'started', 'renewed', 'ended', 'revived', 'gone' }
 
 -- Letters of `uses` in capitals stand for what the namespace has, rather than for a feature of jobs:
---   C  options are set                G  tags                    H  jobs that limits hold back    I  templates
---   L  limits are set                 N  lists of needs          P  paused queues                 S  spawned jobs
---   Q  schedules whose jobs may wait in queues that no worker asks for jobs
---   R  dependents to be carried on    T  tracked jobs            W  workers that wait for any queue
+--   C  options are set      G  tags               H  jobs that limits hold back    I  templates         L  limits are set
+--   N  lists of needs       P  paused queues      S  spawned jobs                  T  tracked jobs
+--   F  a queue was forgotten that was in use      Q  schedules whose jobs may wait in queues that no worker asks for jobs
+--   R  dependents to be carried on                W  workers that wait for any queue
 --   X  records of canceled jobs
 -- Some make all jobs subject to a feature:
 local FOR_ALL = { L = 'l' }
@@ -2588,12 +2600,12 @@ function Finish.fail_unstarted(call, job, group, message)
   if job.letters then
     Features.at('ended', call, job, was)
   end
-  if job.state == 'failed' then
-    Failures.add(call, job.jid, job.queue, group)
-  end
   Job.tell_trackers(call, 'failed', job.jid)
   Events.failed(call, job.jid, group, message, job.worker or '')
-  Links.follow(call, job.jid, 'failed')
+  if job.state == 'failed' then
+    Failures.add(call, job.jid, job.queue, group)
+    Links.follow(call, job.jid, 'failed')
+  end
 end
 
 -- The same of one that leaves a place of its queue for that.
@@ -2997,8 +3009,9 @@ end
 end
 if module_name == 'Job' then
 return function(Job)
-local Arguments, Errors, Events, Features, Keys, Tags =
-modules.Arguments, modules.Errors, modules.Events, modules.Features, modules.Keys, modules.Tags
+local Arguments, Errors, Events, Features, Keys, Tags, Times =
+modules.Arguments, modules.Errors, modules.Events, modules.Features, modules.Keys, modules.Tags,
+modules.Times
 -- core/job.lua
 -- A job's record: reading it, and deleting what belongs to it.
 
@@ -3066,11 +3079,11 @@ function Job.read(call, jid)
     job[FIELDS[n]] = values[n] or nil
   end
   job.state, job.queue = job.state or '', job.queue or ''
-  job.time = tonumber(job.time) or call.now
-  job.priority = tonumber(job.priority) or 0
-  job.retries = tonumber(job.retries) or 5
-  job.remaining = tonumber(job.remaining) or job.retries
-  job.crashes = tonumber(job.crashes) or 0
+  job.time = Times.finite(job.time, call.now)
+  job.priority = Times.finite(job.priority, 0)
+  job.retries = Times.finite(job.retries, 5)
+  job.remaining = Times.finite(job.remaining, job.retries)
+  job.crashes = Times.finite(job.crashes, 0)
   job.letters = Features.letters(call, job.more)
   if job.letters then
     Features.read(job)
@@ -3176,6 +3189,11 @@ function Json.shown(text)
   local fine, value = pcall(Json.stored, text)
   return fine and value or {}
 end
+
+-- A stored text as it may stand inside another one: null if there is none, or if it cannot be read.
+function Json.text(text)
+  return text and text ~= '' and pcall(Json.stored, text) and text or 'null'
+end
 end
 end
 if module_name == 'Keys' then
@@ -3260,9 +3278,10 @@ local PATTERNS = {
   offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires
   produced = 'produced:<>', --          set    jids that were put once under this name; expires
 
-  -- Entities: see payloads.lua.
+  -- Entities: see entities.lua.
   payloads = 'payloads:<>', --          zset   payload that waits (JSON) -> its score; of the job of an entity
   taken = 'taken:<>', --                zset   the same of those that its run has taken
+  retrying = 'retrying:<>', --          zset   job of an entity of the queue that waits after a failed run -> when it is due
   entity_types = 'entity_types', --     hash   queue with entities -> the job type that they belong to
   dead = 'dead:<>', --                  zset   dead entity of the queue -> when it died last
   dead_entity = 'dead_entity:<>', --    hash   the last error of a dead entity, and what its job was; by its jid
@@ -4071,8 +4090,8 @@ return function(Minutes)
 local Arguments, Errors, Keys, Pieces, Samples, Times =
 modules.Arguments, modules.Errors, modules.Keys, modules.Pieces, modules.Samples, modules.Times
 -- core/minutes.lua
--- Counters per queue and minute of what was put, started, completed and failed; of entities also of runs processed and
--- payloads that died. Those of the whole namespace stand under a name that no queue has, ''.
+-- Counters per queue and minute of what was put, started, completed and failed. Those of the whole namespace stand under
+-- a name that no queue has, ''.
 
 local floor, format = math.floor, string.format
 local rcall = redis.call
@@ -4237,7 +4256,6 @@ OurCommands.writes = {
   push = 'EntityPush.push',
   ['dead.back'] = 'Dead.back',
   ['dead.delete'] = 'Dead.delete',
-  ['entities.run'] = 'EntityCommands.run',
   ['entities.kill'] = 'EntityCommands.kill',
   ['entities.drop'] = 'EntityCommands.drop',
   ['workflow.put'] = 'WorkflowCommands.put',
@@ -5050,7 +5068,7 @@ end
 
 -- Something comes into the queue: it is known from then on.
 function Queue.register(call, queue)
-  if rcall('SADD', call.keys.ready, queue.name) == 1 then
+  if rcall('SADD', call.keys.ready, queue.name) == 1 or call.has.F then
     rcall('ZADD', call.keys.queues, 'NX', call.text, queue.name)
   end
 end
@@ -5058,6 +5076,15 @@ end
 -- Since when a job is ready, from which its lag is counted: a number.
 function Queue.ready_since(call, job, time)
   rcall('HSET', job.key, 'time', time and format('%.17g', time) or call.text)
+end
+
+-- A job that waits for its time need not any longer. (Others stay as they are.)
+function Queue.run_now(call, queue, job)
+  if rcall('ZREM', queue.scheduled, job.jid) == 1 then
+    rcall('HSET', job.key, 'state', 'waiting')
+    Queue.ready_since(call, job)
+    Queue.push(call, queue, job.jid, job.priority)
+  end
 end
 
 -- Moves jobs whose time has come into the work, at most `wanted`. Their places are by when that was; old clients move
@@ -5213,7 +5240,8 @@ function Queues.choose(call, names, excluded)
   return choice
 end
 
-local function is_empty(queue)
+-- Is nothing in any place of the queue?
+function Queues.is_empty(queue)
   local names = { queue.work, queue.locks, queue.scheduled, queue.recur, queue.parked, queue.depends }
   return rcall('EXISTS', unpack(names)) == 0
 end
@@ -5228,7 +5256,7 @@ function Queues.serve(call, choice, wish, take)
     local queue = choice.queues[n]
     local taken = take(queue, wanted)
     wanted = wanted - taken
-    if taken == 0 and (choice.globbing or choice.partly) and is_empty(queue) then
+    if taken == 0 and (choice.globbing or choice.partly) and Queues.is_empty(queue) then
       rcall('SREM', call.keys.ready, queue.name)
     end
   end
@@ -6584,6 +6612,12 @@ function Times.number(text)
   return tonumber(text)
 end
 
+-- The number of a stored text, or `default` if it is none. (JSON knows neither nan nor inf.)
+function Times.finite(text, default)
+  local number = tonumber(text or nil)
+  return number and number - number == 0 and number or default
+end
+
 -- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
 function Times.thousandths(seconds)
   if seconds == floor(seconds) then
@@ -6974,6 +7008,136 @@ function Worker.beat(call, args, i)
 end
 end
 end
+if module_name == 'Dead' then
+return function(Dead)
+local Arguments, Entities, EntityPush, Errors, Job, Json, Keys, Payloads, Pieces, Put, Queue, Times =
+modules.Arguments, modules.Entities, modules.EntityPush, modules.Errors, modules.Job, modules.Json,
+modules.Keys, modules.Payloads, modules.Pieces, modules.Put, modules.Queue, modules.Times
+-- features/dead.lua
+-- The dead of a queue: payloads that have failed for good, by entity, with the error.
+
+local rcall = redis.call
+
+local MOST = 250 -- entities named by one call
+
+-- The fields of a job by which it can be made again.
+local SAME = { 'klass', 'data', 'priority', 'retries', 'tags', 'context', 'batch', 'entity' }
+
+-- Payloads (score, text …) of the entity with this record, and with `home`, are dead from now on; the caller moves them.
+function Dead.add(call, record, failure, flat)
+  if not flat[1] then
+    return
+  end
+  local name, queue = Keys.dead_entity(call, record.jid), record.home
+  local fields = { 'jid', record.jid, 'queue', queue, 'when', call.text }
+  fields[7], fields[8], fields[9], fields[10] = 'group', failure.group, 'message', failure.message
+  for _, field in ipairs(SAME) do
+    if record[field] then
+      fields[#fields + 1], fields[#fields + 2] = field, record[field]
+    end
+  end
+  rcall('DEL', name)
+  rcall('HSET', name, unpack(fields))
+  rcall('ZADD', Keys.dead(call, queue), call.text, record.entity)
+end
+
+-- queue entity... -> the queue, the entities
+function Dead.named(call, args, i)
+  local queue, entities = Arguments.queue(call, args[i]), Pieces.rest(args, i + 1)
+  if #entities > MOST then
+    Errors.refuse(call, 'TOOBIG', '%s entities in one call, at most %s', #entities, MOST)
+  end
+  for _, entity in ipairs(entities) do
+    Entities.id(call, entity)
+  end
+  return queue, entities
+end
+
+local function forget(call, jid, queue, entity)
+  rcall('DEL', Keys.dead_entity(call, jid))
+  rcall('ZREM', Keys.dead(call, queue), entity)
+end
+
+-- Puts an entity that is in no place into its queue, with a retry count of 0. -> the retries that remain
+local function put(call, queue, jid, dead)
+  local job = EntityPush.job(
+    call,
+    queue,
+    { entity = dead.entity, jid = jid, data = dead.data, due = call.now },
+    {
+      klass = dead.klass,
+      priority = tonumber(dead.priority) or 0,
+      retries = tonumber(dead.retries) or 0,
+      tag_list = Json.shown(dead.tags),
+      context = dead.context,
+      batch = dead.batch,
+    }
+  )
+  Put.carry_out(call, Put.check(call, { jobs = { job } }), '')
+  local remaining = Times.text(math.max(0, job.retries - 1))
+  rcall('HSET', job.key, 'remaining', remaining)
+  Entities.list(call, job)
+  return remaining
+end
+
+local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+-- Makes the entity run now: one that waits as though it had never failed. An earlier call may have brought a part of the
+-- dead back, and the entity still waits with that: the count is then as that call has set it. -> the retries that remain to
+-- one that was in no place
+local function run_now(call, queue, jid, dead)
+  local job = Job.read(call, jid)
+  if not job or job.state == 'complete' then
+    return put(call, queue, jid, dead)
+  elseif WAITING[job.state] then
+    if Times.text(job.remaining) ~= dead.back then
+      rcall('HSET', job.key, 'remaining', job.retries)
+      rcall('ZREM', Keys.retrying(call, queue), jid)
+    end
+    Queue.run_now(call, Keys.queue(call, queue), job)
+  end
+end
+
+-- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
+function Dead.back(call, args, i)
+  local queue, entities = Dead.named(call, args, i)
+  local done, left = {}, Payloads.most
+  for _, entity in ipairs(entities) do
+    local jid = Entities.jid(queue, entity)
+    local dead, name = Pieces.hash(Keys.dead_entity(call, jid)), Keys.dead_payloads(call, jid)
+    if not dead.entity then
+      done[#done + 1] = entity
+    elseif left > 0 and not Entities.is_in_the_way(call, jid) then
+      local flat = Payloads.lowest(name, left, Payloads.bytes * 8)
+      left = left - #flat / 2
+      local is_all = Payloads.move(name, Keys.payloads(call, jid), flat)
+      local remaining = run_now(call, queue, jid, dead)
+      Queue.register(call, Keys.queue(call, queue))
+      if is_all then
+        forget(call, jid, queue, entity)
+        done[#done + 1] = entity
+      elseif remaining then
+        rcall('HSET', Keys.dead_entity(call, jid), 'back', remaining)
+      end
+    end
+  end
+  return done
+end
+
+-- dead.delete queue entity... -> how many were dead
+function Dead.delete(call, args, i)
+  local queue, entities = Dead.named(call, args, i)
+  local number = 0
+  for _, entity in ipairs(entities) do
+    local jid = Entities.jid(queue, entity)
+    number = number + rcall('EXISTS', Keys.dead_entity(call, jid))
+    rcall('UNLINK', Keys.dead_payloads(call, jid))
+    forget(call, jid, queue, entity)
+  end
+  return number
+end
+end
+end
 if module_name == 'Deadlines' then
 return function(Deadlines)
 local Arguments, Call, Errors, Finish, Job, Keys =
@@ -7088,9 +7252,429 @@ end
 end
 if module_name == 'Entities' then
 return function(Entities)
+local Arguments, Call, Dead, Errors, Features, History, Job, Json, Keys, Links, Minutes, Payloads, Queue,
+Stats =
+modules.Arguments, modules.Call, modules.Dead, modules.Errors, modules.Features, modules.History,
+modules.Job, modules.Json, modules.Keys, modules.Links, modules.Minutes, modules.Payloads,
+modules.Queue, modules.Stats
 -- features/entities.lua
--- stub
+-- Entities: payloads are pushed onto them, and each is carried by one job, which is queued while payloads wait and handed
+-- to one worker at a time. Its record has
+--   entity   its id                 home   its queue                 batch   how many may run together
+--
+-- A run takes the payloads with the lowest scores. If it is completed they are done; else they wait again, with all that
+-- has been pushed meanwhile. When its retries are used up the one with the lowest score goes to the dead of the queue, with
+-- the error, and the others go on at once.
+
+local rcall = redis.call
+
 Entities.fields = { 'entity', 'home', 'batch' }
+
+-- What one call hands out: entities, and payloads and their bytes after which it hands out no further entity.
+local MOST, ENOUGH, ENOUGH_BYTES = 250, 4000, 4 * 1024 * 1024
+
+local MOST_LOSSES = 3 -- locks lost and crashes in a row that one payload may cause
+
+-- These are no failures of a run: no payload of the entity can be processed.
+local OF_ALL = { ['unknown-job'] = true, ['row-gone'] = true, ['corrupt-record'] = true }
+
+-- The id of the job that carries an entity of a queue.
+function Entities.jid(queue, entity)
+  return 'entity-' .. redis.sha1hex(queue .. '\0' .. entity)
+end
+
+-- An argument that names an entity.
+function Entities.id(call, value)
+  Arguments.real_name(call, 'entity', value)
+  if #value > 255 then
+    Errors.argument(call, 'entity must have 1 to 255 bytes, not ' .. #value)
+  end
+  return value
+end
+
+-- Is there a job of this id that carries no entity? It was put by other means.
+function Entities.is_in_the_way(call, jid)
+  local state, entity = unpack(rcall('HMGET', Keys.job(call, jid), 'state', 'entity'))
+  return state and not entity
+end
+
+local function about(jid)
+  return 'Job ' .. Errors.name(jid) .. ' carries an entity'
+end
+
+-- The job of an entity belongs to its queue. -> code, text
+function Entities.no_move(call, jid)
+  return 'STATE', call.command .. '(): ' .. about(jid) .. ', which stays in its queue'
+end
+
+function Entities.check(_, job)
+  if not job.pushed then
+    Errors.raise('STATE', about(job.jid) .. ': push payloads to it instead')
+  end
+end
+
+-- Only a worker that settles is told of payloads: others get no entity.
+function Entities.admit(call)
+  local handed = call.handed
+  local is_enough = handed
+    and (handed.jobs >= MOST or handed.payloads >= ENOUGH or handed.bytes >= ENOUGH_BYTES)
+  return (is_enough or call.command ~= 'settle') and 'stay' or nil
+end
+
+-- What a worker is told of a run: the job's data with the payloads, and how many may run together.
+local function tell(job, payloads)
+  local data = job.data
+  if not data or not string.find(data, '^{.+}$') then
+    data = '{"v":1,"entity":' .. cjson.encode(job.entity) .. '}'
+  end
+  job.data = Json.with(data, 'payloads', '[' .. table.concat(payloads, ',') .. ']')
+  job.together = job.batch or '1'
+end
+
+-- The same for a reply that is given again.
+function Entities.restore(call, job)
+  tell(job, rcall('ZRANGE', Keys.taken(call, job.jid), 0, -1))
+end
+
+-- (`call.handed` is what the call has handed out of entities.)
+function Entities.started(call, job, want)
+  local handed = call.handed or { jobs = 0, payloads = 0, bytes = 0 }
+  local payloads, bytes = Payloads.take(call, job.jid)
+  call.handed = handed
+  handed.jobs, handed.payloads, handed.bytes =
+    handed.jobs + 1, handed.payloads + #payloads, handed.bytes + bytes
+  if job.remaining ~= job.retries then
+    rcall('ZREM', Keys.retrying(call, job.queue), job.jid)
+  end
+  tell(job, payloads)
+  local further = (tonumber(job.batch) or 1) - 1
+  want.together = function(runs)
+    return math.min(runs * further, MOST - handed.jobs)
+  end
+end
+
+-- An entity is back in its queue: if its last run has failed, so it is listed, by when it is due.
+local function list(call, job)
+  local queue = Keys.queue(call, job.home or job.queue)
+  local remaining, retries = unpack(rcall('HMGET', job.key, 'remaining', 'retries'))
+  if (tonumber(remaining) or 0) < (tonumber(retries) or 0) then
+    local due = rcall('ZSCORE', queue.scheduled, job.jid) or call.text
+    rcall('ZADD', Keys.retrying(call, queue.name), due, job.jid)
+  end
+end
+Entities.list = list
+
+-- The entity is in no place, and goes on at once as though it had never failed.
+local function go_on(call, job)
+  local queue = Keys.queue(call, job.home or job.queue)
+  rcall('ZREM', call.keys.completed, job.jid)
+  rcall('HDEL', job.key, 'crashes', 'unknown', 'grace', 'progress', 'returned')
+  rcall(
+    'HSET',
+    job.key,
+    'state',
+    'waiting',
+    'worker',
+    '',
+    'expires',
+    '0',
+    'queue',
+    queue.name,
+    'remaining',
+    job.retries
+  )
+  Queue.ready_since(call, job)
+  History.put(call, job.jid, queue.name)
+  Queue.push(call, queue, job.jid, job.priority)
+  Queue.register(call, queue)
+  job.state = 'waiting'
+end
+
+-- Takes away the job of an entity that has no payloads, and is in no place.
+local function erase(call, job)
+  Features.at('gone', call, job, 'withdrawn')
+  Job.erase(call, job)
+  Links.follow(call, job.jid, 'gone')
+end
+Entities.erase = erase
+
+local function erase_noted(call)
+  for _, jid in ipairs(call.died) do
+    erase(call, Job.read(call, jid))
+  end
+end
+
+-- (The other features of the job have to see its end before its record goes.)
+local function erase_at_end(call, jid)
+  if not call.died then
+    call.died = {}
+    Call.at_end(call, erase_noted)
+  end
+  call.died[#call.died + 1] = jid
+end
+
+-- The job was to be filed as failed.
+local function failed(call, job)
+  local jid, record = job.jid, Job.read(call, job.jid)
+  local queue, failure = job.home or job.queue, Json.shown(record.failure)
+  local waiting, dead = Keys.payloads(call, jid), Keys.dead_payloads(call, jid)
+  record.home = queue
+  Payloads.give_back(call, jid)
+  local flat = Payloads.lowest(waiting, OF_ALL[failure.group] and Payloads.most or 1, Payloads.bytes)
+  Dead.add(call, record, failure, flat)
+  Stats.count(call, queue, 'failures', 1)
+  Minutes.add(call, queue, 'failed', 1)
+  rcall('ZREM', Keys.retrying(call, queue), jid)
+  if Payloads.move(waiting, dead, flat) then
+    job.state = 'canceled'
+    erase_at_end(call, jid)
+  else
+    job.priority, job.retries = record.priority, record.retries
+    go_on(call, job)
+  end
+end
+
+function Entities.ended(call, job, was)
+  if job.state == 'failed' then
+    failed(call, job)
+  elseif job.state == 'complete' then
+    rcall('DEL', Keys.taken(call, job.jid))
+    if rcall('EXISTS', Keys.payloads(call, job.jid)) == 1 then
+      go_on(call, job)
+    end
+  elseif was == 'running' then
+    Payloads.give_back(call, job.jid)
+    list(call, job)
+  end
+end
+
+function Entities.gone(call, job, why)
+  if why ~= 'replaced' then
+    rcall('UNLINK', Keys.payloads(call, job.jid)) -- there may be very many: their memory is freed in the background
+    rcall('DEL', Keys.taken(call, job.jid))
+    rcall('ZREM', Keys.retrying(call, job.home or job.queue), job.jid)
+  end
+end
+
+-- The lock of a run was lost, which uses no retry up. -> the retries that remain; below 0 if that has happened too often in
+-- a row
+function Entities.lost(call, run)
+  local crashes = rcall('HINCRBY', run.key, 'crashes', 1)
+  return crashes > MOST_LOSSES and -1 or run.remaining
+end
+
+-- The group and the words for that.
+function Entities.words_of_loss()
+  return 'worker-crash',
+    'Its lock was lost ' .. MOST_LOSSES + 1 .. ' times, each time with this payload first'
+end
+end
+end
+if module_name == 'EntityCommands' then
+return function(EntityCommands)
+local Cancel, Dead, Entities, Job, Json, Keys, Payloads, Queue =
+modules.Cancel, modules.Dead, modules.Entities, modules.Job, modules.Json, modules.Keys,
+modules.Payloads, modules.Queue
+-- features/entity_commands.lua
+-- What operators do to entities that are in no worker's hands: those named, or the first ones whose last run has failed.
+
+local rcall = redis.call
+
+local MOST = 250 -- entities changed by one call
+
+local KILLED = { group = 'killed', message = 'It was killed before its retries were used up' }
+
+local WAITING = { waiting = true, scheduled = true, stalled = true }
+
+-- Changes those that are named, or the first of the list. -> how many of them wait
+local function each_waiting(call, args, i, change)
+  local queue, entities = Dead.named(call, args, i)
+  local jids, number = {}, 0
+  for n, entity in ipairs(entities) do
+    jids[n] = Entities.jid(queue, entity)
+  end
+  if #entities == 0 then
+    jids = rcall('ZRANGE', Keys.retrying(call, queue), 0, MOST - 1)
+  end
+  for _, jid in ipairs(jids) do
+    local job = Job.read(call, jid)
+    if job and job.entity and WAITING[job.state] and change(job) then
+      number = number + 1
+    end
+  end
+  return number
+end
+
+-- entities.kill queue [entity...] -> how many were changed: their payloads go to the dead, as many as one call may move
+function EntityCommands.kill(call, args, i)
+  local left = Payloads.most
+  return each_waiting(call, args, i, function(job)
+    if left <= 0 then
+      return false
+    end
+    local waiting, failure = Keys.payloads(call, job.jid), Json.shown(job.failure)
+    local flat = Payloads.lowest(waiting, left, Payloads.bytes * 8)
+    left = left - #flat / 2
+    Dead.add(call, job, failure.group and failure or KILLED, flat)
+    if Payloads.move(waiting, Keys.dead_payloads(call, job.jid), flat) then
+      Queue.leave(call, Keys.queue(call, job.queue), job.jid)
+      Entities.erase(call, job)
+    end
+    return true
+  end)
+end
+
+-- entities.drop queue [entity...] -> how many were deleted, with their payloads
+function EntityCommands.drop(call, args, i)
+  return each_waiting(call, args, i, function(job)
+    Cancel.remove(call, job.jid, 'call')
+    return true
+  end)
+end
+end
+end
+if module_name == 'EntityPush' then
+return function(EntityPush)
+local Arguments, Entities, Errors, Keys, Payloads, Put, Queue, Times =
+modules.Arguments, modules.Entities, modules.Errors, modules.Keys, modules.Payloads, modules.Put,
+modules.Queue, modules.Times
+-- features/entity_push.lua
+-- Pushing payloads: onto an entity that is in its queue, or one that is put there with them.
+
+local rcall = redis.call
+
+local OPTIONS = { priority = true, retries = true, tags = true, context = true, batch = true, known = true }
+
+-- A queue has entities of one job type, which may have had other names. When it is empty another may take it over.
+local function check_type(call, queue, klass, known)
+  local other = rcall('HGET', call.keys.entity_types, queue.name)
+  if not other or other == klass then
+    return
+  end
+  local places = { queue.work, queue.parked, queue.scheduled, queue.locks, Keys.dead(call, queue.name) }
+  if rcall('EXISTS', unpack(places)) == 0 then
+    return
+  end
+  for _, name in ipairs(known) do
+    if name == other then
+      return
+    end
+  end
+  Errors.refuse(
+    call,
+    'STATE',
+    'Queue %s has the entities of %s, and cannot have those of %s: give each such job type a queue of its own',
+    Errors.name(queue.name),
+    Errors.name(other),
+    Errors.name(klass)
+  )
+end
+
+-- What the jobs of the call have in common.
+local function read_options(call, args, first)
+  local given = Arguments.options(call, args, first, OPTIONS)
+  if given.context then
+    Arguments.object(call, 'context', given.context)
+  end
+  return {
+    known = given.known and Arguments.names(call, 'known', given.known) or {},
+    priority = Arguments.number(call, 'priority', given.priority or '0'),
+    retries = Arguments.whole(call, 'retries', given.retries or '5', 0),
+    tag_list = given.tags and Arguments.tag_list(call, given.tags) or nil,
+    context = given.context,
+    batch = Times.text(Arguments.whole(call, 'batch', given.batch or '1', 1)),
+  }
+end
+
+-- The default score: by the server's time, in the order of the call.
+local function score_of(call, text, n)
+  local score = text == '' and call.now + n * 1e-6 or Arguments.number(call, 'score', text)
+  return string.format('%.17g', score)
+end
+
+-- A first payload of an entity: what the call says of its job.
+local function read_item(call, args, at, queue)
+  local item = { entity = Entities.id(call, args[at]), data = args[at + 1], flat = {} }
+  item.jid = Entities.jid(queue, item.entity)
+  Arguments.object(call, 'data', item.data)
+  if not string.find(item.data, '^{.+}$') then
+    Errors.argument(call, 'data must be an object with members, not ' .. Errors.value(item.data))
+  end
+  item.due = args[at + 4] ~= '' and Arguments.number(call, 'due', args[at + 4]) or call.now
+  return item
+end
+
+-- entity data payload score due, `count` times from args[i] on -> the entities in order, each with its payloads
+local function read_items(call, args, i, count, queue)
+  local items, order = {}, {}
+  for n = 0, count - 1 do
+    local at = i + 5 * n
+    local item = items[args[at]]
+    if not item then
+      item = read_item(call, args, at, queue)
+      items[item.entity], order[#order + 1] = item, item
+    end
+    Arguments.json(call, 'payload', args[at + 2], Payloads.each)
+    local flat = item.flat
+    flat[#flat + 1], flat[#flat + 2] = score_of(call, args[at + 3], n), args[at + 2]
+  end
+  return order
+end
+
+-- The job of an entity that is in no place, as a put has it. `more` is what the job has beside entity, jid, data and due.
+function EntityPush.job(call, queue, item, more)
+  local late = item.due > call.now
+  return {
+    pushed = true,
+    queue = queue,
+    jid = item.jid,
+    key = Keys.job(call, item.jid),
+    klass = more.klass,
+    data = item.data,
+    delay = late and item.due - call.now or 0,
+    at = late and item.due or nil,
+    priority = more.priority,
+    retries = more.retries,
+    tag_list = more.tag_list,
+    context = more.context,
+    letters = 'e',
+    entity = item.entity,
+    home = queue,
+    batch = more.batch,
+  }
+end
+
+local QUEUED = { waiting = true, stalled = true, running = true, scheduled = true }
+
+-- push worker queue klass n (entity data payload score due)*n [pairs] -> how many payloads are new
+function EntityPush.push(call, args, i)
+  local worker, name = Arguments.given(call, 'worker', args[i]), Arguments.queue(call, args[i + 1])
+  local klass, queue = Arguments.name(call, 'klass', args[i + 2]), Keys.queue(call, name)
+  local count = Arguments.whole(call, 'number of payloads', args[i + 3], 1)
+  Arguments.bounded(call, count)
+  if i + 3 + 5 * count > #args then
+    Errors.argument(call, 'Fewer payloads than announced')
+  end
+  local more = read_options(call, args, i + 4 + 5 * count)
+  more.klass = klass
+  local items, jobs = read_items(call, args, i + 4, count, name), {}
+  check_type(call, queue, klass, more.known)
+  for _, item in ipairs(items) do
+    if Entities.is_in_the_way(call, item.jid) then
+      Errors.refuse(call, 'STATE', 'Job %s is in the way: it carries no entity', Errors.name(item.jid))
+    elseif not QUEUED[rcall('HGET', Keys.job(call, item.jid), 'state')] then
+      jobs[#jobs + 1] = EntityPush.job(call, name, item, more)
+    end
+  end
+  local plan, new = Put.check(call, { jobs = jobs }), 0
+  rcall('HSET', call.keys.entity_types, name, klass)
+  for _, item in ipairs(items) do
+    new = new + Payloads.join(Keys.payloads(call, item.jid), item.flat)
+  end
+  Put.carry_out(call, plan, worker)
+  Queue.register(call, queue)
+  return new
+end
 end
 end
 if module_name == 'Fairness' then
@@ -7734,6 +8318,84 @@ function Limits.count_of_queue(call, queue, runs)
       Wake.due(call, Keys.queue(call, queue), opens)
     end
   end
+end
+end
+end
+if module_name == 'Payloads' then
+return function(Payloads)
+local Keys =
+modules.Keys
+-- features/payloads.lua
+-- The payloads of an entity: those that wait, in the order of their scores, and those that its run has taken.
+
+local rcall = redis.call
+
+Payloads.most = 1000 -- of one entity in a run, and moved by one call to the dead or back
+Payloads.bytes = 1024 * 1024 -- of one entity in a run
+Payloads.each = 64 * 1024 -- bytes of one payload
+
+local FEW = 15 -- payloads that fit into a run however large they are
+local PIECE = 50 -- payloads read at a time
+
+-- Adds payloads: score, text, score, text … Of equal ones the lower score stays. -> how many are new
+function Payloads.join(name, flat)
+  local new = 0
+  for first = 1, #flat, 1000 do
+    new = new + rcall('ZADD', name, 'LT', unpack(flat, first, math.min(first + 999, #flat)))
+  end
+  return new
+end
+
+-- The payloads with the lowest scores, at most so many and so many bytes (but at least one), as `join` takes them.
+-- -> these, their bytes
+function Payloads.lowest(name, most, bytes)
+  local flat, used = {}, 0
+  repeat
+    local at = #flat / 2
+    local part = rcall('ZRANGE', name, at, math.min(at + PIECE, most) - 1, 'WITHSCORES')
+    for n = 1, #part, 2 do
+      used = used + #part[n]
+      if flat[1] and used > bytes then
+        return flat, used - #part[n]
+      end
+      flat[#flat + 1], flat[#flat + 2] = part[n + 1], part[n]
+    end
+  until #part < 2 * PIECE
+  return flat, used
+end
+
+-- Moves the payloads with the lowest scores, which `lowest` has read. -> whether none is left
+function Payloads.move(from, to, flat)
+  if flat[1] then
+    Payloads.join(to, flat)
+    rcall('ZREMRANGEBYRANK', from, 0, #flat / 2 - 1)
+  end
+  return rcall('EXISTS', from) == 0
+end
+
+-- What a run had taken waits again.
+function Payloads.give_back(call, jid)
+  local taken = Keys.taken(call, jid)
+  if rcall('EXISTS', taken) == 1 then
+    Payloads.move(taken, Keys.payloads(call, jid), (Payloads.lowest(taken, math.huge, math.huge)))
+  end
+end
+
+-- Takes the payloads of a run, those with the lowest scores. -> their texts, their bytes
+function Payloads.take(call, jid)
+  local waiting, taken = Keys.payloads(call, jid), Keys.taken(call, jid)
+  local number = rcall('ZCARD', waiting)
+  if number > 0 and number <= FEW and rcall('EXISTS', taken) == 0 then
+    rcall('RENAME', waiting, taken)
+  else
+    Payloads.give_back(call, jid) -- of a run that was lost
+    Payloads.move(waiting, taken, (Payloads.lowest(waiting, Payloads.most, Payloads.bytes)))
+  end
+  local texts, used = rcall('ZRANGE', taken, 0, -1), 0
+  for n = 1, #texts do
+    used = used + #texts[n]
+  end
+  return texts, used
 end
 end
 end
@@ -10043,8 +10705,9 @@ end
 end
 if module_name == 'CanceledView' then
 return function(CanceledView)
-local History, Job, Json, Keys, Pieces, Unique =
-modules.History, modules.Job, modules.Json, modules.Keys, modules.Pieces, modules.Unique
+local History, Job, Json, Keys, Pieces, Times, Unique =
+modules.History, modules.Job, modules.Json, modules.Keys, modules.Pieces, modules.Times,
+modules.Unique
 -- views/canceled_view.lua
 -- A canceled job as get shows it.
 
@@ -10078,10 +10741,10 @@ function CanceledView.show(call, jid)
     queue = record.queue or '',
     worker = '',
     tracked = Job.is_tracked(call, jid),
-    priority = tonumber(record.priority) or 0,
+    priority = Times.finite(record.priority, 0),
     expires = 0,
-    retries = tonumber(record.retries) or 0,
-    remaining = math.floor(tonumber(record.remaining) or 0),
+    retries = Times.finite(record.retries, 0),
+    remaining = math.floor(Times.finite(record.remaining, 0)),
     data = record.data or 'null',
     tags = Json.shown(record.tags),
     history = History.shown(call, CanceledView.history(call, jid)),
@@ -10090,7 +10753,7 @@ function CanceledView.show(call, jid)
     dependents = {},
     dependencies = {},
     token = '',
-    crashes = tonumber(record.crashes) or 0,
+    crashes = Times.finite(record.crashes, 0),
     unique = Unique.shown(record),
     workflow = record.workflow,
     on_failure = record.on_failure,
@@ -10103,8 +10766,7 @@ function CanceledView.show(call, jid)
       left_out = 0,
     },
   })
-  local context = pcall(Json.stored, record.context) and record.context or 'null'
-  return Json.with(shown, 'context', context, 'progress', 'null')
+  return Json.with(shown, 'context', Json.text(record.context), 'progress', 'null')
 end
 
 -- A row of a list, as a brief has it, but for the last places; or false.
@@ -10127,6 +10789,229 @@ function CanceledView.row(call, jid)
   )
   row[1], row[2] = row[1] or '', row[2] or ''
   return row[3] and row
+end
+end
+end
+if module_name == 'EntityView' then
+return function(EntityView)
+local Arguments, Entities, Errors, Headline, Job, Json, Keys, Minutes, Pieces, Queue, QueueStats,
+QueueView =
+modules.Arguments, modules.Entities, modules.Errors, modules.Headline, modules.Job, modules.Json,
+modules.Keys, modules.Minutes, modules.Pieces, modules.Queue, modules.QueueStats, modules.QueueView
+-- views/entity_view.lua
+-- Entities as pages and handles show them; nothing here writes.
+
+local rcall = redis.call
+
+local SHOWN = 256 * 1024 -- bytes of payloads in one reply
+local PIECE, MOST = 100, 5000 -- jobs of a queue looked at together, and by one call
+
+-- A part of a set of payloads: [[score, text] …], as JSON.
+local function payloads(name, offset, count)
+  local flat, shown, bytes = rcall('ZRANGE', name, offset, offset + count - 1, 'WITHSCORES'), {}, 0
+  for n = 1, #flat, 2 do
+    bytes = bytes + #flat[n]
+    if bytes > SHOWN and n > 1 then
+      break
+    end
+    shown[#shown + 1] = '[' .. cjson.encode(flat[n + 1]) .. ',' .. flat[n] .. ']'
+  end
+  return '[' .. table.concat(shown, ',') .. ']'
+end
+
+-- In lists an error is one line: a whole one may have 64 KiB.
+local function shortened(message, is_row)
+  return is_row and type(message) == 'string' and Headline.of(message) or message
+end
+
+-- What of an entity is dead, or nil.
+local function of_dead(call, jid, is_row)
+  local dead = Pieces.hash(Keys.dead_entity(call, jid))
+  return dead.entity
+    and {
+      entity = dead.entity,
+      jid = jid,
+      klass = dead.klass or '',
+      data = dead.data or '',
+      group = dead.group or '',
+      message = shortened(dead.message or '', is_row),
+      when = tonumber(dead.when) or 0,
+      payloads = rcall('ZCARD', Keys.dead_payloads(call, jid)),
+    }
+end
+
+-- The job that carries an entity, or nil.
+local function of_job(call, jid, is_row)
+  local job = Job.read(call, jid)
+  if not job or not job.entity then
+    return nil
+  end
+  local state, due = Job.state_now(call, jid, job.queue, job.state)
+  local failure = Json.shown(job.failure)
+  failure.message = shortened(failure.message, is_row)
+  return {
+    entity = job.entity,
+    jid = jid,
+    klass = job.klass or '',
+    data = job.data or '',
+    state = state,
+    worker = job.worker or '',
+    retries = job.retries,
+    count = job.retries - job.remaining - 1,
+    due = tonumber(due) or job.time,
+    payloads = rcall('ZCARD', Keys.payloads(call, jid)),
+    taken = rcall('ZCARD', Keys.taken(call, jid)),
+    failure = failure,
+    crashes = job.crashes,
+  }
+end
+
+-- entity.show queue entity [offset count] -> what there is of it: its job, its payloads, what of it is dead
+function EntityView.show(call, args, i)
+  local queue, entity = Arguments.queue(call, args[i]), Entities.id(call, args[i + 1])
+  local offset = math.max(0, Arguments.offset(call, args[i + 2]))
+  local count = math.max(1, Arguments.count(call, args[i + 3], 25))
+  local jid = Entities.jid(queue, entity)
+  local job, dead = of_job(call, jid), of_dead(call, jid)
+  return Json.with(
+    cjson.encode({ entity = entity, jid = jid, queue = queue }),
+    'job',
+    job and cjson.encode(job) or 'null',
+    'dead',
+    dead and cjson.encode(dead) or 'null',
+    'waiting',
+    payloads(Keys.payloads(call, jid), offset, count),
+    'running',
+    payloads(Keys.taken(call, jid), offset, count),
+    'dying',
+    payloads(Keys.dead_payloads(call, jid), offset, count)
+  )
+end
+
+-- How many jobs of a queue wait, or are delayed.
+local function count_queued(call, queue)
+  return rcall('ZCARD', queue.work) + Queue.count_parked(call, queue) + rcall('ZCARD', queue.scheduled)
+end
+
+local function count_retrying(call, queue)
+  return rcall('ZCARD', Keys.retrying(call, queue.name))
+end
+
+-- Shows the jobs of a queue that wait or are delayed, in the order in which they are handed out, until visit(jid) says
+-- that it is enough.
+local function each_queued(call, queue, visit)
+  for _, state in ipairs({ 'waiting', 'scheduled' }) do
+    local at = 0
+    repeat
+      local jids = QueueView.jids(call, state, queue, { offset = at, count = PIECE })
+      for _, jid in ipairs(jids) do
+        if visit(jid) then
+          return
+        end
+      end
+      at = at + #jids
+    until #jids < PIECE or at >= MOST
+  end
+end
+
+-- Those of them whose last run has not failed. -> how many there are, some
+local function fresh(call, queue, offset, count)
+  local jids, retrying = {}, Keys.retrying(call, queue.name)
+  each_queued(call, queue, function(jid)
+    if not rcall('ZSCORE', retrying, jid) then
+      offset = offset - 1
+      jids[#jids + 1] = offset < 0 and jid or nil
+    end
+    return #jids == count
+  end)
+  return count_queued(call, queue) - count_retrying(call, queue), jids
+end
+
+-- The key of a list, and whether the last come first; nil if there is no such list.
+local function key_of(call, list, queue)
+  if list == 'retrying' then
+    return Keys.retrying(call, queue.name), false
+  elseif list == 'running' then
+    return queue.locks, false
+  elseif list == 'dead' or list == 'oldest-dead' then
+    return Keys.dead(call, queue.name), list == 'dead'
+  end
+end
+
+-- entities.list fresh|retrying|running|dead|oldest-dead queue [offset count] -> how many there are, and some: the next to
+-- run first; of the dead the latest first, or the oldest. (Other jobs of the queue are counted, and not shown.)
+function EntityView.list(call, args, i)
+  local list = Arguments.given(call, 'list', args[i])
+  local queue = Keys.queue(call, Arguments.queue(call, args[i + 1]))
+  local offset = math.max(0, Arguments.offset(call, args[i + 2]))
+  local count = math.max(1, Arguments.count(call, args[i + 3], 25))
+  local total, members
+  if list == 'fresh' then
+    total, members = fresh(call, queue, offset, count)
+  else
+    local name, last_first = key_of(call, list, queue)
+    if not name then
+      Errors.argument(call, 'Unknown list ' .. Errors.name(list))
+    end
+    total = rcall('ZCARD', name)
+    members = rcall(last_first and 'ZREVRANGE' or 'ZRANGE', name, offset, offset + count - 1)
+  end
+  local texts = {}
+  for _, member in ipairs(members) do
+    local row
+    if list == 'dead' or list == 'oldest-dead' then
+      row = of_dead(call, Entities.jid(queue.name, member), true)
+    else
+      row = of_job(call, member, true)
+    end
+    texts[#texts + 1] = row and cjson.encode(row)
+  end
+  return '{"total":' .. total .. ',"entities":[' .. table.concat(texts, ',') .. ']}'
+end
+
+-- What the queue has completed and failed in the last hour.
+local function of_last_hour(call, queue)
+  local minute = math.floor(call.now / 60)
+  local sums = { completed = 0, failed = 0 }
+  Minutes.each(call, queue.name, { from = minute - 59, to = minute, kinds = sums }, function(kind, _, n)
+    sums[kind] = sums[kind] + n
+  end)
+  return sums
+end
+
+local function counts(call, queue, klass)
+  local retrying, done = count_retrying(call, queue), of_last_hour(call, queue)
+  local number = count_queued(call, queue)
+  return {
+    queue = queue.name,
+    klass = klass or '',
+    queued = number,
+    fresh = number - retrying,
+    retries = retrying,
+    delayed = rcall('ZCOUNT', queue.scheduled, '(' .. call.text, '+inf'),
+    busy = rcall('ZCARD', queue.locks),
+    dead = rcall('ZCARD', Keys.dead(call, queue.name)),
+    lag = QueueStats.lag_of(call, queue),
+    processed = done.completed,
+    failed = done.failed,
+  }
+end
+
+-- entities.counts [queue...] -> of each queue with entities: its name and job type, how many are queued (of these fresh and
+-- retrying, and delayed), running, dead, the lag in seconds; what was processed and has died in the last hour
+function EntityView.counts(call, args, i)
+  local types, names, shown = Pieces.hash(call.keys.entity_types), Pieces.rest(args, i), {}
+  Arguments.bounded(call, #names)
+  if #names == 0 then
+    for name in pairs(types) do
+      names[#names + 1] = name
+    end
+    table.sort(names)
+  end
+  for n = 1, math.min(#names, Arguments.most) do
+    shown[n] = cjson.encode(counts(call, Keys.queue(call, names[n]), types[names[n]]))
+  end
+  return '[' .. table.concat(shown, ',') .. ']'
 end
 end
 end
@@ -10334,9 +11219,9 @@ end
 end
 if module_name == 'JobSummary' then
 return function(JobSummary)
-local Arguments, Cancel, CanceledView, Errors, History, Job, Json, Keys, Pieces, QueueView =
+local Arguments, Cancel, CanceledView, Errors, History, Job, Json, Keys, Pieces, QueueView, Times =
 modules.Arguments, modules.Cancel, modules.CanceledView, modules.Errors, modules.History,
-modules.Job, modules.Json, modules.Keys, modules.Pieces, modules.QueueView
+modules.Job, modules.Json, modules.Keys, modules.Pieces, modules.QueueView, modules.Times
 -- views/job_summary.lua
 -- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
 
@@ -10376,12 +11261,12 @@ end
 local function judge(row)
   for n = 1, #NUMBERS do
     local place = NUMBERS[n]
-    row[place] = tonumber(row[place] or nil) and row[place] or false
+    row[place] = Times.finite(row[place]) and row[place] or false
   end
   if not pcall(Json.stored, row[TAGS]) then
     row[TAGS] = false
   end
-  if not pcall(Json.stored, row[PROGRESS]) then
+  if row[PROGRESS] == '' or not pcall(Json.stored, row[PROGRESS]) then
     row[PROGRESS] = false
   end
 end
@@ -10559,9 +11444,9 @@ end
 end
 if module_name == 'JobView' then
 return function(JobView)
-local Arguments, CanceledView, History, Job, Json, Keys, LimitView, Pieces, Results, Unique =
+local Arguments, CanceledView, History, Job, Json, Keys, LimitView, Pieces, Results, Times, Unique =
 modules.Arguments, modules.CanceledView, modules.History, modules.Job, modules.Json, modules.Keys,
-modules.LimitView, modules.Pieces, modules.Results, modules.Unique
+modules.LimitView, modules.Pieces, modules.Results, modules.Times, modules.Unique
 -- views/job_view.lua
 -- A job as get, pop and peek show it.
 
@@ -10577,12 +11462,16 @@ local function with_ours(call, shown, job)
     shown.returned = Results.left(call, job)
   end
   if job.letters then
-    shown.unique, shown.workflow, shown.deadline = Unique.shown(job), job.workflow, tonumber(job.deadline)
+    shown.unique, shown.workflow, shown.deadline = Unique.shown(job), job.workflow, Times.finite(job.deadline)
     shown.limits = LimitView.of_job(job)
   end
-  local context = pcall(Json.stored, job.context) and job.context or 'null'
-  local progress = pcall(Json.stored, job.progress) and job.progress or 'null'
-  return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
+  return Json.with(
+    cjson.encode(shown),
+    'context',
+    Json.text(job.context),
+    'progress',
+    Json.text(job.progress)
+  )
 end
 
 -- The object that shows a job with this record, as JSON. `some` has what is shown of the lists that belong to it (history,
@@ -10597,7 +11486,7 @@ function JobView.of(call, job, some)
     worker = job.worker or '',
     tracked = Job.is_tracked(call, jid),
     priority = job.priority,
-    expires = tonumber(job.expires) or 0,
+    expires = Times.finite(job.expires, 0),
     retries = job.retries,
     remaining = job.remaining,
     data = job.data or '',
@@ -10929,9 +11818,11 @@ end
 end
 if module_name == 'QueueView' then
 return function(QueueView)
-local Arguments, Cancel, Errors, JobView, Keys, Pause, Pieces, Queue, QueueSchedules, Queues, Recurring =
-modules.Arguments, modules.Cancel, modules.Errors, modules.JobView, modules.Keys, modules.Pause,
-modules.Pieces, modules.Queue, modules.QueueSchedules, modules.Queues, modules.Recurring
+local Arguments, Cancel, Errors, Features, JobView, Keys, Pause, Pieces, Queue, QueueSchedules, Queues,
+Recurring =
+modules.Arguments, modules.Cancel, modules.Errors, modules.Features, modules.JobView, modules.Keys,
+modules.Pause, modules.Pieces, modules.Queue, modules.QueueSchedules, modules.Queues,
+modules.Recurring
 -- views/queue_view.lua
 -- Queues as they are shown: what is in them, the lists of their jobs; and forgetting them.
 
@@ -11093,9 +11984,16 @@ function QueueView.length(call, args, i)
     + rcall('ZCARD', queue.scheduled)
 end
 
+-- (What is in a queue that is forgotten is found by workers of globs as before.)
 local function forget(call, names)
   Pieces.run('ZREM', call.keys.queues, names)
-  Pieces.run('SREM', call.keys.ready, names)
+  for _, name in ipairs(names) do
+    if Queues.is_empty(Keys.queue(call, name)) then
+      rcall('SREM', call.keys.ready, name)
+    else
+      Features.note(call, 'F')
+    end
+  end
 end
 
 -- queue.forget queue...

@@ -48,6 +48,17 @@ function COMMANDS.revive(call, jid)
   Failures.revive(call, { jid }, 1)
 end
 
+-- (Of a job that waits for its time.)
+function COMMANDS.run(call, jid)
+  local state = state_of(call, jid)
+  if state ~= 'scheduled' then
+    local words = 'Job %s is not delayed: it is %s'
+    Errors.refuse(call, 'STATE', words, Errors.name(jid), Errors.state(state))
+  end
+  local job = Job.read(call, jid)
+  Queue.run_now(call, Keys.queue(call, job.queue), job)
+end
+
 function COMMANDS.move(call, jid, queue, delay)
   local job = Job.must_read(call, jid)
   local put = { '', queue, jid, job.klass or '', job.data or '', delay }

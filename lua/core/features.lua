@@ -39,10 +39,10 @@ local FEATURES = {
 local POINTS = { 'check', 'stored', 'admit', 'started', 'renewed', 'ended', 'revived', 'gone' }
 
 -- Letters of `uses` in capitals stand for what the namespace has, rather than for a feature of jobs:
---   C  options are set                G  tags                    H  jobs that limits hold back    I  templates
---   L  limits are set                 N  lists of needs          P  paused queues                 S  spawned jobs
---   Q  schedules whose jobs may wait in queues that no worker asks for jobs
---   R  dependents to be carried on    T  tracked jobs            W  workers that wait for any queue
+--   C  options are set      G  tags               H  jobs that limits hold back    I  templates         L  limits are set
+--   N  lists of needs       P  paused queues      S  spawned jobs                  T  tracked jobs
+--   F  a queue was forgotten that was in use      Q  schedules whose jobs may wait in queues that no worker asks for jobs
+--   R  dependents to be carried on                W  workers that wait for any queue
 --   X  records of canceled jobs
 -- Some make all jobs subject to a feature:
 local FOR_ALL = { L = 'l' }

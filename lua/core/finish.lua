@@ -336,12 +336,12 @@ function Finish.fail_unstarted(call, job, group, message)
   if job.letters then
     Features.at('ended', call, job, was)
   end
-  if job.state == 'failed' then
-    Failures.add(call, job.jid, job.queue, group)
-  end
   Job.tell_trackers(call, 'failed', job.jid)
   Events.failed(call, job.jid, group, message, job.worker or '')
-  Links.follow(call, job.jid, 'failed')
+  if job.state == 'failed' then
+    Failures.add(call, job.jid, job.queue, group)
+    Links.follow(call, job.jid, 'failed')
+  end
 end
 
 -- The same of one that leaves a place of its queue for that.

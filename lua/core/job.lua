@@ -64,11 +64,11 @@ function Job.read(call, jid)
     job[FIELDS[n]] = values[n] or nil
   end
   job.state, job.queue = job.state or '', job.queue or ''
-  job.time = tonumber(job.time) or call.now
-  job.priority = tonumber(job.priority) or 0
-  job.retries = tonumber(job.retries) or 5
-  job.remaining = tonumber(job.remaining) or job.retries
-  job.crashes = tonumber(job.crashes) or 0
+  job.time = Times.finite(job.time, call.now)
+  job.priority = Times.finite(job.priority, 0)
+  job.retries = Times.finite(job.retries, 5)
+  job.remaining = Times.finite(job.remaining, job.retries)
+  job.crashes = Times.finite(job.crashes, 0)
   job.letters = Features.letters(call, job.more)
   if job.letters then
     Features.read(job)

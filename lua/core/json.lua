@@ -36,3 +36,8 @@ function Json.shown(text)
   local fine, value = pcall(Json.stored, text)
   return fine and value or {}
 end
+
+-- A stored text as it may stand inside another one: null if there is none, or if it cannot be read.
+function Json.text(text)
+  return text and text ~= '' and pcall(Json.stored, text) and text or 'null'
+end

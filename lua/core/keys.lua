@@ -77,9 +77,10 @@ local PATTERNS = {
   offspring = 'offspring:<>', --        list   all jids that the job has spawned, in order; expires
   produced = 'produced:<>', --          set    jids that were put once under this name; expires
 
-  -- Entities: see payloads.lua.
+  -- Entities: see entities.lua.
   payloads = 'payloads:<>', --          zset   payload that waits (JSON) -> its score; of the job of an entity
   taken = 'taken:<>', --                zset   the same of those that its run has taken
+  retrying = 'retrying:<>', --          zset   job of an entity of the queue that waits after a failed run -> when it is due
   entity_types = 'entity_types', --     hash   queue with entities -> the job type that they belong to
   dead = 'dead:<>', --                  zset   dead entity of the queue -> when it died last
   dead_entity = 'dead_entity:<>', --    hash   the last error of a dead entity, and what its job was; by its jid

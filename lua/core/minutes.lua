@@ -1,5 +1,5 @@
--- Counters per queue and minute of what was put, started, completed and failed; of entities also of runs processed and
--- payloads that died. Those of the whole namespace stand under a name that no queue has, ''.
+-- Counters per queue and minute of what was put, started, completed and failed. Those of the whole namespace stand under
+-- a name that no queue has, ''.
 
 local floor, format = math.floor, string.format
 local rcall = redis.call

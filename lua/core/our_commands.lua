@@ -66,7 +66,6 @@ OurCommands.writes = {
   push = 'EntityPush.push',
   ['dead.back'] = 'Dead.back',
   ['dead.delete'] = 'Dead.delete',
-  ['entities.run'] = 'EntityCommands.run',
   ['entities.kill'] = 'EntityCommands.kill',
   ['entities.drop'] = 'EntityCommands.drop',
   ['workflow.put'] = 'WorkflowCommands.put',

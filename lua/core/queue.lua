@@ -54,7 +54,7 @@ end
 
 -- Something comes into the queue: it is known from then on.
 function Queue.register(call, queue)
-  if rcall('SADD', call.keys.ready, queue.name) == 1 then
+  if rcall('SADD', call.keys.ready, queue.name) == 1 or call.has.F then
     rcall('ZADD', call.keys.queues, 'NX', call.text, queue.name)
   end
 end
@@ -62,6 +62,15 @@ end
 -- Since when a job is ready, from which its lag is counted: a number.
 function Queue.ready_since(call, job, time)
   rcall('HSET', job.key, 'time', time and format('%.17g', time) or call.text)
+end
+
+-- A job that waits for its time need not any longer. (Others stay as they are.)
+function Queue.run_now(call, queue, job)
+  if rcall('ZREM', queue.scheduled, job.jid) == 1 then
+    rcall('HSET', job.key, 'state', 'waiting')
+    Queue.ready_since(call, job)
+    Queue.push(call, queue, job.jid, job.priority)
+  end
 end
 
 -- Moves jobs whose time has come into the work, at most `wanted`. Their places are by when that was; old clients move

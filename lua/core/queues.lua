@@ -104,7 +104,8 @@ function Queues.choose(call, names, excluded)
   return choice
 end
 
-local function is_empty(queue)
+-- Is nothing in any place of the queue?
+function Queues.is_empty(queue)
   local names = { queue.work, queue.locks, queue.scheduled, queue.recur, queue.parked, queue.depends }
   return rcall('EXISTS', unpack(names)) == 0
 end
@@ -119,7 +120,7 @@ function Queues.serve(call, choice, wish, take)
     local queue = choice.queues[n]
     local taken = take(queue, wanted)
     wanted = wanted - taken
-    if taken == 0 and (choice.globbing or choice.partly) and is_empty(queue) then
+    if taken == 0 and (choice.globbing or choice.partly) and Queues.is_empty(queue) then
       rcall('SREM', call.keys.ready, queue.name)
     end
   end

@@ -28,6 +28,12 @@ function Times.number(text)
   return tonumber(text)
 end
 
+-- The number of a stored text, or `default` if it is none. (JSON knows neither nan nor inf.)
+function Times.finite(text, default)
+  local number = tonumber(text or nil)
+  return number and number - number == 0 and number or default
+end
+
 -- A time cut to thousandths of a second. (What is lost in a product is less than what is added.)
 function Times.thousandths(seconds)
   if seconds == floor(seconds) then

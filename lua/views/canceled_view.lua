@@ -30,10 +30,10 @@ function CanceledView.show(call, jid)
     queue = record.queue or '',
     worker = '',
     tracked = Job.is_tracked(call, jid),
-    priority = tonumber(record.priority) or 0,
+    priority = Times.finite(record.priority, 0),
     expires = 0,
-    retries = tonumber(record.retries) or 0,
-    remaining = math.floor(tonumber(record.remaining) or 0),
+    retries = Times.finite(record.retries, 0),
+    remaining = math.floor(Times.finite(record.remaining, 0)),
     data = record.data or 'null',
     tags = Json.shown(record.tags),
     history = History.shown(call, CanceledView.history(call, jid)),
@@ -42,7 +42,7 @@ function CanceledView.show(call, jid)
     dependents = {},
     dependencies = {},
     token = '',
-    crashes = tonumber(record.crashes) or 0,
+    crashes = Times.finite(record.crashes, 0),
     unique = Unique.shown(record),
     workflow = record.workflow,
     on_failure = record.on_failure,
@@ -55,8 +55,7 @@ function CanceledView.show(call, jid)
       left_out = 0,
     },
   })
-  local context = pcall(Json.stored, record.context) and record.context or 'null'
-  return Json.with(shown, 'context', context, 'progress', 'null')
+  return Json.with(shown, 'context', Json.text(record.context), 'progress', 'null')
 end
 
 -- A row of a list, as a brief has it, but for the last places; or false.

@@ -36,12 +36,12 @@ end
 local function judge(row)
   for n = 1, #NUMBERS do
     local place = NUMBERS[n]
-    row[place] = tonumber(row[place] or nil) and row[place] or false
+    row[place] = Times.finite(row[place]) and row[place] or false
   end
   if not pcall(Json.stored, row[TAGS]) then
     row[TAGS] = false
   end
-  if not pcall(Json.stored, row[PROGRESS]) then
+  if row[PROGRESS] == '' or not pcall(Json.stored, row[PROGRESS]) then
     row[PROGRESS] = false
   end
 end

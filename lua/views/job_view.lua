@@ -12,12 +12,16 @@ local function with_ours(call, shown, job)
     shown.returned = Results.left(call, job)
   end
   if job.letters then
-    shown.unique, shown.workflow, shown.deadline = Unique.shown(job), job.workflow, tonumber(job.deadline)
+    shown.unique, shown.workflow, shown.deadline = Unique.shown(job), job.workflow, Times.finite(job.deadline)
     shown.limits = LimitView.of_job(job)
   end
-  local context = pcall(Json.stored, job.context) and job.context or 'null'
-  local progress = pcall(Json.stored, job.progress) and job.progress or 'null'
-  return Json.with(cjson.encode(shown), 'context', context, 'progress', progress)
+  return Json.with(
+    cjson.encode(shown),
+    'context',
+    Json.text(job.context),
+    'progress',
+    Json.text(job.progress)
+  )
 end
 
 -- The object that shows a job with this record, as JSON. `some` has what is shown of the lists that belong to it (history,
@@ -32,7 +36,7 @@ function JobView.of(call, job, some)
     worker = job.worker or '',
     tracked = Job.is_tracked(call, jid),
     priority = job.priority,
-    expires = tonumber(job.expires) or 0,
+    expires = Times.finite(job.expires, 0),
     retries = job.retries,
     remaining = job.remaining,
     data = job.data or '',

@@ -158,9 +158,16 @@ function QueueView.length(call, args, i)
     + rcall('ZCARD', queue.scheduled)
 end
 
+-- (What is in a queue that is forgotten is found by workers of globs as before.)
 local function forget(call, names)
   Pieces.run('ZREM', call.keys.queues, names)
-  Pieces.run('SREM', call.keys.ready, names)
+  for _, name in ipairs(names) do
+    if Queues.is_empty(Keys.queue(call, name)) then
+      rcall('SREM', call.keys.ready, name)
+    else
+      Features.note(call, 'F')
+    end
+  end
 end
 
 -- queue.forget queue...

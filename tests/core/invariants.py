@@ -56,7 +56,7 @@ KNOWN_KEYS = re.compile(
     r"needs:.+|wake:.+|orders:.+|awaiting:.+|ended:.+|"
     r"parked|limit:.+:(parked|holders|order)|"
     r"workflows|open_gates|workflow:.+|gate:.+|spawners|children:.+|"
-    r"entity_types|(payloads|taken|dead|dead_entity|dead_payloads):.+|"
+    r"entity_types|(payloads|taken|retrying|dead|dead_entity|dead_payloads):.+|"
     r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|unique:.+"
 )
 #: Those that expire.
@@ -557,9 +557,8 @@ def entities(space: Namespace) -> Iterator[str]:
             if carried.get(jid, {}).get("state") not in states:
                 yield f"{kind} of {jid}, which is {space.job(jid).get('state')}"
     listed = {
-        (kind, queue, jid)
-        for kind in ("fresh", "retrying")
-        for queue, members in space.family(f"{kind}:")
+        (queue, jid)
+        for queue, members in space.family("retrying:")
         for jid, _ in members
     }
     expected = set()
@@ -569,31 +568,26 @@ def entities(space: Namespace) -> Iterator[str]:
         if job["state"] == "running" and not space.content.get(f"taken:{jid}"):
             yield f"{jid} runs without payloads"
         if job["state"] in waiting:
-            kind = "fresh" if job["remaining"] == job["retries"] else "retrying"
-            expected.add((kind, job["queue"], jid))
-            delayed = space.scores(f"q:{job['queue']}-scheduled").get(jid)
-            due = float(job["time"]) if delayed is None else delayed
-            if abs(space.scores(f"{kind}:{job['queue']}").get(jid, due) - due) > 1e-4:
-                yield f"{jid} is due at {due}, and listed otherwise"
+            if int(job["remaining"]) < int(job["retries"]):
+                expected.add((job["queue"], jid))
             if not space.content.get(f"payloads:{jid}"):
                 yield f"{jid} waits without payloads"
         if job["state"] != "complete" and job["queue"] != job["home"]:
             yield f"{jid} is in {job['queue']}, and belongs to {job['home']}"
     if listed != expected:
-        yield f"entities are listed {listed ^ expected} wrongly"
+        yield f"entities are listed as retrying wrongly: {listed ^ expected}"
 
 
 def dead(space: Namespace) -> Iterator[str]:
     """Compare the lists of the dead with their errors and payloads."""
     errors = dict(space.family("dead_entity:"))
     of_errors = {(error["queue"], error["entity"]) for error in errors.values()}
-    for kind in ("dead", "dead_ids"):
-        listed = {
-            (queue, entity)
-            for queue, members in space.family(f"{kind}:")
-            for entity, _ in members
-        }
-        if listed != of_errors:
-            yield f"{kind} lists {listed}, there are errors of {of_errors}"
+    listed = {
+        (queue, entity)
+        for queue, members in space.family("dead:")
+        for entity, _ in members
+    }
+    if listed != of_errors:
+        yield f"{listed} are listed as dead, there are errors of {of_errors}"
     if {jid for jid, _ in space.family("dead_payloads:")} != errors.keys():
         yield "the dead payloads are not those of the errors"
