@@ -61,8 +61,8 @@ local PATTERNS = {
 
   -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, fair:<queue>:<tenant>, or queue:<queue>, which has a rate only.)
   limit_parked = 'limit:<>:parked', --   zset   jid that the limit holds back -> its score in the work
-  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when its lock ends
-  limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires
+  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when its lock and the grace behind it end
+  limit_starts = 'limit:<>:starts', --   zset   token of a run that started in the window behind us -> when; expires
   limit_order = 'limit:<>:order', --     zset   jid of a tenant that stands in the work -> since when
   limits_parked = 'parked', --           zset   limits that hold something back -> when to look at them
 
