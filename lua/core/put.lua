@@ -182,8 +182,10 @@ local function check_features(call, job, plan)
     replace(call, job, other, plan)
   elseif answer == 'behind' then
     job.behind = other
+  elseif answer == 'leave' then
+    job.left_alone = true
   end
-  if job.instead then
+  if job.instead or job.left_alone then
     plan.coming[job.jid] = nil
   end
   job.plan = nil
