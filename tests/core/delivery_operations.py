@@ -25,7 +25,7 @@ class DeliveryOperations:
             gone: Operation = self.ours("deliver.forget", *self.some(DELIVERIES, 3))
             return gone
         name = self.random.choices(
-            ["put", "put_many", "workflow_put", "workflow_staged", "schedule"],
+            ["put", "put_many", "workflow_put", "workflow_in_parts", "schedule"],
             [8, 4, 2, 4, 2],
         )[0]
         # (Most that is drawn can be handed over, and the rest must be refused.)

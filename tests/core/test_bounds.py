@@ -91,17 +91,6 @@ def test_a_thousand_are_not_too_many(keyed: Keyed, name: str) -> None:
         assert refused.partition(" ")[0] in allowed
 
 
-def test_a_thousand_links_are_staged_at_once(keyed: Keyed) -> None:
-    fill(keyed, 1001)
-    job = ("last", "queue", "k", "{}", 0, 2, "workflow", "f", "absent", 1)
-    keyed.call("workflow.stage", "f", 60, "jobs", *job, now=0)
-    others = [f"n{n:05}" for n in range(1001)]
-    stage = ("workflow.stage", "f", 60, "links", "last")
-    refused = keyed.refusal(*stage, *others, now=0)
-    assert refused == "TOOBIG workflow.stage(): 1001 items in one call, at most 1000"
-    assert keyed.call(*stage, *others[:1000], now=0) == 2
-
-
 def test_a_batch_has_at_most_a_mebibyte(keyed: Keyed) -> None:
     data = '"' + "x" * 400_000 + '"'
     parts = [part for n in range(3) for part in (f"j{n}", "q", "k", data, 0, 0)]

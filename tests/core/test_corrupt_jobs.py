@@ -424,7 +424,6 @@ def test_a_workflow_that_cannot_be_read(keyed: Keyed, field: str) -> None:
     for number in range(len(values)):
         name = f"flow-{number}"
         json.loads(keyed.call("workflow.get", name, now=now))
-        keyed.call("workflow.carry", name, now=now)
         keyed.call("workflow.retry", name, 0, now=now)
     ran = set()
     for _ in range(3):

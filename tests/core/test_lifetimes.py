@@ -27,9 +27,9 @@ def fill_history(keyed: Keyed) -> None:
     keyed.call("beat", "worker", "{}", 0, now=6)
 
 
-def stage(keyed: Keyed, seconds: int) -> None:
-    job = ("a", "queue", "k", "{}", 0, 2, "workflow", "f", "absent", 1)
-    keyed.call("workflow.stage", "f", seconds, "jobs", *job, now=0)
+def produce(keyed: Keyed) -> None:
+    job = ("a", "queue", "k", "{}", 0, 0)
+    keyed.call("put.once", "tick", "run", running(keyed), "w", *job, now=1)
 
 
 def spawn(keyed: Keyed) -> None:
@@ -81,9 +81,7 @@ KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
     "the word of an end": (tell, "ended:me", 60),
     "a lease on schedules": (
         lambda k: k.call("schedule.due", "w", 10, now=0), "ticker", 6),
-    "what is staged": (lambda k: stage(k, 500), "staged:f", 500),
-    "what is staged for too long": (lambda k: stage(k, 10**9), "staged:f", DAY),
-    "the jids of that": (lambda k: stage(k, 10**9), "staged:f:jids", DAY),
+    "what was put once": (produce, "produced:tick", 7 * DAY),
     "what was spawned": (spawn, "offspring:run", 7 * DAY),
     "a result": (lambda k: finish_with_result(k, 500), "result:run", 500),
     "a result for ever": (

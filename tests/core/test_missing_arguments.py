@@ -62,8 +62,9 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("workflow.get",), "workflow"),
     (("workflow.jobs",), "workflow"),
     (("workflow.put",), "workflow"),
-    (("workflow.stage", "id"), "seconds"),
-    (("workflow.stage", "id", 60, "links"), "jid"),
+    (("workflow.begin",), "workflow"),
+    (("workflow.begin", "id"), "meta"),
+    (("workflow.release",), "workflow"),
 ]
 
 

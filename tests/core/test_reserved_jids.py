@@ -113,8 +113,6 @@ KEYED: list[tuple[Call, Any]] = [
     (("await", "me", 0, "job", J), ["ql:ended:me", ""]),
     (("await", "me", 9, "job", J), ["ql:ended:me", ""]),
     (("workflow.put", "f", "w", "{}", J, *ITEM[:-1], 1, "workflow", "f"), "BADARG"),
-    (("workflow.stage", "f", 60, "jobs", J, *ITEM[:-1], 1, "workflow", "f"), "BADARG"),
-    (("workflow.stage", "f", 60, "links", J, "run"), "NOJOB"),
     (("schedule.set", J, "queue", "klass", "{}", "interval", 60), "BADARG"),
     (("schedule.update", J, "interval", 60), "NOSCHEDULE"),
     (("schedule.pause", J), "NOSCHEDULE"),
@@ -137,7 +135,7 @@ OTHERS = set(
     "schedules.next schedules.in schedules.count tracked.jids meta "
     "workflow.release push entity.show entities.list entities.counts entities.run "
     "entities.kill entities.drop dead.back dead.delete deliver deliver.forget "
-    "workflow.carry workflow.get workflow.jobs workflow.cancel workflow.retry".split()
+    "workflow.begin workflow.get workflow.jobs workflow.cancel workflow.retry".split()
 )
 
 

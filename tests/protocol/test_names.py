@@ -146,7 +146,7 @@ WITH_KEYS: list[Call] = [
     ("schedules.in", "", 0, 5),
     ("workflow.put", "flow", "w", "{}", "", *FLOW),
     ("workflow.put", "flow", "w", "{}", "new", "", *FLOW[1:]),
-    ("workflow.stage", "flow", 60, "jobs", "", *FLOW),
+    ("workflow.begin", "", "{}"),
     ("minutes", "", 0, 5),
     ("deliver", "", 0, "put", "w", "queue", "new", "klass", "{}", 0),
     ("deliver", "d", 1, "", "put", "w", "queue", "new", "klass", "{}", 0),
