@@ -101,8 +101,7 @@ local PATTERNS = {
   ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
   unique = 'unique:<>', --              string the jid that holds the key; expires if it was given for a period
 
-  -- Statistics.
-  --   s:wait and s:run have total, mean, vk and a histogram (the bins ms0 to ms500 are ours), s:stats has counters
+  -- Statistics: s:wait and s:run have total, mean, vk and a histogram (the bins ms0 to ms500 are ours), s:stats has counters
   stat = 's:<>:<>:<>', --               hash   by kind, day and queue
   minutes = 'm:<>:<>:<>', --            hash   by queue, hour and kind: minute of the hour -> jobs
   samples = 'samples', --               list   timings that the statistics do not have yet

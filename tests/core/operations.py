@@ -495,7 +495,7 @@ class Generator(DeliveryOperations):
         return self.ours(*choose([
             push, push, push, push, ("settle", *take), ("settle", *take),
             ("dead.back", queue, *ids), ("dead.delete", queue, *ids),
-            ("entities.run", queue, *choose([[], ids])),
+            ("each", "run", *(entity_jid(queue, each) for each in ids)),
             ("entities.kill", queue, *choose([[], ids])),
             ("entities.drop", queue, *choose([[], ids])),
             ("cancel", entity_jid(queue, ids[0])), ("each", "timeout", entity_jid(queue, ids[0])),

@@ -133,7 +133,7 @@ OTHERS = set(
     "queues.part lag due limits survey minutes throughput failed.of queue.pause "
     "queue.forget.empty briefs search failure.groups failure.group worker.views tag.counts "
     "schedules.next schedules.in schedules.count tracked.jids meta "
-    "workflow.release push entity.show entities.list entities.counts entities.run "
+    "workflow.release push entity.show entities.list entities.counts "
     "entities.kill entities.drop dead.back dead.delete deliver deliver.forget "
     "workflow.begin workflow.get workflow.jobs workflow.cancel workflow.retry".split()
 )
