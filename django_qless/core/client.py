@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +20,7 @@ from .commands.recurring import AsyncRecurringJob, RecurringJob
 from .connection import Pool, pack_command
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import (
+    REFUSALS,
     BadArgument,
     ClusterRefused,
     ConnectionLost,
@@ -123,6 +125,10 @@ class BaseClient(ABC, Generic[R]):
                 results.append((yield from late.steps(part)))
         except QlessError as error:
             error.done = sum(request.sizes[: len(results)])
+            if request.undo and results and isinstance(error, REFUSALS):
+                with suppress(QlessError):
+                    while (yield from late.steps(request.undo)):
+                        pass
             raise
         result: T = request.combine(results)
         late.check(result=result)

@@ -2029,7 +2029,8 @@ modules.Keys
 --   check      a put: checks job.options and sets its fields of the job; what they leave open goes on as in job.old, the
 --              record that there is, if any. It writes nothing. -> nil; 'instead', jid: that job stands for this one;
 --              'replace', jid: this one takes the place of that one, which has not started (then it is checked once more,
---              as `fresh`); 'absorb', job: of one that the same call puts; 'behind', jid: it waits for the end of that one
+--              as `fresh`); 'absorb', job: of one that the same call puts; 'behind', jid: it waits for the end of that one;
+--              'leave': it is left alone, as it is there already
 --   stored     the job was put, or was enqueued again; job.state is its state now, job.old the record before, if any
 --   admit      the job is about to be handed out; writes nothing. -> nil if it may; 'park', name of a limit, when to look
 --              again; 'fail', group, message; 'stay': it goes back to where it was, and so do those behind it
@@ -3262,8 +3263,8 @@ local PATTERNS = {
 
   -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, fair:<queue>:<tenant>, or queue:<queue>, which has a rate only.)
   limit_parked = 'limit:<>:parked', --   zset   jid that the limit holds back -> its score in the work
-  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when its lock ends
-  limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires
+  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when its lock and the grace behind it end
+  limit_starts = 'limit:<>:starts', --   zset   token of a run that started in the window behind us -> when; expires
   limit_order = 'limit:<>:order', --     zset   jid of a tenant that stands in the work -> since when
   limits_parked = 'parked', --           zset   limits that hold something back -> when to look at them
 
@@ -3302,8 +3303,7 @@ local PATTERNS = {
   ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
   unique = 'unique:<>', --              string the jid that holds the key; expires if it was given for a period
 
-  -- Statistics.
-  --   s:wait and s:run have total, mean, vk and a histogram (the bins ms0 to ms500 are ours), s:stats has counters
+  -- Statistics: s:wait and s:run have total, mean, vk and a histogram (the bins ms0 to ms500 are ours), s:stats has counters
   stat = 's:<>:<>:<>', --               hash   by kind, day and queue
   minutes = 'm:<>:<>:<>', --            hash   by queue, hour and kind: minute of the hour -> jobs
   samples = 'samples', --               list   timings that the statistics do not have yet
@@ -3826,11 +3826,12 @@ function Links.add_again(call, job, jids)
 end
 
 local function in_depends(call, jid)
-  local state, on_failure = unpack(rcall('HMGET', Keys.job(call, jid), 'state', 'on_failure'))
+  local state, on_failure, workflow =
+    unpack(rcall('HMGET', Keys.job(call, jid), 'state', 'on_failure', 'workflow'))
   if state ~= 'depends' then
     Errors.refuse(call, 'STATE', 'Job ' .. Errors.name(jid) .. ' is not in the depends state')
   end
-  return { jid = jid, on_failure = on_failure or nil }
+  return { jid = jid, on_failure = on_failure or nil, workflow = workflow or nil }
 end
 
 -- depends jid on|off|met jid...   depends jid off all
@@ -3850,6 +3851,9 @@ function Links.depends(call, args, i)
     Links.add(call, jid, open)
     Links.add_needs(call, jid, jids)
     Links.follow_failed(call)
+    if job.workflow then
+      Workflows.count_given(call, job.workflow, #jids)
+    end
     return 1
   end
   if jids[1] == 'all' then
@@ -4592,6 +4596,9 @@ end
 
 -- What is of the job itself; the rest belongs to the one whose place it takes.
 local OWN = { jid = true, key = true, given = true, old = true, fresh = true, behind = true, spare = true }
+for _, field in ipairs({ 'parent', 'spawned', 'spawns', 'adopted' }) do -- see spawned.lua
+  OWN[field] = true
+end
 
 -- The job takes the place of one that was to be put by the same call, which keeps its jid.
 local function absorb(earlier, job)
@@ -4606,6 +4613,9 @@ local function absorb(earlier, job)
     end
   end
   earlier.fresh = true
+  if earlier.old and earlier.old.more then
+    Features.use(earlier, earlier.old.more)
+  end
   job.instead = earlier.jid
 end
 
@@ -4636,8 +4646,10 @@ local function check_features(call, job, plan)
     replace(call, job, other, plan)
   elseif answer == 'behind' then
     job.behind = other
+  elseif answer == 'leave' then
+    job.left_alone = true
   end
-  if job.instead then
+  if job.instead or job.left_alone then
     plan.coming[job.jid] = nil
   end
   job.plan = nil
@@ -8032,22 +8044,25 @@ function Limits.count(call, name)
   return rcall('ZCOUNT', Keys.limit_holders(call, name), '(' .. call.text, '+inf')
 end
 
--- How many more jobs may start under a limit, and when it is to be looked at again.
+-- How many more jobs may start under a limit.
 local function room_of(call, limit)
-  local room, look = math.huge, call.now + LATEST
-  if limit.most then
-    room = limit.most - Limits.count(call, limit.name)
-    if room < 1 then
-      local holders = Keys.limit_holders(call, limit.name)
-      local first = rcall('ZRANGEBYSCORE', holders, '(' .. call.text, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-      return 0, math.min(look, tonumber(first[2] or nil) or look)
-    end
+  local room = limit.most and limit.most - Limits.count(call, limit.name) or math.huge
+  if limit.rate and room > 0 then
+    room = math.min(room, Rates.room(call, limit))
   end
-  if limit.rate then
-    local starts, opens = Rates.room(call, limit)
-    room, look = math.min(room, starts), math.min(look, opens or look)
+  return room
+end
+
+-- When a limit with this room is to be looked at next: when a hold lapses, or a window opens.
+local function next_look(call, limit, room)
+  local look = call.now + (room > 0 and SOON or LATEST)
+  if limit.most and room < 1 then
+    local holders = Keys.limit_holders(call, limit.name)
+    local first = rcall('ZRANGEBYSCORE', holders, '(' .. call.text, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    look = math.min(look, tonumber(first[2] or nil) or look)
   end
-  return room, room > 0 and math.min(look, call.now + SOON) or look
+  local opens = limit.rate and Rates.opens(call, limit)
+  return math.min(look, opens or look)
 end
 
 -- A limit that holds something back is to be looked at by that time (nil: as before).
@@ -8084,8 +8099,9 @@ local function refill(call, name, count)
   if not first then
     return
   end
-  local room, look = room_of(call, Limits.named(call, name, first))
-  local wanted = math.min(room, count)
+  local limit = Limits.named(call, name, first)
+  local room = room_of(call, limit)
+  local look, wanted = next_look(call, limit, room), math.min(room, count)
   local most = math.min(wanted, BROUGHT - (call.brought or 0))
   local jobs = most > 0 and rcall('ZREVRANGE', parked, 0, most - 1, 'WITHSCORES') or NONE
   for n = 1, #jobs, 2 do
@@ -8118,9 +8134,9 @@ end
 function Limits.admit(call, job)
   local limits = limits_of(call, job)
   for n = 1, #limits do
-    local room, look = room_of(call, limits[n])
+    local room = room_of(call, limits[n])
     if room < 1 then
-      return 'park', limits[n].name, look
+      return 'park', limits[n].name, next_look(call, limits[n], room)
     end
   end
 end
@@ -8277,7 +8293,9 @@ function Limits.bring_own(call, queue)
     local name = rcall('HGET', Keys.job(call, heads[n]), 'parked')
     if name and not seen[name] and not Fairness.is_turn(name) then
       seen[name] = true
-      local room, look = room_of(call, Limits.named(call, name, heads[n]))
+      local limit = Limits.named(call, name, heads[n])
+      local room = room_of(call, limit)
+      local look = next_look(call, limit, room)
       if room > 0 then
         Limits.bring(call, name, heads[n], heads[n + 1])
         Limits.note_look(call, name, look)
@@ -8296,8 +8314,8 @@ function Limits.next_look(call, queue)
   local first = call.looks and call.looks[queue.name]
   local limit = LimitSettings.of_queue(call, queue.name)
   if limit and rcall('EXISTS', queue.work) == 1 then
-    local room, opens = Rates.room(call, limit)
-    first = room < 1 and math.min(first or opens, opens) or first
+    local opens = Rates.room(call, limit) < 1 and Rates.opens(call, limit)
+    first = opens and math.min(first or opens, opens) or first
   end
   return first
 end
@@ -8313,9 +8331,8 @@ function Limits.count_of_queue(call, queue, runs)
   local limit = LimitSettings.of_queue(call, queue)
   if limit then
     Rates.count(call, limit, call.token, runs)
-    local room, opens = Rates.room(call, limit)
-    if room < 1 then
-      Wake.due(call, Keys.queue(call, queue), opens)
+    if Rates.room(call, limit) < 1 then
+      Wake.due(call, Keys.queue(call, queue), Rates.opens(call, limit))
     end
   end
 end
@@ -8493,13 +8510,18 @@ function Rates.used(call, limit)
   return rcall('ZCOUNT', Keys.limit_starts(call, limit.name), beginning(call, limit), '+inf')
 end
 
--- How many more may start, and when there is more room than that (nil: none has started).
+-- How many more may start.
 function Rates.room(call, limit)
-  local starts, room = Keys.limit_starts(call, limit.name), limit.rate.count - Rates.used(call, limit)
-  local skipped = math.max(0, -room) -- more than may: the rate was lowered
-  local next_out =
-    rcall('ZRANGEBYSCORE', starts, beginning(call, limit), '+inf', 'WITHSCORES', 'LIMIT', skipped, 1)[2]
-  return math.max(0, room), next_out and tonumber(next_out) + limit.rate.per + TICK or nil
+  return math.max(0, limit.rate.count - Rates.used(call, limit))
+end
+
+-- When more may start than now, or nil.
+function Rates.opens(call, limit)
+  local surplus = math.max(0, Rates.used(call, limit) - limit.rate.count) -- the rate was lowered
+  local starts = Keys.limit_starts(call, limit.name)
+  local first =
+    rcall('ZRANGEBYSCORE', starts, beginning(call, limit), '+inf', 'WITHSCORES', 'LIMIT', surplus, 1)
+  return first[2] and tonumber(first[2]) + limit.rate.per + TICK
 end
 
 -- Counts the starts of so many runs, of which the last one has this token.
@@ -9401,26 +9423,29 @@ local function others_of(call, plan)
   return others
 end
 
--- Refuses children that would wait for what waits for their parent, or for one above it.
+-- Refuses children that would wait for what waits for their parent, or for one above it. (What they wait for, it is to
+-- wait for; `planned` has the links of jobs in the plan that are no children, if any.)
 local function refuse_cycles(call, plan, others)
-  local jids = {}
-  local function collect(list)
-    for _, jid in ipairs(list) do
-      if jid ~= plan.spawner and not plan.coming[jid] then
-        jids[#jids + 1] = jid
-      end
-    end
-  end
+  local jids, planned, is_mixed = {}, {}, false
   for _, job in ipairs(plan.jobs) do
-    if plan.coming[job.jid] == job and job.adopted then
-      collect(job.depends or {})
-      collect(job.old and Spawned.waits_for(call, job.jid, {}) or {})
+    if plan.coming[job.jid] == job then
+      local depends = job.replaces_links and job.depends
+        or rcall('SMEMBERS', Keys.dependencies(call, job.jid))
+      planned[job.jid] = job.adopted and {} or depends
+      is_mixed = is_mixed or not job.adopted
+      depends = job.adopted and job.old and Spawned.waits_for(call, job.jid, depends) or depends
+      for _, jid in ipairs(job.adopted and depends or {}) do
+        local coming = plan.coming[jid]
+        if jid ~= plan.spawner and not (coming and coming.adopted) then
+          jids[#jids + 1] = jid
+        end
+      end
     end
   end
   for _, other in ipairs(others) do
     jids[#jids + 1] = other.jid
   end
-  Cycles.refuse(call, plan.spawner, jids)
+  Cycles.refuse(call, plan.spawner, jids, is_mixed and planned or nil)
 end
 
 local function adopt(call, job, plan)
@@ -10305,13 +10330,19 @@ function WorkflowCommands.begin(call, args, i)
   return id
 end
 
--- workflow.release id -> how many jobs later calls let in
+-- workflow.release id given -> how many jobs later calls let in. `given`: how many jobs, and further dependencies of them,
+-- must have come. (What was refused of them may be unknown to the caller.)
 function WorkflowCommands.release(call, args, i)
   local id = known_id(call, args[i])
-  local state, reason = unpack(rcall('HMGET', Keys.workflow(call, id), 'state', 'reason'))
+  local given = Arguments.whole(call, 'given', args[i + 1], 0)
+  local state, reason, there = unpack(rcall('HMGET', Keys.workflow(call, id), 'state', 'reason', 'given'))
+  there = tonumber(there or nil) or 0
   Workflows.must_go_on(call, id)
   if state == 'canceled' and reason then
     Errors.refuse(call, 'STATE', 'Workflow %s was canceled: %s', Errors.name(id), reason)
+  elseif there < given then
+    local words = '%s of %s jobs and further dependencies of workflow %s are there'
+    Errors.refuse(call, 'STATE', words, there, given, Errors.name(id))
   elseif Workflows.chore(call, id) == 'unpacking' then
     Workflows.set_chore(call, id, nil)
   end
@@ -10396,7 +10427,8 @@ local STEP = 250 -- jobs canceled or retried by one call
 local PATIENCE = 3600 -- seconds since the last put, after which what is not released is canceled
 local REASON = 'it was not released within an hour of the last put'
 
-local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+-- `given` counts the jobs, and further dependencies of them, that came while it was being put.
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held', 'given' }
 
 -- What a workflow of which the call hears is at: its chore or '', nil if there is none. It is remembered in
 -- call.workflows.
@@ -10421,7 +10453,7 @@ local function change(call, id)
   end
   local mine = call.flows[id]
   if not mine then
-    mine = { total = 0, complete = 0, failed = 0, canceled = 0, held = 0, jids = {} }
+    mine = { total = 0, complete = 0, failed = 0, canceled = 0, held = 0, given = 0, jids = {} }
     call.flows[id] = mine
   end
   return mine
@@ -10501,8 +10533,8 @@ function finish(call)
           redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
         end
       end
-      if #mine.jids > 0 then
-        Pieces.run('RPUSH', Keys.workflow_jobs(call, id), mine.jids)
+      Pieces.run('RPUSH', Keys.workflow_jobs(call, id), mine.jids)
+      if mine.given > 0 then
         rcall('ZADD', call.keys.open_gates, 'XX', call.text, id)
       end
       judge(call, id)
@@ -10519,24 +10551,37 @@ function Workflows.must_go_on(call, id)
   return chore
 end
 
--- Checks the workflow that a put names.
+-- Something of a workflow that is being put has come.
+function Workflows.count_given(call, id, number)
+  if Workflows.chore(call, id) == 'unpacking' then
+    local mine = change(call, id)
+    mine.given = mine.given + number
+  end
+end
+
+-- Checks the workflow that a put names. While that is being put, its jobs are new, or were put by an earlier attempt.
+-- -> whether that is so
 local function check_named(call, job, id)
   if id == '' or #id > 255 then
     Errors.argument(call, 'workflow must have 1 to 255 bytes, not ' .. #id)
   elseif not Workflows.must_go_on(call, id) then
     Errors.refuse(call, 'NOJOB', 'Workflow ' .. Errors.name(id) .. ' does not exist')
   end
-  local is_other = job.old and not job.fresh and job.old.workflow ~= id
-  if is_other and Workflows.chore(call, id) == 'unpacking' then
+  if job.fresh or Workflows.chore(call, id) ~= 'unpacking' then
+    return false
+  elseif job.old and job.old.workflow ~= id then
     Errors.refuse(call, 'STATE', 'Job ' .. Errors.name(job.jid) .. ' exists already')
+  elseif not job.old then
+    Workflows.count_given(call, id, 1)
   end
+  return job.old ~= nil
 end
 
 -- (A job that takes another's place is where that was.)
 function Workflows.check(call, job)
   local named, former = job.options and job.options.workflow, job.old and job.old.workflow
-  if named then
-    check_named(call, job, named)
+  if named and check_named(call, job, named) then
+    return 'leave'
   end
   job.workflow = job.fresh and former or named or former
   job.gate = job.workflow and (Workflows.chore(call, job.workflow) or '') ~= ''

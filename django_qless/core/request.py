@@ -110,6 +110,9 @@ class CommandSequence(Request[T]):
     #: Items in each part, for the message of a part that fails.
     sizes: tuple[int, ...]
     combine: Callable[[list[Any]], T]
+    #: What undoes the parts that were carried out, if the server refuses another one: it is
+    #: sent until its result says that nothing is left.
+    undo: Command[int] | None = None
 
 
 def single(request: Request[T]) -> Command[T]:

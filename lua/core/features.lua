@@ -9,7 +9,8 @@
 --   check      a put: checks job.options and sets its fields of the job; what they leave open goes on as in job.old, the
 --              record that there is, if any. It writes nothing. -> nil; 'instead', jid: that job stands for this one;
 --              'replace', jid: this one takes the place of that one, which has not started (then it is checked once more,
---              as `fresh`); 'absorb', job: of one that the same call puts; 'behind', jid: it waits for the end of that one
+--              as `fresh`); 'absorb', job: of one that the same call puts; 'behind', jid: it waits for the end of that one;
+--              'leave': it is left alone, as it is there already
 --   stored     the job was put, or was enqueued again; job.state is its state now, job.old the record before, if any
 --   admit      the job is about to be handed out; writes nothing. -> nil if it may; 'park', name of a limit, when to look
 --              again; 'fail', group, message; 'stay': it goes back to where it was, and so do those behind it

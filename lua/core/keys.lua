@@ -61,8 +61,8 @@ local PATTERNS = {
 
   -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, fair:<queue>:<tenant>, or queue:<queue>, which has a rate only.)
   limit_parked = 'limit:<>:parked', --   zset   jid that the limit holds back -> its score in the work
-  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when its lock ends
-  limit_starts = 'limit:<>:starts', --   zset   start in the window behind us -> when; expires
+  limit_holders = 'limit:<>:holders', -- zset   jid that runs under the limit -> when its lock and the grace behind it end
+  limit_starts = 'limit:<>:starts', --   zset   token of a run that started in the window behind us -> when; expires
   limit_order = 'limit:<>:order', --     zset   jid of a tenant that stands in the work -> since when
   limits_parked = 'parked', --           zset   limits that hold something back -> when to look at them
 
@@ -101,8 +101,7 @@ local PATTERNS = {
   ended = 'ended:<>', --                list   an element when what the waiter waits for has ended
   unique = 'unique:<>', --              string the jid that holds the key; expires if it was given for a period
 
-  -- Statistics.
-  --   s:wait and s:run have total, mean, vk and a histogram (the bins ms0 to ms500 are ours), s:stats has counters
+  -- Statistics: s:wait and s:run have total, mean, vk and a histogram (the bins ms0 to ms500 are ours), s:stats has counters
   stat = 's:<>:<>:<>', --               hash   by kind, day and queue
   minutes = 'm:<>:<>:<>', --            hash   by queue, hour and kind: minute of the hour -> jobs
   samples = 'samples', --               list   timings that the statistics do not have yet

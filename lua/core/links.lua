@@ -386,11 +386,12 @@ function Links.add_again(call, job, jids)
 end
 
 local function in_depends(call, jid)
-  local state, on_failure = unpack(rcall('HMGET', Keys.job(call, jid), 'state', 'on_failure'))
+  local state, on_failure, workflow =
+    unpack(rcall('HMGET', Keys.job(call, jid), 'state', 'on_failure', 'workflow'))
   if state ~= 'depends' then
     Errors.refuse(call, 'STATE', 'Job ' .. Errors.name(jid) .. ' is not in the depends state')
   end
-  return { jid = jid, on_failure = on_failure or nil }
+  return { jid = jid, on_failure = on_failure or nil, workflow = workflow or nil }
 end
 
 -- depends jid on|off|met jid...   depends jid off all
@@ -410,6 +411,9 @@ function Links.depends(call, args, i)
     Links.add(call, jid, open)
     Links.add_needs(call, jid, jids)
     Links.follow_failed(call)
+    if job.workflow then
+      Workflows.count_given(call, job.workflow, #jids)
+    end
     return 1
   end
   if jids[1] == 'all' then

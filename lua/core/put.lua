@@ -138,6 +138,9 @@ end
 
 -- What is of the job itself; the rest belongs to the one whose place it takes.
 local OWN = { jid = true, key = true, given = true, old = true, fresh = true, behind = true, spare = true }
+for _, field in ipairs({ 'parent', 'spawned', 'spawns', 'adopted' }) do -- see spawned.lua
+  OWN[field] = true
+end
 
 -- The job takes the place of one that was to be put by the same call, which keeps its jid.
 local function absorb(earlier, job)
@@ -152,6 +155,9 @@ local function absorb(earlier, job)
     end
   end
   earlier.fresh = true
+  if earlier.old and earlier.old.more then
+    Features.use(earlier, earlier.old.more)
+  end
   job.instead = earlier.jid
 end
 
@@ -182,8 +188,10 @@ local function check_features(call, job, plan)
     replace(call, job, other, plan)
   elseif answer == 'behind' then
     job.behind = other
+  elseif answer == 'leave' then
+    job.left_alone = true
   end
-  if job.instead then
+  if job.instead or job.left_alone then
     plan.coming[job.jid] = nil
   end
   job.plan = nil

@@ -77,22 +77,25 @@ function Limits.count(call, name)
   return rcall('ZCOUNT', Keys.limit_holders(call, name), '(' .. call.text, '+inf')
 end
 
--- How many more jobs may start under a limit, and when it is to be looked at again.
+-- How many more jobs may start under a limit.
 local function room_of(call, limit)
-  local room, look = math.huge, call.now + LATEST
-  if limit.most then
-    room = limit.most - Limits.count(call, limit.name)
-    if room < 1 then
-      local holders = Keys.limit_holders(call, limit.name)
-      local first = rcall('ZRANGEBYSCORE', holders, '(' .. call.text, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-      return 0, math.min(look, tonumber(first[2] or nil) or look)
-    end
+  local room = limit.most and limit.most - Limits.count(call, limit.name) or math.huge
+  if limit.rate and room > 0 then
+    room = math.min(room, Rates.room(call, limit))
   end
-  if limit.rate then
-    local starts, opens = Rates.room(call, limit)
-    room, look = math.min(room, starts), math.min(look, opens or look)
+  return room
+end
+
+-- When a limit with this room is to be looked at next: when a hold lapses, or a window opens.
+local function next_look(call, limit, room)
+  local look = call.now + (room > 0 and SOON or LATEST)
+  if limit.most and room < 1 then
+    local holders = Keys.limit_holders(call, limit.name)
+    local first = rcall('ZRANGEBYSCORE', holders, '(' .. call.text, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    look = math.min(look, tonumber(first[2] or nil) or look)
   end
-  return room, room > 0 and math.min(look, call.now + SOON) or look
+  local opens = limit.rate and Rates.opens(call, limit)
+  return math.min(look, opens or look)
 end
 
 -- A limit that holds something back is to be looked at by that time (nil: as before).
@@ -129,8 +132,9 @@ local function refill(call, name, count)
   if not first then
     return
   end
-  local room, look = room_of(call, Limits.named(call, name, first))
-  local wanted = math.min(room, count)
+  local limit = Limits.named(call, name, first)
+  local room = room_of(call, limit)
+  local look, wanted = next_look(call, limit, room), math.min(room, count)
   local most = math.min(wanted, BROUGHT - (call.brought or 0))
   local jobs = most > 0 and rcall('ZREVRANGE', parked, 0, most - 1, 'WITHSCORES') or NONE
   for n = 1, #jobs, 2 do
@@ -163,9 +167,9 @@ end
 function Limits.admit(call, job)
   local limits = limits_of(call, job)
   for n = 1, #limits do
-    local room, look = room_of(call, limits[n])
+    local room = room_of(call, limits[n])
     if room < 1 then
-      return 'park', limits[n].name, look
+      return 'park', limits[n].name, next_look(call, limits[n], room)
     end
   end
 end
@@ -322,7 +326,9 @@ function Limits.bring_own(call, queue)
     local name = rcall('HGET', Keys.job(call, heads[n]), 'parked')
     if name and not seen[name] and not Fairness.is_turn(name) then
       seen[name] = true
-      local room, look = room_of(call, Limits.named(call, name, heads[n]))
+      local limit = Limits.named(call, name, heads[n])
+      local room = room_of(call, limit)
+      local look = next_look(call, limit, room)
       if room > 0 then
         Limits.bring(call, name, heads[n], heads[n + 1])
         Limits.note_look(call, name, look)
@@ -341,8 +347,8 @@ function Limits.next_look(call, queue)
   local first = call.looks and call.looks[queue.name]
   local limit = LimitSettings.of_queue(call, queue.name)
   if limit and rcall('EXISTS', queue.work) == 1 then
-    local room, opens = Rates.room(call, limit)
-    first = room < 1 and math.min(first or opens, opens) or first
+    local opens = Rates.room(call, limit) < 1 and Rates.opens(call, limit)
+    first = opens and math.min(first or opens, opens) or first
   end
   return first
 end
@@ -358,9 +364,8 @@ function Limits.count_of_queue(call, queue, runs)
   local limit = LimitSettings.of_queue(call, queue)
   if limit then
     Rates.count(call, limit, call.token, runs)
-    local room, opens = Rates.room(call, limit)
-    if room < 1 then
-      Wake.due(call, Keys.queue(call, queue), opens)
+    if Rates.room(call, limit) < 1 then
+      Wake.due(call, Keys.queue(call, queue), Rates.opens(call, limit))
     end
   end
 end

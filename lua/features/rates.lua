@@ -20,13 +20,18 @@ function Rates.used(call, limit)
   return rcall('ZCOUNT', Keys.limit_starts(call, limit.name), beginning(call, limit), '+inf')
 end
 
--- How many more may start, and when there is more room than that (nil: none has started).
+-- How many more may start.
 function Rates.room(call, limit)
-  local starts, room = Keys.limit_starts(call, limit.name), limit.rate.count - Rates.used(call, limit)
-  local skipped = math.max(0, -room) -- more than may: the rate was lowered
-  local next_out =
-    rcall('ZRANGEBYSCORE', starts, beginning(call, limit), '+inf', 'WITHSCORES', 'LIMIT', skipped, 1)[2]
-  return math.max(0, room), next_out and tonumber(next_out) + limit.rate.per + TICK or nil
+  return math.max(0, limit.rate.count - Rates.used(call, limit))
+end
+
+-- When more may start than now, or nil.
+function Rates.opens(call, limit)
+  local surplus = math.max(0, Rates.used(call, limit) - limit.rate.count) -- the rate was lowered
+  local starts = Keys.limit_starts(call, limit.name)
+  local first =
+    rcall('ZRANGEBYSCORE', starts, beginning(call, limit), '+inf', 'WITHSCORES', 'LIMIT', surplus, 1)
+  return first[2] and tonumber(first[2]) + limit.rate.per + TICK
 end
 
 -- Counts the starts of so many runs, of which the last one has this token.

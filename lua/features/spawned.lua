@@ -221,26 +221,29 @@ local function others_of(call, plan)
   return others
 end
 
--- Refuses children that would wait for what waits for their parent, or for one above it.
+-- Refuses children that would wait for what waits for their parent, or for one above it. (What they wait for, it is to
+-- wait for; `planned` has the links of jobs in the plan that are no children, if any.)
 local function refuse_cycles(call, plan, others)
-  local jids = {}
-  local function collect(list)
-    for _, jid in ipairs(list) do
-      if jid ~= plan.spawner and not plan.coming[jid] then
-        jids[#jids + 1] = jid
-      end
-    end
-  end
+  local jids, planned, is_mixed = {}, {}, false
   for _, job in ipairs(plan.jobs) do
-    if plan.coming[job.jid] == job and job.adopted then
-      collect(job.depends or {})
-      collect(job.old and Spawned.waits_for(call, job.jid, {}) or {})
+    if plan.coming[job.jid] == job then
+      local depends = job.replaces_links and job.depends
+        or rcall('SMEMBERS', Keys.dependencies(call, job.jid))
+      planned[job.jid] = job.adopted and {} or depends
+      is_mixed = is_mixed or not job.adopted
+      depends = job.adopted and job.old and Spawned.waits_for(call, job.jid, depends) or depends
+      for _, jid in ipairs(job.adopted and depends or {}) do
+        local coming = plan.coming[jid]
+        if jid ~= plan.spawner and not (coming and coming.adopted) then
+          jids[#jids + 1] = jid
+        end
+      end
     end
   end
   for _, other in ipairs(others) do
     jids[#jids + 1] = other.jid
   end
-  Cycles.refuse(call, plan.spawner, jids)
+  Cycles.refuse(call, plan.spawner, jids, is_mixed and planned or nil)
 end
 
 local function adopt(call, job, plan)

@@ -94,13 +94,19 @@ function WorkflowCommands.begin(call, args, i)
   return id
 end
 
--- workflow.release id -> how many jobs later calls let in
+-- workflow.release id given -> how many jobs later calls let in. `given`: how many jobs, and further dependencies of them,
+-- must have come. (What was refused of them may be unknown to the caller.)
 function WorkflowCommands.release(call, args, i)
   local id = known_id(call, args[i])
-  local state, reason = unpack(rcall('HMGET', Keys.workflow(call, id), 'state', 'reason'))
+  local given = Arguments.whole(call, 'given', args[i + 1], 0)
+  local state, reason, there = unpack(rcall('HMGET', Keys.workflow(call, id), 'state', 'reason', 'given'))
+  there = tonumber(there or nil) or 0
   Workflows.must_go_on(call, id)
   if state == 'canceled' and reason then
     Errors.refuse(call, 'STATE', 'Workflow %s was canceled: %s', Errors.name(id), reason)
+  elseif there < given then
+    local words = '%s of %s jobs and further dependencies of workflow %s are there'
+    Errors.refuse(call, 'STATE', words, there, given, Errors.name(id))
   elseif Workflows.chore(call, id) == 'unpacking' then
     Workflows.set_chore(call, id, nil)
   end

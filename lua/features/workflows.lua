@@ -13,7 +13,8 @@ local STEP = 250 -- jobs canceled or retried by one call
 local PATIENCE = 3600 -- seconds since the last put, after which what is not released is canceled
 local REASON = 'it was not released within an hour of the last put'
 
-local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held' }
+-- `given` counts the jobs, and further dependencies of them, that came while it was being put.
+local NUMBERS = { 'total', 'complete', 'failed', 'canceled', 'held', 'given' }
 
 -- What a workflow of which the call hears is at: its chore or '', nil if there is none. It is remembered in
 -- call.workflows.
@@ -38,7 +39,7 @@ local function change(call, id)
   end
   local mine = call.flows[id]
   if not mine then
-    mine = { total = 0, complete = 0, failed = 0, canceled = 0, held = 0, jids = {} }
+    mine = { total = 0, complete = 0, failed = 0, canceled = 0, held = 0, given = 0, jids = {} }
     call.flows[id] = mine
   end
   return mine
@@ -118,8 +119,8 @@ function finish(call)
           redis.pcall('HINCRBY', name, field, mine[field]) -- A counter that is no number stays as it is.
         end
       end
-      if #mine.jids > 0 then
-        Pieces.run('RPUSH', Keys.workflow_jobs(call, id), mine.jids)
+      Pieces.run('RPUSH', Keys.workflow_jobs(call, id), mine.jids)
+      if mine.given > 0 then
         rcall('ZADD', call.keys.open_gates, 'XX', call.text, id)
       end
       judge(call, id)
@@ -136,24 +137,37 @@ function Workflows.must_go_on(call, id)
   return chore
 end
 
--- Checks the workflow that a put names.
+-- Something of a workflow that is being put has come.
+function Workflows.count_given(call, id, number)
+  if Workflows.chore(call, id) == 'unpacking' then
+    local mine = change(call, id)
+    mine.given = mine.given + number
+  end
+end
+
+-- Checks the workflow that a put names. While that is being put, its jobs are new, or were put by an earlier attempt.
+-- -> whether that is so
 local function check_named(call, job, id)
   if id == '' or #id > 255 then
     Errors.argument(call, 'workflow must have 1 to 255 bytes, not ' .. #id)
   elseif not Workflows.must_go_on(call, id) then
     Errors.refuse(call, 'NOJOB', 'Workflow ' .. Errors.name(id) .. ' does not exist')
   end
-  local is_other = job.old and not job.fresh and job.old.workflow ~= id
-  if is_other and Workflows.chore(call, id) == 'unpacking' then
+  if job.fresh or Workflows.chore(call, id) ~= 'unpacking' then
+    return false
+  elseif job.old and job.old.workflow ~= id then
     Errors.refuse(call, 'STATE', 'Job ' .. Errors.name(job.jid) .. ' exists already')
+  elseif not job.old then
+    Workflows.count_given(call, id, 1)
   end
+  return job.old ~= nil
 end
 
 -- (A job that takes another's place is where that was.)
 function Workflows.check(call, job)
   local named, former = job.options and job.options.workflow, job.old and job.old.workflow
-  if named then
-    check_named(call, job, named)
+  if named and check_named(call, job, named) then
+    return 'leave'
   end
   job.workflow = job.fresh and former or named or former
   job.gate = job.workflow and (Workflows.chore(call, job.workflow) or '') ~= ''

@@ -122,7 +122,6 @@ SAMPLES: dict[str, Any] = {
         Settlement("j1", "1", "complete"),
         Settlement("j2", "2", "retry", (5, "g", "m"), 0.5),
     ],
-    "staged_seconds": 66,
     "start": 19,
     "state": "scheduled",
     "step": 20,

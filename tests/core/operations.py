@@ -82,6 +82,7 @@ class Generator:
         self.now = 1_700_000_000.0
         self.requests = 0
         self.flows = 0
+        self.begun = 0
         self.running: list[str] = []
         chosen = weights or WEIGHTS
         self.names = list(chosen)
@@ -240,12 +241,25 @@ class Generator:
             args += [before[-1], self.queue(), "k", "[]", 0, len(pairs) // 2, *pairs]
         return args
 
+    def workflow_in_parts(self) -> Operation:
+        choose, flow = self.random.choice, f"s{self.begun}"
+        step = self.random.random()
+        if step < 0.3:
+            return self.ours("workflow.begin", flow, "{}")
+        if step < 0.7:
+            return self.ours("put.many", "worker", *self.graph(flow, choose([1, 1, 6])))
+        if step < 0.8:
+            word = choose(["on", "on", "met", "off"])
+            return self.ours("depends", f"{flow}-{choose([1, 6])}", word, self.jid())
+        self.begun += 1
+        return self.ours("workflow.release", flow, choose([0, 0, 1, 9]))
+
     def workflow(self) -> Operation:
         choose, back = self.random.choice, self.random.randint(0, 3)
-        flow = f"f{self.flows - back}"
+        flow = choose([f"f{self.flows - back}", f"s{self.begun - back}"])
         own = f"{flow}-{choose([0, 1, 1, 2])}"
         return self.ours(*choose([
-            ("workflow.cancel", flow), ("workflow.get", flow),
+            ("workflow.release", flow, 0), ("workflow.cancel", flow), ("workflow.get", flow),
             ("workflow.retry", flow, 0), ("workflow.retry", flow, 0),
             ("workflow.jobs", flow, 0, 5), ("cancel", own),
             ("put", "worker", self.queue(), self.jid(), "klass", "[]", 0, "workflow",
@@ -476,6 +490,7 @@ class Generator:
         return self.ours(*choose([
             push, push, push, push, ("settle", *take), ("settle", *take),
             ("dead.back", queue, *ids), ("dead.delete", queue, *ids),
+            ("each", "run", *(entity_jid(queue, each) for each in ids)),
             ("entities.kill", queue, *choose([[], ids])),
             ("entities.drop", queue, *choose([[], ids])),
             ("cancel", entity_jid(queue, ids[0])), ("each", "timeout", entity_jid(queue, ids[0])),
@@ -499,7 +514,7 @@ WEIGHTS = {
     "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12,
     "unfail": 2, "look": 4, "recur": 2, "schedule": 4, "configure": 1, "administer": 1, "ask": 1,
     "spawn": 4, "needs": 1, "each": 3, "view": 1,
-    "workflow_put": 2, "workflow": 5,
+    "workflow_put": 2, "workflow_in_parts": 6, "workflow": 5,
 }  # fmt: skip
 
 #: The same with entities.

@@ -30,7 +30,7 @@ DAY = 86400
 CHECKED = 10  # operations between two checks of the invariants
 MOST_REPLAYS = 150
 LEFT_OVER = re.compile(
-    r"ql:(limit:.*:starts|meta|canceled|(canceled|s|m|result|reply|once|offspring|worker|orders|detached|wake|timer|awaiting|ended|workflow):.*"
+    r"ql:(limit:.*:starts|meta|canceled|(canceled|canceled_history|s|m|result|reply|once|offspring|worker|orders|detached|wake|timer|awaiting|ended|produced|workflow):.*"
     r"|wake|samples|ticker|entity_types)"
 )
 

@@ -46,6 +46,7 @@ KEYED: list[Call] = [
      "n2", "queue", "k", "{}", 0, 1, "depends", '["waiting"]'),
     ("workflow.put", "f", "w", "{}", "n1", "queue", "k", "{}", 0, 1, "workflow", "f",
      "n2", "queue", "k", "{}", 0, 2, "workflow", "f", "depends", '["n1"]'),
+    ("workflow.begin", "f", "{}"), ("workflow.release", "flow", 0),
     ("workflow.get", "flow"), ("workflow.jobs", "flow", 0, 5),
     ("workflow.cancel", "flow"), ("workflow.retry", "flow", 0),
     ("await", "me", 10, "job", "run", "x"), ("await", "me", 10, "workflow", "flow"),
@@ -122,8 +123,8 @@ KEYED: list[Call] = [
     ("queues.part", 0, 5),
     ("lag", "queue"), ("due", "queue", "side"), ("minutes", "queue", 0, 5), ("meta",),
 ]  # fmt: skip
-OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.stage", "workflow.get", "workflow.jobs",
-        "workflow.carry", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "result", "lag",
+OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.begin", "workflow.get", "workflow.jobs",
+        "workflow.release", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "result", "lag",
         "order", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "queues.part", "due", "minutes", "meta", "brief", "briefs", "search",
         "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
         "stats.counters", "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",

@@ -62,6 +62,9 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("workflow.get",), "workflow"),
     (("workflow.jobs",), "workflow"),
     (("workflow.put",), "workflow"),
+    (("workflow.begin",), "workflow"),
+    (("workflow.begin", "id"), "meta"),
+    (("workflow.release",), "workflow"),
 ]
 
 

@@ -424,7 +424,7 @@ def test_who_comes_late_waits_for_each_of_them_in_the_end(
         keyed.take(queue="third", now=3)
         end(keyed, "other")
     elif how == "workflow":
-        assert keyed.call("workflow.release", "f", now=3) == 0
+        assert keyed.call("workflow.release", "f", 2, now=3) == 0
     else:
         keyed.put("after", 3, depends=["root"])
     assert state(keyed, "after") == "depends"

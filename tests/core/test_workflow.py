@@ -45,9 +45,9 @@ def add(
     return left
 
 
-def release(keyed: Keyed, flow: str = "f", now: Any = 0) -> int:
+def release(keyed: Keyed, flow: str = "f", now: Any = 0, given: int = 0) -> int:
     """Release it; return how many of its jobs later calls let in."""
-    left: int = keyed.call("workflow.release", flow, now=now)
+    left: int = keyed.call("workflow.release", flow, given, now=now)
     return left
 
 
@@ -512,7 +512,7 @@ def test_what_is_not_released_is_canceled(keyed: Keyed) -> None:
     record = keyed.json("workflow.get", "f", now=6602)
     assert record["reason"] == "it was not released within an hour of the last put"
     assert keyed.job("j0")["canceled"]["why"] == "workflow"
-    text = keyed.refusal("workflow.release", "f", now=6603)
+    text = keyed.refusal("workflow.release", "f", 301, now=6603)
     assert text.startswith("STATE ") and record["reason"] in text
 
 
@@ -585,12 +585,25 @@ def test_a_jid_that_is_taken_is_refused(keyed: Keyed) -> None:
 def test_what_a_client_has_put_in_part_it_may_put_again(keyed: Keyed) -> None:
     for _ in range(2):
         begin(keyed)
-        add(keyed, {"a": (), "b": ("a",)}, absent=1)
-    assert add(keyed, {"a": (), "c": ()}, absent=1) == ["a"]
-    release(keyed)
+        left = add(keyed, {"a": (), "b": ("a",)})
+    assert left == ["a", "b"]
+    assert add(keyed, {"a": (), "c": ()}) == ["a"]
+    release(keyed, given=3)
     assert counts(keyed) == ("running", 3, 0, 0, 0, 1)
     text = keyed.refusal("workflow.begin", "f", "{}")
     assert text == "STATE workflow.begin(): Workflow f exists already"
+
+
+def test_an_incomplete_one_is_not_released(keyed: Keyed) -> None:
+    keyed.put("outside", unique="key")
+    begin(keyed)
+    add(keyed, {"a": (), "b": ("a",)})
+    add(keyed, {"c": ()}, unique="key")  # The other stands for it.
+    keyed.call("depends", "b", "on", "outside", now=0)
+    text = keyed.refusal("workflow.release", "f", 5, now=0)
+    words = "4 of 5 jobs and further dependencies of workflow f are there"
+    assert text == f"STATE workflow.release(): {words}"
+    assert release(keyed, given=4) == 0
 
 
 def test_cancelled_before_its_release(keyed: Keyed) -> None:
@@ -650,7 +663,7 @@ def test_a_repeated_call_changes_nothing(keyed: Keyed) -> None:
     begin(keyed, "g")
     calls = [
         ("put.many", "w", *items("g", {"b": ()})),
-        ("workflow.release", "g"),
+        ("workflow.release", "g", 1),
     ]
     for n, call in enumerate(calls):
         for _ in range(2):
@@ -665,8 +678,8 @@ def test_a_begin_or_release_of_nonsense_changes_nothing(
 ) -> None:
     begin(keyed)
     before = digest(keyed.server)
-    more = ("{}",) if command == "begin" else ()
-    text = keyed.refusal(f"workflow.{command}", nonsense, *more, now=0)
+    more = "{}" if command == "begin" else 0
+    text = keyed.refusal(f"workflow.{command}", nonsense, more, now=0)
     assert text.split(" ")[0] in ("BADARG", "NOJOB"), text
     short = keyed.refusal(f"workflow.{command}", now=0)
     assert short.startswith("BADARG"), short

@@ -280,6 +280,11 @@ class BulkCommands:
         return _bulk("priority", jids, arguments.number("priority", priority))
 
     @command
+    def run_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
+        """Let up to 250 delayed jobs run now; refused are those that are not delayed."""
+        return _bulk("run", jids)
+
+    @command
     def timeout_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Take up to 250 running jobs from their workers; they come first."""
         return _bulk("timeout", jids)

@@ -39,7 +39,7 @@ THEMES: list[dict[str, int]] = [
     {},
     {"schedule": 90, "read_schedules": 12, "settle": 15, "admin": 4},
     {"many": 50, "put": 10, "spawn": 15, "settle": 40, "change": 25, "cancel": 6, "unfail": 6},
-    {"workflow_put": 35, "workflow": 15, "flowing": 30, "settle": 40, "pop_ours": 20},
+    {"workflow_put": 15, "filling": 40, "workflow": 15, "flowing": 30, "settle": 40, "pop_ours": 20},
     {"keep": 60, "spawn": 20, "settle": 25, "read_jobs": 25, "configure": 12, "times": 25, "needs": 8},
     {"job_options": 70, "put_many": 15, "settle": 25, "times": 10, "each": 10, "cancel": 5},
     {"waiting": 60, "finish_ours": 12, "keep": 4, "times": 4, "recur": 3, "admin": 4, "configure": 1, "cancel": 3},
@@ -164,7 +164,8 @@ class Inquirer(Generator):
         ]
 
     def flow(self) -> str:
-        return f"f{self.flows - self.random.randint(0, 3)}"
+        back, choose = self.random.randint(0, 3), self.random.choice
+        return choose([f"f{self.flows - back}", f"s{self.begun - back}"])
 
     def minute(self) -> int:
         return int(self.now // 60)
@@ -387,14 +388,20 @@ class Inquirer(Generator):
         )
         return self.either("config.set", option, self.random.choice([0, 1, 2, 3, 100]))
 
+    def filling(self) -> Operation:
+        """Have jobs wait for the rest of their workflow."""
+        graph = self.graph(f"s{self.begun}", 1)
+        return self.ours("put.many", "w", *graph)
+
     def flowing(self) -> Operation:
         choose, flow = self.random.choice, self.flow()
         return self.ours(*choose([
-            ("workflow.get", flow), ("workflow.jobs", flow, *self.page()),
+            ("workflow.get", flow), ("workflow.jobs", flow, *self.page()), ("workflow.release", flow, 0),
             ("workflow.retry", flow, choose([0, 1, 2])), ("workflow.cancel", flow), ("cancel", *self.some([f"{flow}-{n}" for n in range(5)])),
             ("job.view", f"{flow}-{choose([0, 1, 2])}", 3, 9), ("await", "me", choose([0, 30]), "workflow", flow),
             ("settle", choose(OUR_WORKERS), 0, 4, 3, *QUEUES), ("depends", f"{flow}-{choose([1, 2])}", "on", f"{flow}-0"),
             ("revive", *[f"{flow}-{n}" for n in range(5)]), ("requeue", "w", self.queue(), f"{flow}-1", "k", "{}", 0, "workflow", flow),
+            ("workflow.begin", f"s{self.begun}", "{}"), ("depends", f"s{self.begun}-1", "on", *self.some(JIDS)),
             ("spawn", self.held(), NOT_DRAWN, "worker", *self.batch()), ("put.many", "w", *self.batch()),
         ]))  # fmt: skip
 
