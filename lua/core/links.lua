@@ -275,7 +275,7 @@ end
 -- a cursor.
 local function visit_staying(call, jid)
   local name = Keys.job(call, jid)
-  local job, is_done = {}, nil
+  local job, is_done = {}
   job.state, job.cascade = unpack(rcall('HMGET', name, 'state', 'cascade'))
   job.standing = standing_of(call, jid, job.state)
   if not job.standing then

@@ -33,7 +33,7 @@ function Spawned.standing(call, jid)
 end
 
 -- The parent that the job is an open child of, or nil.
-local function parent_of(call, jid)
+function Spawned.parent_of(call, jid)
   local parent = rcall('HGET', Keys.job(call, jid), 'parent')
   return parent and rcall('ZSCORE', Keys.children(call, parent), jid) and parent or nil
 end
@@ -42,7 +42,7 @@ end
 function Spawned.is_below(call, jid, other)
   if call.has.S then
     for _ = 1, DEEPEST do
-      jid = parent_of(call, jid)
+      jid = Spawned.parent_of(call, jid)
       if not jid or jid == other then
         return jid ~= nil
       end
@@ -62,35 +62,9 @@ function Spawned.state_for(call, job, other)
   return 'failed', (Pieces.last(Keys.children(call, other)))
 end
 
--- Those of the jids that the job is not below.
-function Spawned.not_above(call, jid, jids)
-  local others = {}
-  for _, other in ipairs(jids) do
-    if not Spawned.is_below(call, jid, other) then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-
--- For cycles: what a job waits for that has these dependencies, or has to wait for where one waits for it.
-function Spawned.waits_for(call, jid, dependencies)
-  local others = Spawned.not_above(call, jid, dependencies)
-  for _, child in ipairs(rcall('ZRANGE', Keys.children(call, jid), 0, DEEPEST)) do
-    others[#others + 1] = child
-  end
-  return others
-end
-
--- The same the other way round.
-function Spawned.waiters(call, jid, dependents)
-  local others = { parent_of(call, jid) }
-  for _, dependent in ipairs(dependents) do
-    if not Spawned.is_below(call, dependent, jid) then
-      others[#others + 1] = dependent
-    end
-  end
-  return others
+-- Open children of a job.
+function Spawned.children(call, jid, most)
+  return rcall('ZRANGE', Keys.children(call, jid), 0, most)
 end
 
 -- The job has no open children any more.
@@ -221,29 +195,35 @@ local function others_of(call, plan)
   return others
 end
 
--- Refuses children that would wait for what waits for their parent, or for one above it. (What they wait for, it is to
--- wait for; `planned` has the links of jobs in the plan that are no children, if any.)
+-- Refuses children that would wait for what waits for their parent, or for one above it: what they wait for, that is to wait
+-- for. (`planned` has the links of jobs in the plan that are no children, if any.)
 local function refuse_cycles(call, plan, others)
   local jids, planned, is_mixed = {}, {}, false
+  local function collect(list)
+    for _, jid in ipairs(list) do
+      local coming = plan.coming[jid]
+      if jid ~= plan.spawner and not (coming and coming.adopted) then
+        jids[#jids + 1] = jid
+      end
+    end
+  end
   for _, job in ipairs(plan.jobs) do
     if plan.coming[job.jid] == job then
       local depends = job.replaces_links and job.depends
         or rcall('SMEMBERS', Keys.dependencies(call, job.jid))
       planned[job.jid] = job.adopted and {} or depends
-      is_mixed = is_mixed or not job.adopted
-      depends = job.adopted and job.old and Spawned.waits_for(call, job.jid, depends) or depends
-      for _, jid in ipairs(job.adopted and depends or {}) do
-        local coming = plan.coming[jid]
-        if jid ~= plan.spawner and not (coming and coming.adopted) then
-          jids[#jids + 1] = jid
-        end
+      if job.adopted then
+        collect(depends)
+        collect(job.old and Spawned.children(call, job.jid, DEEPEST) or {})
+      else
+        is_mixed = true
       end
     end
   end
   for _, other in ipairs(others) do
     jids[#jids + 1] = other.jid
   end
-  Cycles.refuse(call, plan.spawner, jids, is_mixed and planned or nil)
+  Cycles.refuse_children(call, plan.spawner, jids, is_mixed and planned or nil)
 end
 
 local function adopt(call, job, plan)

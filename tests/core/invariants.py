@@ -243,24 +243,31 @@ def told_later(space: Namespace) -> set[str]:
 
 
 def circles(space: Namespace) -> Iterator[str]:
-    """Take away, again and again, the jobs that wait for no other: none may be left."""
-    waits = {jid: awaited(space, jid) for jid in space.jobs}
-    while free := {jid for jid, others in waits.items() if not others & waits.keys()}:
-        waits = {jid: others for jid, others in waits.items() if jid not in free}
+    """Take away, again and again, what waits for nothing else: nothing may be left.
+
+    A job waits for all of another one, which is its run and its children; of one above it
+    for the run.
+    """
+    waits = {("run", jid): awaited(space, jid) for jid in space.jobs}
+    for jid in space.jobs:
+        children = {("all", child) for child in space.scores(f"children:{jid}")}
+        waits["all", jid] = {("run", jid), *children}
+    while free := {node for node, others in waits.items() if not others & waits.keys()}:
+        waits = {node: others for node, others in waits.items() if node not in free}
     if waits:
         yield f"jobs wait in a circle: {waits}"
 
 
-def awaited(space: Namespace, jid: str) -> set[str]:
-    """Return what a job waits for: its dependencies, none above it, and its children."""
-    others = set(space.content.get(f"j:{jid}-dependencies", []))
-    above = jid
-    while jid_above := space.job(above).get("parent"):
-        if above not in space.scores(f"children:{jid_above}"):
+def awaited(space: Namespace, jid: str) -> set[tuple[str, str]]:
+    """Return what the run of a job waits for."""
+    above, at = set(), jid
+    while parent := space.job(at).get("parent"):
+        if at not in space.scores(f"children:{parent}") or parent in above:
             break
-        above = jid_above
-        others.discard(above)
-    return others | set(space.scores(f"children:{jid}"))
+        above.add(parent)
+        at = parent
+    others = space.content.get(f"j:{jid}-dependencies", [])
+    return {("run" if other in above else "all", other) for other in others}
 
 
 def dependents(space: Namespace) -> Iterator[str]:
