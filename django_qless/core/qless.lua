@@ -1433,36 +1433,62 @@ return function(Cycles)
 local Errors, Keys, Spawned =
 modules.Errors, modules.Keys, modules.Spawned
 -- core/cycles.lua
--- Cycle detection: no job may come to wait for itself, directly or through others. Who waits for a job waits for its
--- children, too, so a job that has any counts as waiting for them.
+-- Cycle detection: no job may come to wait for itself, directly or through others.
+--
+-- Who waits for a job waits for ALL of it, which is its run and its children; a job below it waits for its RUN alone.
+-- What is searched are nodes: one of these letters, and a jid.
 
+local sub = string.sub
 local rcall = redis.call
+
+local ALL, RUN = 'a', 'r'
 
 local MOST = 1000 -- jobs behind a job that are looked at before links are refused
 local FAR = 10000 -- links that one call follows where links may not be refused any more
 
--- What a job waits for by these dependencies, and for its children.
-local function waits_for(call, jid, dependencies)
-  return call.has.S and Spawned.waits_for(call, jid, dependencies) or dependencies
+-- What of the other job a job waits for that depends on it.
+local function node_of(call, jid, other)
+  return (Spawned.is_below(call, jid, other) and RUN or ALL) .. other
 end
 
--- Which jobs wait for a job: its dependents, and its parent.
-local function waiters(call, jid)
-  local dependents = rcall('SMEMBERS', Keys.dependents(call, jid))
-  return call.has.S and Spawned.waiters(call, jid, dependents) or dependents
+-- The nodes that a node waits for; `planned` are links that are not written yet: jid -> jids.
+local function awaited(call, node, planned)
+  local jid, nodes = sub(node, 2), {}
+  for _, other in ipairs(planned and planned[jid] or rcall('SMEMBERS', Keys.dependencies(call, jid))) do
+    nodes[#nodes + 1] = node_of(call, jid, other)
+  end
+  for _, child in ipairs(call.has.S and sub(node, 1, 1) == ALL and Spawned.children(call, jid, MOST) or {}) do
+    nodes[#nodes + 1] = ALL .. child
+  end
+  return nodes
 end
 
--- Who waits for a job, directly or through others: mostly few. -> a set of jids with its own; nil if they are too many
-local function waiting_for(call, jid)
-  local waiting, line, n = { [jid] = true }, { jid }, 1
+-- The nodes that wait for a node. (Who waits for the run waits for all of it.)
+local function waiters(call, node)
+  local jid, nodes = sub(node, 2), {}
+  local parent = call.has.S and Spawned.parent_of(call, jid)
+  if parent then
+    nodes[1] = ALL .. parent
+  end
+  for _, dependent in ipairs(rcall('SMEMBERS', Keys.dependents(call, jid))) do
+    if sub(node, 1, 1) == RUN or not Spawned.is_below(call, dependent, jid) then
+      nodes[#nodes + 1] = RUN .. dependent
+    end
+  end
+  return nodes
+end
+
+-- Who waits for a node, directly or through others: mostly few. -> a set of nodes with its own; nil if they are too many
+local function waiting_for(call, node)
+  local waiting, line, n = { [node] = true }, { node }, 1
   while line[n] do
-    if #line + rcall('SCARD', Keys.dependents(call, line[n])) > MOST then
+    if #line + rcall('SCARD', Keys.dependents(call, sub(line[n], 2))) > MOST then
       return nil
     end
-    for _, dependent in ipairs(waiters(call, line[n])) do
-      if not waiting[dependent] then
-        waiting[dependent] = true
-        line[#line + 1] = dependent
+    for _, waiter in ipairs(waiters(call, line[n])) do
+      if not waiting[waiter] then
+        waiting[waiter] = true
+        line[#line + 1] = waiter
       end
     end
     n = n + 1
@@ -1470,14 +1496,15 @@ local function waiting_for(call, jid)
   return waiting
 end
 
--- Is it certain that none of the jids waits for the job? However much is behind them.
-local function is_harmless(call, jid, jids, planned)
+-- Is it certain that none of the nodes waits for the other one? However much is behind them.
+local function is_harmless(call, target, nodes, planned)
+  local jid = sub(target, 2)
   if planned and (next(planned) ~= jid or next(planned, jid) ~= nil) then
     return false -- links of others are not written yet
   end
-  local waiting = waiting_for(call, jid)
-  for n = 1, waiting and #jids or 0 do
-    if waiting[jids[n]] then
+  local waiting = waiting_for(call, target)
+  for n = 1, waiting and #nodes or 0 do
+    if waiting[nodes[n]] or waiting[RUN .. sub(nodes[n], 2)] then
       return false
     end
   end
@@ -1498,59 +1525,76 @@ function Cycles.refuse_self(call, jid, jids)
   end
 end
 
--- Refuses links that would make a job wait for itself. `planned` are links not yet written: jid -> jids.
-function Cycles.refuse(call, jid, jids, planned)
-  jids = #jids > 0 and call.has.S and Spawned.not_above(call, jid, jids) or jids
-  if #jids == 0 or is_harmless(call, jid, jids, planned) then
+-- Refuses that a node comes to wait for these, if one of them waits for it.
+local function search(call, target, nodes, planned)
+  if #nodes == 0 or is_harmless(call, target, nodes, planned) then
     return
   end
-  local seen, path, visited = {}, { Errors.name(jid) }, 0
-  local function walk(current)
-    if current == jid then
-      path[#path + 1] = Errors.name(current)
+  local jid, visited = sub(target, 2), 0
+  local seen, path = {}, { Errors.name(jid) }
+  local function walk(node)
+    if node == target or node == ALL .. jid then
+      path[#path + 1] = Errors.name(jid)
       refuse(call, jid, path)
-    elseif seen[current] then
+    elseif seen[node] then
       return
     end
-    seen[current] = true
+    seen[node] = true
     visited = visited + 1
     if visited > MOST then
       local words = 'more than %s jobs behind the dependencies of %s'
       Errors.refuse(call, 'TOOBIG', words, MOST, Errors.name(jid))
     end
-    path[#path + 1] = Errors.name(current)
-    local dependencies = planned and planned[current] or rcall('SMEMBERS', Keys.dependencies(call, current))
-    for _, further in ipairs(waits_for(call, current, dependencies)) do
+    path[#path + 1] = Errors.name(sub(node, 2))
+    for _, further in ipairs(awaited(call, node, planned)) do
       walk(further)
     end
     path[#path] = nil
   end
-  for _, other in ipairs(jids) do
-    walk(other)
+  for _, node in ipairs(nodes) do
+    walk(node)
   end
+end
+
+local function nodes_of(call, jid, jids)
+  local nodes = {}
+  for n = 1, #jids do
+    nodes[n] = node_of(call, jid, jids[n])
+  end
+  return nodes
+end
+
+-- Refuses links that would make a job wait for itself. `planned` are links not yet written: jid -> jids.
+function Cycles.refuse(call, jid, jids, planned)
+  search(call, RUN .. jid, nodes_of(call, jid, jids), planned)
+end
+
+-- Refuses children of a job that runs. `jids` are what they wait for, or children that are there already.
+function Cycles.refuse_children(call, jid, jids, planned)
+  search(call, ALL .. jid, nodes_of(call, jid, jids), planned)
 end
 
 -- Those of the jids that a job may wait for, because they do not wait for it. What is too far for one call to see
 -- counts as harmless.
 function Cycles.harmless(call, jid, jids)
-  local waits, followed = { [jid] = true }, 0
-  local function walk(current)
-    if waits[current] == nil then
-      waits[current] = false
-      local others = waits_for(call, current, rcall('SMEMBERS', Keys.dependencies(call, current)))
+  local waits, followed = { [RUN .. jid] = true, [ALL .. jid] = true }, 0
+  local function walk(node)
+    if waits[node] == nil then
+      waits[node] = false
+      local others = awaited(call, node)
       followed = followed + #others
       for n = 1, #others do
         if followed <= FAR and walk(others[n]) then
-          waits[current] = true
+          waits[node] = true
           break
         end
       end
     end
-    return waits[current]
+    return waits[node]
   end
   local harmless = {}
   for _, other in ipairs(jids) do
-    if Spawned.is_below(call, jid, other) or not walk(other) then
+    if not walk(node_of(call, jid, other)) then
       harmless[#harmless + 1] = other
     end
   end
@@ -3715,7 +3759,7 @@ end
 -- a cursor.
 local function visit_staying(call, jid)
   local name = Keys.job(call, jid)
-  local job, is_done = {}, nil
+  local job, is_done = {}
   job.state, job.cascade = unpack(rcall('HMGET', name, 'state', 'cascade'))
   job.standing = standing_of(call, jid, job.state)
   if not job.standing then
@@ -9235,7 +9279,7 @@ function Spawned.standing(call, jid)
 end
 
 -- The parent that the job is an open child of, or nil.
-local function parent_of(call, jid)
+function Spawned.parent_of(call, jid)
   local parent = rcall('HGET', Keys.job(call, jid), 'parent')
   return parent and rcall('ZSCORE', Keys.children(call, parent), jid) and parent or nil
 end
@@ -9244,7 +9288,7 @@ end
 function Spawned.is_below(call, jid, other)
   if call.has.S then
     for _ = 1, DEEPEST do
-      jid = parent_of(call, jid)
+      jid = Spawned.parent_of(call, jid)
       if not jid or jid == other then
         return jid ~= nil
       end
@@ -9264,35 +9308,9 @@ function Spawned.state_for(call, job, other)
   return 'failed', (Pieces.last(Keys.children(call, other)))
 end
 
--- Those of the jids that the job is not below.
-function Spawned.not_above(call, jid, jids)
-  local others = {}
-  for _, other in ipairs(jids) do
-    if not Spawned.is_below(call, jid, other) then
-      others[#others + 1] = other
-    end
-  end
-  return others
-end
-
--- For cycles: what a job waits for that has these dependencies, or has to wait for where one waits for it.
-function Spawned.waits_for(call, jid, dependencies)
-  local others = Spawned.not_above(call, jid, dependencies)
-  for _, child in ipairs(rcall('ZRANGE', Keys.children(call, jid), 0, DEEPEST)) do
-    others[#others + 1] = child
-  end
-  return others
-end
-
--- The same the other way round.
-function Spawned.waiters(call, jid, dependents)
-  local others = { parent_of(call, jid) }
-  for _, dependent in ipairs(dependents) do
-    if not Spawned.is_below(call, dependent, jid) then
-      others[#others + 1] = dependent
-    end
-  end
-  return others
+-- Open children of a job.
+function Spawned.children(call, jid, most)
+  return rcall('ZRANGE', Keys.children(call, jid), 0, most)
 end
 
 -- The job has no open children any more.
@@ -9423,29 +9441,35 @@ local function others_of(call, plan)
   return others
 end
 
--- Refuses children that would wait for what waits for their parent, or for one above it. (What they wait for, it is to
--- wait for; `planned` has the links of jobs in the plan that are no children, if any.)
+-- Refuses children that would wait for what waits for their parent, or for one above it: what they wait for, that is to wait
+-- for. (`planned` has the links of jobs in the plan that are no children, if any.)
 local function refuse_cycles(call, plan, others)
   local jids, planned, is_mixed = {}, {}, false
+  local function collect(list)
+    for _, jid in ipairs(list) do
+      local coming = plan.coming[jid]
+      if jid ~= plan.spawner and not (coming and coming.adopted) then
+        jids[#jids + 1] = jid
+      end
+    end
+  end
   for _, job in ipairs(plan.jobs) do
     if plan.coming[job.jid] == job then
       local depends = job.replaces_links and job.depends
         or rcall('SMEMBERS', Keys.dependencies(call, job.jid))
       planned[job.jid] = job.adopted and {} or depends
-      is_mixed = is_mixed or not job.adopted
-      depends = job.adopted and job.old and Spawned.waits_for(call, job.jid, depends) or depends
-      for _, jid in ipairs(job.adopted and depends or {}) do
-        local coming = plan.coming[jid]
-        if jid ~= plan.spawner and not (coming and coming.adopted) then
-          jids[#jids + 1] = jid
-        end
+      if job.adopted then
+        collect(depends)
+        collect(job.old and Spawned.children(call, job.jid, DEEPEST) or {})
+      else
+        is_mixed = true
       end
     end
   end
   for _, other in ipairs(others) do
     jids[#jids + 1] = other.jid
   end
-  Cycles.refuse(call, plan.spawner, jids, is_mixed and planned or nil)
+  Cycles.refuse_children(call, plan.spawner, jids, is_mixed and planned or nil)
 end
 
 local function adopt(call, job, plan)
