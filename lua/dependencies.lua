@@ -125,6 +125,15 @@ function Dependencies.link(jid, jids, policy)
   SortedSet.add_to_set(key.dependencies(jid), jids)
 end
 
+-- A job has another policy than before, and waits for the same others. (A gate has no record.)
+function Dependencies.follow(jid, policy)
+  for _, other in ipairs(policy ~= 'block' and call('SMEMBERS', key.dependencies(jid)) or {}) do
+    if call('EXISTS', key.job(other)) == 1 then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
+  end
+end
+
 -- A job waits for what is open of these; nothing is refused. What is seen to wait for it is left out.
 function Dependencies.link_again(jid, jids)
   local policy, how = call('HGET', key.job(jid), 'on_failure'), { lenient = true }

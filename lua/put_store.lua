@@ -340,6 +340,8 @@ function PutStore.store(job, asking, tracked, batch)
     Dependencies.link(jid, job.depends, job.behind or job.on_failure)
     DependencyResults.add(jid, job.needs)
     held_back = held_back or #job.depends > 0
+  elseif held_back and job.on_failure and job.on_failure ~= old.more.on_failure then
+    Dependencies.follow(jid, job.on_failure)
   end
   if job.gate then -- It has no record, and cannot fail.
     Dependencies.link(jid, { job.gate })

@@ -1318,8 +1318,8 @@ elseif module_name == 'Dependencies' then
 return function()
 local Dependencies = {
 left = 0, spend = 0, unknown = 0, follows_spawned = 0, set_of = 0, without_met = 0, open = 0,
-open_for = 0, link = 0, link_again = 0, attach = 0, follow_failed = 0, unlink = 0, unlink_all = 0,
-free = 0, free_if_last = 0, take_some = 0, release = 0, carry_on = 0
+open_for = 0, link = 0, follow = 0, link_again = 0, attach = 0, follow_failed = 0, unlink = 0,
+unlink_all = 0, free = 0, free_if_last = 0, take_some = 0, release = 0, carry_on = 0
 }
 modules.Dependencies = Dependencies
 -- dependencies.lua
@@ -1448,6 +1448,15 @@ function Dependencies.link(jid, jids, policy)
     end
   end
   modules.SortedSet.add_to_set(key.dependencies(jid), jids)
+end
+
+-- A job has another policy than before, and waits for the same others. (A gate has no record.)
+function Dependencies.follow(jid, policy)
+  for _, other in ipairs(policy ~= 'block' and call('SMEMBERS', key.dependencies(jid)) or {}) do
+    if call('EXISTS', key.job(other)) == 1 then
+      call('HSET', key.job(other), 'followed', '1', 'rare', '1')
+    end
+  end
 end
 
 -- A job waits for what is open of these; nothing is refused. What is seen to wait for it is left out.
@@ -8108,6 +8117,8 @@ function PutStore.store(job, asking, tracked, batch)
     modules.Dependencies.link(jid, job.depends, job.behind or job.on_failure)
     modules.DependencyResults.add(jid, job.needs)
     held_back = held_back or #job.depends > 0
+  elseif held_back and job.on_failure and job.on_failure ~= old.more.on_failure then
+    modules.Dependencies.follow(jid, job.on_failure)
   end
   if job.gate then -- It has no record, and cannot fail.
     modules.Dependencies.link(jid, { job.gate })

@@ -286,6 +286,15 @@ def test_the_policy_of_a_job_put_again_lasts_as_long_as_its_links(keyed: Keyed) 
     assert "on_failure" not in keyed.job("job")
 
 
+def test_a_policy_given_later_counts_for_the_links_of_before(keyed: Keyed) -> None:
+    keyed.put("root", queue="side")
+    keyed.put("job", depends=["root"])
+    keyed.put("job", 1, on_failure="cancel")
+    fail(keyed, "root", now=2)
+    assert states(keyed, "job") == [None]
+    assert keyed.violations() == []
+
+
 def test_a_batch_may_have_policies(keyed: Keyed) -> None:
     keyed.put_many(
         [
