@@ -40,7 +40,9 @@ function Places.work_many(queue, list)
 end
 
 function Places.scheduled(jid, queue, time)
-  call('ZADD', key.place(queue, 'scheduled'), time, jid)
+  local name = key.place(queue, 'scheduled')
+  ExistenceCache.forget(name) -- its time may have come already, if it waited for others
+  call('ZADD', name, time, jid)
   Wake.due(queue, time)
 end
 

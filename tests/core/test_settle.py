@@ -111,6 +111,14 @@ def test_jobs_freed_by_a_settlement_may_be_reserved_at_once(keyed: Keyed) -> Non
     assert keyed.settle([done], 5, ["queue", "later"], now=4).jids == ["b", "c"]
 
 
+def test_jobs_freed_after_their_delay_may_be_reserved_at_once(keyed: Keyed) -> None:
+    keyed.put("first")
+    keyed.put("second", depends=["first"], delay=5)
+    [job] = keyed.take()
+    ends = [settlement("first", job["token"], "complete")]
+    assert keyed.settle(ends, 1, now=10).jids == ["second"]
+
+
 def test_a_worker_that_has_freed_all_that_a_call_frees_comes_back_soon(
     keyed: Keyed,
 ) -> None:
