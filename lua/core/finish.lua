@@ -298,6 +298,7 @@ function Finish.lost(call, run, queue)
   tell_exhausted(call, run, group, message)
   Job.tell_trackers(call, 'failed', run.jid)
   Events.failed(call, run.jid, group, message, run.worker or '')
+  run.worker = '' -- the attempt has ended already
   fail_for_good(call, run, {
     what = 'failed',
     exhausted = true,

@@ -148,23 +148,21 @@ local function members(job, how, ready)
 end
 
 -- Old clients are told of fewer things, and less of them.
-local OLD = { done = {}, failed = { group = true }, ['timed-out'] = {} }
+local OLD = { done = true, failed = true, ['timed-out'] = true }
 
 local function ended_old(call, job, how)
-  local told = OLD[how.what]
-  if not told then
+  if not OLD[how.what] then
     note_run(call, job)
     return nil
-  end
-  if how.exhausted then
+  elseif how.what == 'timed-out' then
     note_run(call, job)
-    return '[' .. Call.thousandths(call) .. ',"failed",{"group":' .. quote(how.group) .. '}]'
+    return History.entry(call, how.what)
+  elseif how.exhausted then
+    note_run(call, job)
+    return History.entry(call, 'failed', '{"group":' .. quote(how.group) .. '}')
   end
-  return History.entry(
-    call,
-    how.what,
-    members(job, { started = how.started, group = told.group and how.group })
-  )
+  local group = how.what == 'failed' and how.group or nil
+  return History.entry(call, how.what, members(job, { started = how.started, group = group }))
 end
 
 -- The entry of an attempt that ended so; nil if there is none. `how` has what, and may have group, message, held, delay.
@@ -191,7 +189,8 @@ function History.failed(call, job, group, message)
 end
 
 -- What an attempt's entry is for, beside `started`, of which the popped tells the worker.
-local SAYS_WORKER = { failed = true, retried = true, returned = true, crashed = true, lost = true }
+local SAYS_WORKER =
+  { failed = true, retried = true, returned = true, crashed = true, lost = true, ['timed-out'] = true }
 
 local function shown_entry(call, triple)
   local shown = triple[3] or {}

@@ -17,11 +17,6 @@ function Samples.add(call, kind, queue, seconds)
   samples[#samples + 1] = kind .. ' ' .. Times.whole(length) .. ' ' .. queue
 end
 
--- A job that was handed out was not started: it is counted as started no longer.
-function Samples.take_back(call, queue)
-  Minutes.add(call, queue, 'started', -1)
-end
-
 local function inside(list, name)
   local inner = list[name]
   if not inner then

@@ -55,11 +55,8 @@ VERBS.retry = {
 }
 
 -- What was not started has room again in the windows of its rates.
-local function not_started(call, run, given)
-  if not given.held then
-    run.not_started = true
-    Samples.take_back(call, run.queue)
-  end
+local function not_started(run, given)
+  run.not_started = not given.held
 end
 
 VERBS.release = {
@@ -68,7 +65,7 @@ VERBS.release = {
     given.delay = Arguments.number(call, 'delay', given.delay)
   end,
   act = function(call, run, given)
-    not_started(call, run, given)
+    not_started(run, given)
     given.what, given.first = 'returned', true
     Finish.give_back(call, run, given)
   end,
@@ -91,7 +88,7 @@ VERBS.unknown = {
       since = call.now
       rcall('HSET', run.key, 'unknown', string.format('%.6f', since))
     end
-    not_started(call, run, given)
+    not_started(run, given)
     given.what, given.unknown, given.group, given.message = 'returned', true, UNKNOWN, NOT_KNOWN
     given.delay = math.max(1, math.min(60, call.now - since))
     Finish.give_back(call, run, given)
