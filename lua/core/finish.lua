@@ -33,8 +33,8 @@ local function add_fields(call, run, how, fields)
   if state == 'failed' then
     fields[3], fields[4], fields[5], fields[6] = 'worker', '', 'expires', ''
   elseif not (call.old and how.what == 'retried') then -- Old clients see who had it last.
-    fields[3], fields[4], fields[5], fields[6] = 'worker', '', 'expires', '0'
-    fields[7], fields[8] = 'time', call.text
+    fields[3], fields[4], fields[5], fields[6] = 'expires', '0', 'time', call.text
+    fields[7], fields[8] = 'worker', call.old and how.what == 'timed-out' and run.worker or ''
   end
   if state == 'complete' then
     fields[9], fields[10], fields[11], fields[12] = 'remaining', run.retries, 'queue', ''

@@ -122,6 +122,10 @@ function History.put(call, jid, queue)
   History.add(call, jid, 'put', '{"q":' .. quote(queue) .. '}')
 end
 
+-- Ends of attempts that are shown with the worker. (Of the others the popped tells it.)
+local SAYS_WORKER =
+  { failed = true, retried = true, returned = true, crashed = true, lost = true, ['timed-out'] = true }
+
 -- An object of those of these members that there are, without its last brace. (Lists of jobs look for the group before
 -- what may stand in the message.)
 local function members(job, how, ready)
@@ -129,7 +133,7 @@ local function members(job, how, ready)
   if how.started then
     texts[1] = '"started":' .. how.started
   end
-  if job.worker and job.worker ~= '' then
+  if job.worker and job.worker ~= '' and (how.started or SAYS_WORKER[how.what]) then
     texts[#texts + 1] = '"worker":' .. quote(job.worker)
   end
   if how.group then
@@ -187,10 +191,6 @@ function History.failed(call, job, group, message)
   end
   append(call, job, History.entry(call, 'failed', more .. '}'))
 end
-
--- What an attempt's entry is for, beside `started`, of which the popped tells the worker.
-local SAYS_WORKER =
-  { failed = true, retried = true, returned = true, crashed = true, lost = true, ['timed-out'] = true }
 
 local function shown_entry(call, triple)
   local shown = triple[3] or {}

@@ -51,7 +51,7 @@ function Runs.fail(call, args, i)
   given.message = Arguments.message(call, args[i + 3])
   given.held = Arguments.held(call, args[i + 5])
   given.data = args[i + 4]
-  if given.data == '' and not call.old then
+  if given.data == '' and args[i + 5] and not call.old then
     given.data = nil
   end
   if given.data then

@@ -36,7 +36,7 @@ def test_a_waiting_job(keyed: Keyed) -> None:
     assert row == {
         "klass": "klass", "queue": "queue", "state": "waiting", "priority": "3",
         "retries": "2", "remaining": "2", "tags": '["a","b"]', "worker": "",
-        "since": "5", "expires": "0", "spawned_from": False,
+        "expires": "0", "spawned_from": False,
         "due": False, "group": False, "progress": False, "workflow": False,
         "tracked": False, "jid": "jid",
     }  # fmt: skip
