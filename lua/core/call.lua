@@ -126,6 +126,9 @@ local function finish(call)
     line[n](call)
     n = n + 1
   end
+  if call.ready or call.changed or call.due then
+    Wake.finish(call)
+  end
   if call.samples then
     Samples.keep(call)
   end
@@ -288,7 +291,9 @@ local function new()
     at_end = nil,
     samples = nil,
     minutes = nil,
-    woken = nil,
+    ready = nil,
+    changed = nil,
+    due = nil,
     score = nil,
     short = nil,
     completed = nil,

@@ -55,8 +55,8 @@ local PATTERNS = {
   --   ticks      those of them whose last job no worker has been offered       by when it is missed
   place = 'q:<>-<>', --                 zset
   ready = 'ready', --                   set    queues that may have something: see queues.lua
-  wake = 'wake:<>', --                  zset   the marker of a queue: see wake.lua
-  wake_any = 'wake', --                 zset   the marker of all queues
+  wake = 'wake:<>', --                  zset   the marker of a queue, or of a choice of them: see wake.lua
+  glob_waits = 'glob_waits', --         zset   choice of queues for which workers wait -> until when; expires
   timer = 'timer:<>', --                string when an idle worker looks at the queue next; expires
 
   -- Limits. (What <> is: type:<klass>, key:<klass>:<key>, fair:<queue>:<tenant>, or queue:<queue>, which has a rate only.)

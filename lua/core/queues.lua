@@ -9,6 +9,7 @@ local rcall = redis.call
 
 local MANY = 64 -- names of which each is asked; of more, only those that are ready
 local MOST = 1000 -- queues of globs looked at by one call
+local LONGEST = 1000 -- bytes of the text of a choice
 
 local function is_glob(name)
   return find(name, '[*?]') ~= nil
@@ -86,10 +87,33 @@ local function gather(call, choice, names)
   end
 end
 
+-- A choice as text, the same in every order of its names and globs, and without names for which a glob stands: workers
+-- that rank their queues send these as well. A text that would be too long stands for all queues.
+function Queues.text(choice)
+  local globs, names = {}, {}
+  for _, name in ipairs(choice.names) do
+    globs[#globs + 1] = is_glob(name) and name or nil
+  end
+  local patterns = patterns_of(globs)
+  for _, name in ipairs(choice.names) do
+    names[#names + 1] = (is_glob(name) or not matches_any(name, patterns)) and name or nil
+  end
+  table.sort(names)
+  local text = cjson.encode({ names, choice.excluding })
+  return #text <= LONGEST and text or cjson.encode({ { '*' }, {}, redis.sha1hex(text) })
+end
+
+-- Is this queue among those for which such a text stands?
+function Queues.text_has(text, queue)
+  local names, excluded = unpack(cjson.decode(text))
+  return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))
+end
+
 -- The queues of a worker: `queues`, and whether there are globs among the names (`globbing`), or so many names that only
 -- the ready ones are among the queues (`partly`). `excluded` are globs.
 function Queues.choose(call, names, excluded)
-  local choice = { queues = {}, globbing = false, partly = #names > MANY }
+  local choice =
+    { queues = {}, globbing = false, partly = #names > MANY, names = names, excluding = excluded }
   for n = 1, #names do
     choice.globbing = choice.globbing or is_glob(names[n])
   end

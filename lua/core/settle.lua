@@ -249,7 +249,7 @@ function Settle.settle(call, args, i)
     jobs = reserve(call, worker, wish, choice)
     local client = call.client or worker
     if #jobs > 0 and (call.has_waited or not call.client) then
-      Wake.works(call, client, choice.queues)
+      Wake.works(call, client, choice)
     elseif #jobs == 0 and wish.wait then
       call.waits = true
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait

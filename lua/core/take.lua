@@ -238,7 +238,7 @@ local function take_work(call, count, want)
 end
 
 -- How many jobs the queue may still hand out.
-local function room(call, queue)
+function Take.room(call, queue)
   local most = math.huge
   if call.has.L then
     most = Limits.room_of_queue(call, queue.name)
@@ -276,7 +276,7 @@ function Take.from(call, queue, count, worker)
     Ticks.offered(call, queue)
   end
   Limits.look(call)
-  local most = room(call, queue)
+  local most = Take.room(call, queue)
   count = math.min(count, most)
   if count <= 0 then
     return 0
@@ -314,7 +314,9 @@ function Take.from(call, queue, count, worker)
   if call.has.L and want.taken > 0 then
     Limits.count_of_queue(call, queue.name, want.taken)
   end
-  Wake.taken(call, queue, want.taken, most - want.taken)
+  if want.taken > 0 then
+    Wake.taken(call, queue, tonumber(want.expires))
+  end
   return runs
 end
 

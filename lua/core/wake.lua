@@ -1,148 +1,190 @@
--- Wake-ups. The marker of a queue says: something can be started here now, or the clock must be looked at. Idle workers
--- block on the markers of their queues (BZPOPMIN), for a few seconds at most, so that a lost one delays nothing for long.
+-- Wake-ups: markers that tell idle workers to look.
 --
--- It is set by whatever makes that true: a put, a release, the end of a pause, a freed slot, a changed limit, something
--- that falls due before the timer of the queue, or without one. It is set again by a worker that took something and left
--- something that can be started, and by one that held the timer and works now. A worker that finds nothing to start does
--- not set it, or paused and full queues would keep workers running in circles. One that empties a queue takes it away.
+-- The marker of a queue says that something can be started there now, or that the clock has to be looked at. Idle
+-- workers block on the markers of their queues (BZPOPMIN): a marker wakes one of them, which asks for jobs. It is set by
+-- each call that makes it true; by a worker that was woken, takes jobs and leaves some that can be started; and by one
+-- that watches the clock and goes to work. A call that leaves nothing, or finds nothing, deletes it instead: otherwise a
+-- queue that is paused or full would wake workers again and again. If a worker dies between its wake-up and its call,
+-- another one finds the jobs when it looks by itself.
 --
--- The timer of a queue is held by one idle worker, which looks at the queue when the next thing falls due.
+-- The timer of a marker is the time at which one idle worker looks: only what falls due sooner needs the marker.
+--
+-- Workers of globs, or of more than KEYS queues, block on one marker for all of them: see glob_waits.lua. A marker is a
+-- queue of Keys.queue, or one of those: both have `wake`, its key, and `timer`. Its members are names of queues.
 
 local rcall = redis.call
 
--- Keys that one worker blocks on at most. Those of more queues, and of globs, block on the marker of all queues, which is
--- set only while the letter W says that there are such workers.
-local MOST = 64
+-- Seconds: every idle worker looks at least so often. What falls due later needs no marker.
+local LOOK = 5
 
-local KEPT = 10 -- seconds for which W stays when no worker waits any longer
+-- Seconds: a marker must last from the call that finds nothing until its worker blocks.
+local KEPT = '60'
 
--- Sets the marker.
+local KEYS = 64 -- the most markers on which a worker blocks
+
+-- What a call has changed, by queue; the markers are set when it ends.
+--   call.ready    something can be started
+--   call.changed  jobs were handed out, or slots freed: can something be started now?
+--   call.due      when something falls due
+local function note(call, what, queue, value)
+  local noted = call[what]
+  if not noted then
+    noted = {}
+    call[what] = noted
+  end
+  noted[queue] = value
+end
+
+-- Jobs of the queue became ready.
 function Wake.set(call, queue)
-  local set = call.woken
-  if not set then
-    set = {}
-    call.woken = set
-  end
-  if not set[queue] then
-    set[queue] = true
-    rcall('ZADD', queue.wake, '0', 'r')
-    if call.has.W then
-      rcall('ZADD', call.keys.wake_any, '0', 'r')
-    end
-  end
+  note(call, 'ready', queue, true)
 end
 
-local function timer_of(text)
-  local time, client = string.match(text or '', '^(%S+) (.*)$')
-  return tonumber(time), client
-end
-
--- Something of the queue falls due at that time. (`call.due`: queues whose markers were set for that.)
+-- Something of the queue falls due at that time.
 function Wake.due(call, queue, time)
-  local due = call.due or {}
-  call.due = due
-  if due[queue] then
-    return
-  end
-  local timer = timer_of(rcall('GET', queue.timer) or nil)
-  if not timer or time < timer or timer <= call.now then
-    due[queue] = true
-    Wake.set(call, queue)
+  local known = call.due and call.due[queue]
+  if time < (known or call.now + LOOK) then
+    note(call, 'due', queue, time)
   end
 end
 
 -- A lock of the queue was given up: where their number is limited there may be room now.
 function Wake.freed(call, queue)
-  if call.has.C and Config.concurrency(call, queue.name) > 0 and rcall('EXISTS', queue.work) == 1 then
-    Wake.set(call, queue)
+  if call.has.C and Config.concurrency(call, queue.name) > 0 then
+    note(call, 'changed', queue, true)
   end
 end
 
--- When the next thing of the queue falls due, or nil.
-function Wake.next_due(call, queue)
-  local first
+-- Jobs of the queue were handed out, until `expires`. (A worker that was busy has been woken by no marker: the others
+-- need no other one than there is.)
+function Wake.taken(call, queue, expires)
+  local was_woken = call.has_waited or not (call.client or call.old)
+  if was_woken or call.ready and call.ready[queue] then
+    note(call, 'changed', queue, true)
+  else
+    Wake.due(call, queue, expires)
+  end
+end
+
+-- When something of the queue falls due next; of what is not due already, if `is_later`.
+local function next_due(call, queue, is_later)
+  local than = is_later and '(' .. call.text or '-inf'
+  local first = Limits.next_look(call, queue) or math.huge
+  first = is_later and first <= call.now and math.huge or first
   for _, place in ipairs({ queue.scheduled, queue.recur, queue.locks }) do
-    local _, time = Pieces.first(place)
-    first = time and math.min(first or time, time) or first
+    local head = rcall('ZRANGEBYSCORE', place, than, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+    first = math.min(first, tonumber(head[2] or math.huge))
   end
-  local opens = Limits.next_look(call, queue)
-  return opens and math.min(first or opens, opens) or first
+  return first
 end
 
--- The worker has asked for jobs of this queue and has got `taken`. `room`: how many more the queue may hand out. (One that
--- has not waited has not taken the marker either.)
-function Wake.taken(call, queue, taken, room)
-  if taken == 0 or (call.client and not call.has_waited) then
-    return
+local function set(marker, name)
+  if rcall('ZADD', marker.wake, '0', name) == 1 then
+    rcall('EXPIRE', marker.wake, KEPT)
   end
-  local left = rcall('ZCARD', queue.work)
-  if call.woken then
-    call.woken[queue] = nil
-  end
-  if left > 0 and room > 0 then
-    Wake.set(call, queue)
-  elseif left == 0 and not (call.due and call.due[queue]) then
+end
+
+-- -> when a client looks, the client; a time long past if none does
+local function read_timer(text)
+  local time, client = string.match(text or '', '^(%S+) (.*)$')
+  return tonumber(time) or -math.huge, client
+end
+
+-- Does no client look in time for what falls due then? `text` is the timer.
+local function is_unwatched(call, text, time)
+  local looks = read_timer(text)
+  return looks <= call.now or looks > time
+end
+
+-- Can something be started in a queue that has changed? If not, when will it have to be looked at?
+local function look_again(call, queue)
+  local has_room = not Queue.is_paused(call, queue) and Take.room(call, queue) > 0
+  local can_start = has_room and rcall('EXISTS', queue.work) == 1
+  note(call, 'ready', queue, can_start or nil)
+  if not can_start then
     rcall('DEL', queue.wake)
+    for _, marker in ipairs(GlobWaits.of(call, queue)) do
+      rcall('ZREM', marker.wake, queue.name)
+    end
+    Wake.due(call, queue, next_due(call, queue, not has_room))
   end
 end
 
--- The client works from now on: another one has to look at the clock of the queues of which it held the timers.
-function Wake.works(call, client, queues)
-  if #queues == 0 or #queues > MOST then
-    return
+-- Sets the markers for what the call has changed.
+function Wake.finish(call)
+  for queue in pairs(call.changed or {}) do
+    look_again(call, queue)
   end
-  local names = {}
-  for n = 1, #queues do
-    names[n] = queues[n].timer
+  for queue in pairs(call.ready or {}) do
+    set(queue, queue.name)
+    for _, marker in ipairs(GlobWaits.of(call, queue)) do
+      set(marker, queue.name)
+    end
   end
-  local timers = rcall('MGET', unpack(names))
-  for n = 1, #queues do
-    local time, holder = timer_of(timers[n] or nil)
-    if time and holder == client then
-      rcall('DEL', queues[n].timer)
-      Wake.set(call, queues[n])
+  for queue, time in pairs(call.due or {}) do
+    for _, marker in ipairs({ queue, unpack(GlobWaits.of(call, queue)) }) do
+      if is_unwatched(call, rcall('GET', marker.timer), time) then
+        set(marker, queue.name)
+      end
     end
   end
 end
 
--- Takes the timer of a queue, unless another client holds it for an earlier time. -> seconds until then, or nil
-local function take_timer(call, client, queue, time)
-  local timer, holder = timer_of(rcall('GET', queue.timer) or nil)
-  if timer and timer > call.now and timer <= time and holder ~= client then
-    return nil
-  end
-  local left = math.max(time - call.now, 0.001)
-  local text = string.format('%.6f %s', time, client)
-  rcall('SET', queue.timer, text, 'PX', string.format('%d', math.ceil(left * 1000) + 1000))
-  return left
+-- Do workers of this choice block on one marker?
+local function has_one_marker(choice)
+  return choice.globbing or #choice.queues > KEYS or #choice.queues == 0
 end
 
--- Nothing was there for the client. -> the seconds that it may block, and the keys to block on
-function Wake.wait(call, client, choice, seconds)
-  local queues, keys = choice.queues, {}
-  local asked = seconds
-  for n = 1, math.min(#queues, MOST) do
-    local time = Wake.next_due(call, queues[n])
-    -- What is due already could not be taken: the queue is paused, or full.
-    if time and time > call.now and time < call.now + asked then
-      seconds = math.min(seconds, take_timer(call, client, queues[n], time) or seconds)
-    end
-    keys[n] = queues[n].wake
+local function timers_of(markers)
+  local timers = {}
+  for n = 1, #markers do
+    timers[n] = markers[n].timer
   end
-  if choice.globbing or #queues > MOST or #queues == 0 then
-    keys = { call.keys.wake_any }
-    Features.note(call, 'W')
-    rcall('HSET', call.keys.meta, 'any_until', string.format('%.3f', call.now + asked + KEPT))
-  end
-  return { string.format('%.3f', seconds + 0.0005), unpack(keys) }
+  return #timers > 0 and rcall('MGET', unpack(timers)) or timers
 end
 
--- Drops W when no worker waits for any queue.
-function Wake.tidy(call)
-  if call.has.W then
-    local untils = tonumber(rcall('HGET', call.keys.meta, 'any_until') or nil)
-    if not untils or untils < call.now then
-      Features.forget(call, 'W')
+-- The client goes to work: another one has to look in its place.
+function Wake.works(call, client, choice)
+  local markers = has_one_marker(choice) and GlobWaits.all(call) or choice.queues
+  for n, text in ipairs(timers_of(markers)) do
+    local _, looking = read_timer(text)
+    if looking == client then
+      rcall('DEL', markers[n].timer)
+      if not (call.changed and call.changed[markers[n]]) then
+        set(markers[n], markers[n].name)
+      end
     end
   end
+end
+
+-- When something of these queues falls due next. What is due already cannot be started: the call has tried.
+local function due_later(call, queues)
+  local first, due = math.huge, call.due or {}
+  for _, queue in ipairs(queues) do
+    first = math.min(first, next_due(call, queue, true))
+    due[queue] = due[queue] and due[queue] > call.now and due[queue] or nil
+  end
+  return first
+end
+
+-- The client has found nothing. -> for how many seconds to block, then the markers to block on
+function Wake.wait(call, client, choice, asked)
+  local is_one = has_one_marker(choice)
+  local markers = is_one and { GlobWaits.add(call, choice, asked) } or choice.queues
+  local timers, seconds, rest = timers_of(markers), asked, { '' }
+  for n, marker in ipairs(markers) do
+    local time = due_later(call, is_one and choice.queues or { marker })
+    local left, _, looking = time - call.now, read_timer(timers[n])
+    if left < asked and (looking == client or is_unwatched(call, timers[n], time)) then
+      seconds = math.min(seconds, left)
+      local text = string.format('%.6f %s', time, client)
+      rcall('SET', marker.timer, text, 'PX', math.ceil(left * 1000) + 1000) -- a second more, for who is late
+    elseif looking == client then
+      rcall('DEL', marker.timer)
+    end
+    rest[n + 1] = marker.wake
+  end
+  rcall('DEL', unpack(rest, 2))
+  rest[1] = string.format('%.3f', math.max(0.001, math.min(seconds + 0.0005, asked)))
+  return rest
 end

@@ -158,7 +158,7 @@ function Worker.beat(call, args, i)
     rcall('SET', Keys.worker(call, worker), said, 'EX', Config.worker_age(call))
   end
   Samples.write(call)
-  Wake.tidy(call)
+  GlobWaits.tidy(call)
   Limits.look(call)
   Workflows.repair(call)
   return { lost, take_orders(call, worker) }

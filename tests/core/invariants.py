@@ -51,18 +51,20 @@ HOLDING = {
 }
 KNOWN_KEYS = re.compile(
     r"config|queues|paused_queues|paused_reasons|workers|failures|tracked|tags|completed|"
-    r"meta|ready|wake|samples|releasing|cascading|canceled|"
+    r"meta|ready|samples|releasing|cascading|canceled|"
     r"q:.+-(work|locks|scheduled|depends|recur|parked|schedules|ticks)|j:.+|r:.+|w:.+:jobs|f:.*|t:.*|"
-    r"needs:.+|wake:.+|orders:.+|awaiting:.+|ended:.+|"
+    r"needs:.+|orders:.+|awaiting:.+|ended:.+|"
     r"parked|limit:.+:(parked|holders|order)|"
     r"workflows|open_gates|workflow:.+|gate:.+|spawners|children:.+|"
     r"entity_types|(payloads|taken|retrying|dead|dead_entity|dead_payloads):.+|"
-    r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|unique:.+"
+    r"schedules|paused_schedules|declared_schedules|ticker|schedule:.+|unique:.+",
+    re.DOTALL,
 )
 #: Those that expire.
 EXPIRING_KEYS = re.compile(
-    r"(reply|once|produced|result|offspring|worker|orders|detached|awaiting|ended|unique|canceled|canceled_history|timer|m):.+|"
-    r"limit:.+:starts|s:(wait|run|stats):\d+:.+|ticker|workflow:.+"
+    r"(reply|once|produced|result|offspring|worker|orders|detached|awaiting|ended|unique|canceled|canceled_history|timer|wake|m):.+|"
+    r"limit:.+:starts|s:(wait|run|stats):\d+:.+|ticker|glob_waits|workflow:.+",
+    re.DOTALL,
 )
 LIST_ENDINGS = ("-history", "-dependencies", "-dependents")
 DAY = 86400
