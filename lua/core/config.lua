@@ -24,22 +24,52 @@ local FAILED_QUEUE = '-failed-queue'
 
 local MOST = 1e12 -- sums with times stay exact enough
 
+-- Options that most calls want: read together with the first of them.
+local COMMON = { 'heartbeat', 'grace-period', 'jobs-history', 'jobs-history-count', 'max-job-history' }
+
+-- Those of a queue, which go behind its name.
+local OF_QUEUE = { '-heartbeat', '-max-concurrency', FAILED_QUEUE }
+
+-- Reads options into call.options, where false stands for one that is not set.
+local function read(call, names)
+  local options = call.options or {}
+  call.options = options
+  for n, value in ipairs(rcall('HMGET', call.keys.config, unpack(names))) do
+    options[names[n]] = value
+  end
+end
+
 -- The text of an option, or nil if it is not set. (Where none is, nothing is asked.)
 function Config.get(call, option)
   if not call.has.C then
     return nil
   end
-  local options = call.options
-  if not options then
-    options = {}
-    call.options = options
+  if not call.options then
+    read(call, COMMON)
   end
-  local value = options[option]
-  if value == nil then
-    value = rcall('HGET', call.keys.config, option)
-    options[option] = value
+  if call.options[option] == nil then
+    read(call, { option })
   end
-  return value or nil
+  return call.options[option] or nil
+end
+
+-- The same of an option of a queue; `ending` is one of OF_QUEUE.
+local function of_queue(call, queue, ending)
+  if not call.has.C then
+    return nil
+  end
+  local option = queue .. ending
+  if not call.options or call.options[option] == nil then
+    local names = {}
+    for n = 1, #OF_QUEUE do
+      names[n] = queue .. OF_QUEUE[n]
+    end
+    for n = 1, call.options and 0 or #COMMON do
+      names[#names + 1] = COMMON[n]
+    end
+    read(call, names)
+  end
+  return call.options[option] or nil
 end
 
 local function decimal(text)
@@ -60,12 +90,12 @@ end
 
 -- How long a lock of the queue lasts, in seconds.
 function Config.heartbeat(call, queue)
-  return decimal(Config.get(call, queue .. '-heartbeat')) or Config.number(call, 'heartbeat')
+  return decimal(of_queue(call, queue, '-heartbeat')) or Config.number(call, 'heartbeat')
 end
 
 -- How many locks the queue may have at once; 0 for no limit.
 function Config.concurrency(call, queue)
-  return math.ceil(decimal(Config.get(call, queue .. '-max-concurrency')) or 0)
+  return math.ceil(decimal(of_queue(call, queue, '-max-concurrency')) or 0)
 end
 
 -- How often a lottery draws the queue, beside the others; 0 for never.
@@ -75,7 +105,7 @@ end
 
 -- The queue in which jobs of this one go on that have failed for good, or nil.
 function Config.failed_queue(call, queue)
-  local to = Config.get(call, queue .. FAILED_QUEUE)
+  local to = of_queue(call, queue, FAILED_QUEUE)
   -- (Old clients may have set anything.)
   if to and to ~= '' and to ~= queue and #to <= 255 and not find(to, '[*?]') then
     return to

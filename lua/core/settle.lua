@@ -211,8 +211,7 @@ local function reserve(call, worker, wish, choice)
     end
     return Take.from(call, queue, count, asking)
   end)
-  -- (A worker that works beats as well: now and then is enough.)
-  if #asking.jobs > 0 and (Call.is_round(call) or not call.client) then
+  if #asking.jobs > 0 then
     rcall('ZADD', call.keys.workers, call.text, worker)
   end
   return asking.jobs
