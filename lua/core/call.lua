@@ -11,7 +11,8 @@
 --   has          a set of letters: what the namespace has, see features.lua
 -- and what modules have to remember until its end, in fields of their own.
 
-local match, format, floor, rep, sub = string.match, string.format, math.floor, string.rep, string.sub
+local find, match, format, floor = string.find, string.match, string.format, math.floor
+local rep, sub = string.rep, string.sub
 local rcall = redis.call
 
 local FORMAT = '2' -- of what is stored; raise it when an older build would lose jobs, or break, on what this one stores
@@ -35,11 +36,15 @@ end
 
 -- Sets the time of the call from what TIME replies, but never to an earlier one than that which was kept.
 local function take_server_time(call, time, kept)
-  local rest = time[2]
-  call.second, call.fraction = time[1], '.' .. rep('0', 6 - #rest) .. rest
-  call.text = call.second .. call.fraction
-  call.now = tonumber(call.second) + tonumber(rest) / 1e6
-  local ahead = kept and Times.number(kept) - call.now or 0
+  local second, rest = time[1], time[2]
+  local fraction = '.' .. (#rest < 6 and rep('0', 6 - #rest) or '') .. rest
+  local text = second .. fraction
+  call.now, call.text, call.second, call.fraction =
+    tonumber(second) + tonumber(rest) / 1e6, text, second, fraction
+  if not kept or #kept == #text and kept <= text then
+    return -- (Texts of one length compare as their numbers do.)
+  end
+  local ahead = Times.number(kept) - call.now
   if ahead > TOO_FAR then
     call.skewed = true
   elseif ahead > 0 then
@@ -99,7 +104,7 @@ end
 
 -- Is it time for what has to be looked after, but not at each call?
 function Call.is_round(call)
-  return call.token % ROUND == 0 or not call.kept or floor(Times.number(call.kept)) ~= floor(call.now)
+  return call.token % ROUND == 0 or not call.kept or find(call.kept, Call.second(call), 1, true) ~= 1
 end
 
 -- Has a function called with the context when the command has been carried out. It may add others.

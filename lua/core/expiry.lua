@@ -38,9 +38,6 @@ end
 
 local function forget_some(call)
   local age, count = Config.number(call, 'jobs-history'), Config.whole(call, 'jobs-history-count')
-  if not call.old and count >= MANY and age >= LONG and not Call.is_round(call) then
-    return
-  end
   local completed, most = call.keys.completed, EXPIRED + 2 * call.completed
   local before = Times.text(call.now - age)
   local old = rcall('ZRANGEBYSCORE', completed, '-inf', before, 'LIMIT', '0', most)
@@ -55,11 +52,19 @@ local function forget_some(call)
   end
 end
 
+-- Are so few kept, or for so short, that each completion has to look?
+local function keeps_little(call)
+  return Config.whole(call, 'jobs-history-count') < MANY or Config.number(call, 'jobs-history') < LONG
+end
+
 -- A job was completed: at the end of the call some that are too old or too many are forgotten.
 function Expiry.after(call)
-  if not call.completed then
-    call.completed = 0
+  if call.completed then
+    call.completed = call.completed + 1
+  elseif call.old or Call.is_round(call) or call.has.C and keeps_little(call) then
+    call.completed = 1
     Call.at_end(call, forget_some)
+  else
+    call.completed = 1
   end
-  call.completed = call.completed + 1
 end

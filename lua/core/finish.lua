@@ -16,6 +16,9 @@ local LONGEST_TTL = 2 ^ 31 -- seconds; the server refuses times to live that it 
 
 -- Marks of a run that go with it. `unknown` stays only from one unknown name to the next.
 local function forget_marks(run, how)
+  if not (run.grace or run.progress or run.unknown) then
+    return
+  end
   local gone = {}
   for _, field in ipairs({ 'grace', 'progress', 'unknown' }) do
     if run[field] and not (field == 'unknown' and how.unknown) then
@@ -27,38 +30,53 @@ local function forget_marks(run, how)
   end
 end
 
--- Appends names and values of the fields that every end changes.
-local function add_fields(call, run, how, fields)
-  local state = how.state
-  if state == 'failed' then
-    fields[3], fields[4], fields[5], fields[6] = 'worker', '', 'expires', ''
-  elseif not (call.old and how.what == 'retried') then -- Old clients see who had it last.
-    fields[3], fields[4], fields[5], fields[6] = 'expires', '0', 'time', call.text
-    fields[7], fields[8] = 'worker', call.old and how.what == 'timed-out' and run.worker or ''
-  end
+-- Fields that an end changes only where `how` says so.
+local CHANGED = { 'queue', 'remaining', 'failure', 'data', 'returned' }
+
+-- The names and values of the fields that the end of a run changes.
+local function changes(call, run, how)
+  local state, fields = how.state, nil
   if state == 'complete' then
-    fields[9], fields[10], fields[11], fields[12] = 'remaining', run.retries, 'queue', ''
-    fields[13], fields[14] = 'failure', '{}'
+    -- (One list: it would be copied when it grows.)
+    local now, retries = call.text, run.retries
+    fields = {
+      'state',
+      state,
+      'worker',
+      '',
+      'expires',
+      '0',
+      'time',
+      now,
+      'remaining',
+      retries,
+      'queue',
+      '',
+      'failure',
+      '{}',
+    }
+  elseif state == 'failed' then
+    fields = { 'state', state, 'worker', '', 'expires', '' }
+  elseif call.old and how.what == 'retried' then -- Old clients see who had it last.
+    fields = { 'state', state }
   else
-    if how.queue then
-      fields[#fields + 1], fields[#fields + 2] = 'queue', how.queue
-    end
-    if how.remaining then
-      fields[#fields + 1], fields[#fields + 2] = 'remaining', how.remaining
-    end
-    if how.failure then
-      fields[#fields + 1], fields[#fields + 2] = 'failure', how.failure
+    local worker = call.old and how.what == 'timed-out' and run.worker or ''
+    fields = { 'state', state, 'worker', worker, 'expires', '0', 'time', call.text }
+  end
+  for n = 1, #CHANGED do
+    local value = how[CHANGED[n]]
+    if value then
+      fields[#fields + 1], fields[#fields + 2] = CHANGED[n], value
     end
   end
-  if how.data then
-    fields[#fields + 1], fields[#fields + 2] = 'data', how.data
-  end
-  if how.returned then
-    fields[#fields + 1], fields[#fields + 2] = 'returned', how.returned
-  end
+  return fields
 end
 
 local function place(call, run, how)
+  if how.state == 'complete' then
+    rcall('ZADD', call.keys.completed, call.text, run.jid)
+    return
+  end
   local queue = Keys.queue(call, how.queue or run.queue)
   if how.state == 'waiting' then
     if how.first then
@@ -73,8 +91,6 @@ local function place(call, run, how)
     Wake.set(call, queue)
   elseif how.state == 'depends' then
     Queue.hold(call, queue, run.jid)
-  elseif how.state == 'complete' then
-    rcall('ZADD', call.keys.completed, call.text, run.jid)
   end
   if how.queue and how.queue ~= run.queue then
     Queue.register(call, queue)
@@ -83,8 +99,7 @@ end
 
 -- Ends a run.
 function Finish.run(call, run, how)
-  local queue, fields = Keys.queue(call, run.queue), { 'state', how.state }
-  add_fields(call, run, how, fields)
+  local queue, fields = Keys.queue(call, run.queue), changes(call, run, how)
   local entry = how.what and History.attempt(call, run, how)
   local put = entry and History.append(call, run, entry)
   if put then
@@ -94,7 +109,9 @@ function Finish.run(call, run, how)
   forget_marks(run, how)
   rcall('ZREM', queue.locks, run.jid)
   Job.unhold(call, run.jid, run.worker)
-  Wake.freed(call, queue)
+  if call.has.C then
+    Wake.freed(call, queue)
+  end
   place(call, run, how)
   local was = run.state
   run.state = how.state
@@ -126,7 +143,8 @@ end
 
 -- How long a run took, without the time that it lay in its worker's hands before it was started.
 local function sample(call, run, held)
-  Samples.add(call, 'run', run.queue, call.now - run.time - (held or 0))
+  local began = run.time and Times.number(run.time) or call.now
+  Samples.add(call, 'run', run.queue, call.now - began - (held or 0))
 end
 
 -- Keeps what a run has returned for `ttl` seconds. -> what the record of the complete job says about it: when it
@@ -319,6 +337,7 @@ function Finish.fail_unstarted(call, job, group, message)
       Features.read(job)
     end
   end
+  job.put = job.put or rcall('HGET', job.key, 'put')
   rcall('HDEL', job.key, 'token', 'scheduled', 'grace', 'progress')
   History.failed(call, job, group, message)
   rcall(

@@ -12,14 +12,20 @@
 -- two: popped, and how it ended. (Where something has to be told while a job runs, its popped is written before that:
 -- the record's `noted` is the token of that run.)
 
-local quote, format, floor = cjson.encode, string.format, math.floor
+local quote, format, sub, floor = cjson.encode, string.format, string.sub, math.floor
 local rcall = redis.call
 
 local SHORTEST = 0.001 -- seconds that a job was held, to be worth a word
 local PIECE = 20 -- entries read at a time where they may be long
 
+-- The text of a time, cut to thousandths of a second; of the present one if none is given.
 local function time_of(call, when)
-  return when and Times.thousandths(when) or Call.thousandths(call)
+  if not when then
+    return Call.thousandths(call)
+  elseif type(when) == 'number' then
+    return Times.thousandths(when)
+  end
+  return #when == 17 and sub(when, 1, 14) or Times.thousandths(tonumber(when) or call.now)
 end
 
 -- An entry; `more` is the text of a JSON object.
@@ -106,7 +112,6 @@ local function job_of(call, jid)
   for n = 1, #READ do
     job[READ[n]] = values[n] or nil
   end
-  job.time = tonumber(job.time)
   return job
 end
 
@@ -126,7 +131,7 @@ end
 local SAYS_WORKER =
   { failed = true, retried = true, returned = true, crashed = true, lost = true, ['timed-out'] = true }
 
--- An object of those of these members that there are, without its last brace. (Lists of jobs look for the group before
+-- An object of those of these members that there are. (Lists of jobs look for the group before
 -- what may stand in the message.)
 local function members(job, how, ready)
   local texts = {}
@@ -172,7 +177,12 @@ end
 -- The entry of an attempt that ended so; nil if there is none. `how` has what, and may have group, message, held, delay.
 -- `job` is the run: jid, key, queue, worker, time, token, put, noted.
 function History.attempt(call, job, how)
-  how.started = not is_noted(job) and job.time and time_of(call, job.time) or nil
+  local started = not is_noted(job) and job.time and time_of(call, job.time) or nil
+  if how.what == 'done' and started and not how.held and job.worker then -- like most
+    local text = '{"started":' .. started .. ',"worker":' .. quote(job.worker) .. '}'
+    return '[' .. Call.thousandths(call) .. ',"done",' .. text .. ']'
+  end
+  how.started = started
   if call.old then
     return ended_old(call, job, how)
   end
@@ -220,11 +230,7 @@ local function unwritten(call, job)
   local first = job.put and job.put ~= '' and put_entry(put_time(job.put), job.queue or '') or nil
   local last
   if job.state == 'running' and not is_noted(job) then
-    last = '['
-      .. time_of(call, tonumber(job.time))
-      .. ',"popped",{"worker":'
-      .. quote(job.worker or '')
-      .. '}]'
+    last = '[' .. time_of(call, job.time) .. ',"popped",{"worker":' .. quote(job.worker or '') .. '}]'
   end
   return first, last
 end

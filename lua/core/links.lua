@@ -17,6 +17,8 @@ local PART = 50 -- dependents looked at together: how much work they are shows o
 
 local GROUP = 'dependency-canceled'
 
+local NONE = {}
+
 -- How many dependents this call may still deal with.
 function Links.left(call)
   return call.links_left or MOST
@@ -166,10 +168,13 @@ end
 -- less); they are no members any more. What is left is noted in the list `later`.
 local function take_some(call, jid, later, most)
   local name = Keys.dependents(call, jid)
-  local dependents, number = {}, rcall('SCARD', name)
+  local dependents, number = NONE, rcall('SCARD', name)
+  if number == 0 and not call.has.R then
+    return NONE -- like most
+  end
   most = math.min(Links.left(call), most or MOST)
   if number > most then
-    dependents = most > 0 and rcall('SPOP', name, most) or {}
+    dependents = most > 0 and rcall('SPOP', name, most) or NONE
     Links.leave(call, later, jid)
   else
     if number > 0 then

@@ -54,7 +54,7 @@ function Lock.read(call, jid)
     worker = values[2] or nil,
     queue = values[3] or '',
     token = values[4] or nil,
-    time = values[5] and Times.number(values[5]) or call.now,
+    time = values[5] or nil,
     retries = tonumber(values[6]) or 0,
     remaining = tonumber(values[7]) or 0,
     priority = tonumber(values[8]) or 0,
@@ -68,8 +68,9 @@ function Lock.read(call, jid)
 end
 
 local function with_features(call, run)
-  run.letters = Features.letters(call, run.more)
-  if run.letters then
+  local letters = Features.letters(call, run.more)
+  if letters then
+    run.letters = letters
     Features.read(run)
   end
   return run

@@ -405,10 +405,26 @@ end
 -- The fields of the record, those that change at every step first.
 local function write(call, job, state)
   local retries = Times.text(job.retries)
-  local fields = { 'state', state, 'put', job.put or '', 'time', call.text, 'remaining', retries }
-  fields[9], fields[10], fields[11], fields[12] = 'klass', job.klass, 'data', job.data
-  fields[13], fields[14], fields[15], fields[16] = 'priority', Times.text(job.priority), 'queue', job.queue
-  fields[17], fields[18] = 'retries', retries
+  local fields = {
+    'state',
+    state,
+    'put',
+    job.put or '',
+    'time',
+    call.text,
+    'remaining',
+    retries,
+    'klass',
+    job.klass,
+    'data',
+    job.data,
+    'priority',
+    Times.text(job.priority),
+    'queue',
+    job.queue,
+    'retries',
+    retries,
+  }
   if job.old then
     fields[19], fields[20], fields[21], fields[22], fields[23], fields[24] =
       'worker', '', 'expires', '0', 'tags', '{}'

@@ -13,8 +13,8 @@ function Samples.add(call, kind, queue, seconds)
     samples = {}
     call.samples = samples
   end
-  local length = floor((seconds > 0 and seconds or 0) * 1000 + 0.5)
-  samples[#samples + 1] = kind .. ' ' .. Times.whole(length) .. ' ' .. queue
+  local length = seconds > 0 and floor(seconds * 1000 + 0.5) or 0
+  samples[#samples + 1] = Call.second(call) .. ' ' .. kind .. ' ' .. format('%.0f', length) .. ' ' .. queue
 end
 
 local function inside(list, name)
@@ -80,10 +80,7 @@ end
 
 -- The call ends: its samples go to the list.
 function Samples.keep(call)
-  local samples, second = call.samples, Call.second(call)
-  for n = 1, #samples do
-    samples[n] = second .. ' ' .. samples[n]
-  end
+  local samples = call.samples
   if #samples > MOST then
     Pieces.run('RPUSH', call.keys.samples, samples)
     Samples.write(call)

@@ -12,7 +12,6 @@ local JOB = {
   'tags',
   'context',
   'time',
-  'put',
   'more',
 }
 
@@ -39,12 +38,10 @@ local function read(call, jid)
     priority = values[6] or nil,
     tags = values[7] or nil,
     context = values[8] or nil,
-    time = values[9] or nil,
-    put = values[10] or nil,
-    more = values[11] or nil,
+    since = values[9] and Times.number(values[9]) or call.now,
+    more = values[10] or nil,
     -- what comes later
     queue = nil,
-    worker = nil,
     token = nil,
     expires = nil,
     score = nil,
@@ -57,9 +54,9 @@ local function read(call, jid)
   end
   Json.stored(job.tags)
   Json.stored(job.context)
-  job.since = job.time and Times.number(job.time) or call.now
-  job.letters = Features.letters(call, job.more)
-  if job.letters then
+  local letters = Features.letters(call, job.more)
+  if letters then
+    job.letters = letters
     Features.read(job)
   end
   return job
@@ -122,7 +119,7 @@ end
 
 -- Writes that the job was given to a worker.
 local function start(call, job, want)
-  job.token, job.worker = Call.draw(call), want.worker
+  job.token = Call.draw(call)
   Samples.add(call, 'wait', job.queue, call.now - job.since)
   rcall(
     'HSET',
@@ -176,6 +173,9 @@ end
 
 -- A job that stays goes back to where it was: first in its queue.
 local function put_back(call, want)
+  if #want.staying == 0 then
+    return
+  end
   for n = 1, #want.staying do
     local job = want.staying[n]
     if job.state == 'running' then
@@ -197,13 +197,18 @@ local function fail_late(call, want)
   end
 end
 
+-- Writes down the locks of those that were handed over.
 local function lock(call, want)
-  if #want.locked > 0 then
-    Pieces.add(want.queue.locks, want.expires, want.locked)
-    Pieces.add(Keys.held(call, want.worker), want.expires, want.locked)
-    want.taken = want.taken + #want.locked
-    want.locked = {}
+  local locked = want.locked
+  if #locked == 1 then -- like most
+    rcall('ZADD', want.queue.locks, want.expires, locked[1])
+    rcall('ZADD', Keys.held(call, want.worker), want.expires, locked[1])
+  elseif #locked > 0 then
+    Pieces.add(want.queue.locks, want.expires, locked)
+    Pieces.add(Keys.held(call, want.worker), want.expires, locked)
   end
+  want.taken = want.taken + #locked
+  want.locked = #locked > 0 and {} or locked
 end
 
 local function is_enough(call)
