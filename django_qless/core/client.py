@@ -110,7 +110,7 @@ class BaseClient(ABC, Generic[R]):
     def steps(self, request: Request[T]) -> Steps[T]:
         """Return the steps of `run`."""
         if type(request) is Command:
-            if self.replication and request.name in replication.REPLICATED:
+            if self.replication and replication.waits(request):
                 return replication.execute(self, request)
             return self.pool.execute(request, self.script, self.patience)
         return self._steps_of_sequence(request)

@@ -95,6 +95,9 @@ class Command(Request[T]):
     args: tuple[Argument, ...]
     kind: Kind
     decode: Callable[[Any], T] | None = None
+    #: The id of its request, if its connection is not to draw one. `once:<id>` is carried out
+    #: once, however late it is repeated: the server keeps the reply for seven days.
+    request_id: str = ""
 
     def read(self, reply: Any) -> T:
         """Return the result that a reply stands for."""

@@ -171,7 +171,7 @@ local function request_of(call, request)
     return nil
   end
   local client, number = match(request, '^([%w_.~-]+):(.+)$')
-  if client == 'once' and #number <= 128 and match(number, '^[%w_.~-]+$') then
+  if client == 'once' and #number <= 128 and match(number, '^[%w_.~/-]+$') then
     return Keys.once(call, number), number
   elseif not client or #client > 128 or not match(number, '^%d+$') then
     Errors.raise('BADARG', 'request must be <client>:<number> or once:<id>, not ' .. Errors.value(request))
@@ -260,7 +260,7 @@ local function write(call, request, act, args)
   end
   if text then
     -- Written again: WAIT tells which replicas have what its own connection has written.
-    rcall('SET', name, stored, 'EX', call.client and REPLY_KEPT or ONCE_KEPT)
+    rcall('SET', name, stored, 'KEEPTTL')
     return unpacked(call, text)
   end
   local reply = act(call, args, 4)

@@ -75,6 +75,5 @@ OurCommands.writes = {
   ['workflow.retry'] = 'WorkflowCommands.retry',
   ['detached.keep'] = 'Detached.keep',
   forget = 'Cancel.forget_ended',
-  deliver = 'Deliveries.deliver',
-  ['deliver.forget'] = 'Deliveries.forget',
+  ['once.forget'] = 'Once.forget',
 }

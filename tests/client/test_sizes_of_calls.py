@@ -158,8 +158,7 @@ REFUSED: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("run_each", jids(n)), 250),
     (lambda n: build("move_each", jids(n), "q"), 250),
     (lambda n: build("untrack_each", jids(n)), 250),
-    (lambda n: build("deliver", "d", Command("put", (), "write"), jids(n)), 100),
-    (lambda n: build("forget_deliveries", jids(n)), 100),
+    (lambda n: build("forget_once", jids(n)), 1_000),
     (lambda n: build("tag", "j", jids(n)), 32),
     (lambda n: build("recur_tag", "j", jids(n)), 32),
     # Bytes.
@@ -184,7 +183,6 @@ def test_too_many_are_refused(call: Callable[[int], Any], most: int) -> None:
         (lambda n: build("put_workflow", "", "f" * n, [Put("j", "q", "k", "1")]), 128),
         (lambda n: build("schedule_set", "s" * n, "q", "k", "1", every=1), 200),
         (lambda n: build("entity", "q", "e" * n), 255),
-        (lambda n: build("deliver", "d" * n, Command("put", (), "write")), 255),
         (lambda n: build("tag_each", "j", "t" * n), 255),
         (lambda n: build("detached_run", "j" * n), 65_536),
     ],

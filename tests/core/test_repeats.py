@@ -180,6 +180,32 @@ def test_a_refused_request_may_be_sent_again(keyed: Keyed) -> None:
     assert keyed.call("priority", "jid", 5, now=0, request="client:1") == 5
 
 
+def test_what_is_done_once_has_its_reply_for_a_week(keyed: Keyed) -> None:
+    for _ in range(2):
+        reply = keyed.call("put", "w", "q", "jid", "k", "{}", 0, request="once:a-1/0")
+        assert reply == "jid"
+        keyed.call("cancel", "jid")
+    assert keyed.call("length", "q") == 0
+    assert 6 * 86_400 < keyed.server.ttl("ql:once:a-1/0") <= 7 * 86_400
+
+
+def test_what_is_done_once_is_known_for_a_minute_after_its_end(keyed: Keyed) -> None:
+    for number in range(2):
+        keyed.put(f"jid{number}", request=f"once:{number}")
+    assert keyed.call("once.forget", "0", "unknown", "1") == 2
+    for _ in range(2):
+        assert 50 < keyed.server.ttl("ql:once:0") <= 60
+        # (A repeat does not make it stay longer.)
+        keyed.put("jid0", request="once:0")
+    assert keyed.server.exists("ql:once:unknown") == 0
+
+
+@pytest.mark.parametrize("id_", ["", "a b", "a:b", "ü", "x" * 129])
+def test_no_id_of_what_is_done_once(keyed: Keyed, id_: str) -> None:
+    text = keyed.refusal("cancel", "jid", request=f"once:{id_}")
+    assert text.startswith("BADARG request must be ")
+
+
 def test_a_repeated_pop_hands_out_the_same_jobs(keyed: Keyed) -> None:
     for number in range(5):
         keyed.put(f"j{number}", number)
