@@ -61,9 +61,10 @@ end
 function Pause.unpause(call, args, i)
   for _, name in ipairs(Pause.names(call, args, i)) do
     local queue = Keys.queue(call, name)
-    rcall('SREM', call.keys.paused_queues, name)
     rcall('HDEL', call.keys.paused_reasons, name)
-    Wake.set(call, queue)
+    if rcall('SREM', call.keys.paused_queues, name) == 1 then
+      Wake.set(call, queue)
+    end
   end
   if rcall('EXISTS', call.keys.paused_queues) == 0 then
     Features.forget(call, 'P')

@@ -23,6 +23,18 @@ local MOST_LATE, MOST_PARKED = 1000, 100
 -- What fell due comes into the work before one is chosen, so that priorities count among it.
 local MOST_DUE = 1000
 
+-- Workers read these: one that is no number must not reach them.
+local NUMBERS = { 'retries', 'remaining', 'priority' }
+
+local function check_numbers(job)
+  for n = 1, #NUMBERS do
+    local text = job[NUMBERS[n]]
+    if text and not Times.finite(text) then
+      error('its ' .. NUMBERS[n] .. ' is ' .. Errors.value(text))
+    end
+  end
+end
+
 -- What is known of a job that was met among those to be handed out; false if it is not to be.
 local function read(call, jid)
   local name = Keys.job(call, jid)
@@ -52,6 +64,7 @@ local function read(call, jid)
     end
     return false
   end
+  check_numbers(job)
   Json.stored(job.tags)
   Json.stored(job.context)
   local letters = Features.letters(call, job.more)

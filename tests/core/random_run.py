@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import redis
 
 from tests.core.caller import READS, Core
-from tests.core.delivery_operations import Deliveries
 from tests.core.invariants import violations
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import difference, digest, snapshot
@@ -69,7 +68,6 @@ class RandomRun:
             self.generator = generator(seed)
         self.made: list[Operation] = []
         self.last_token = 0
-        self.deliveries = Deliveries()
 
     def run(self, count: int) -> None:
         """Make `count` operations, then drain; a failure tells how to repeat it."""

@@ -118,17 +118,16 @@ KEYED: list[Call] = [
     ("each", "move", "side", 5, "failed", "run"), ("each", "priority", 5, "waiting"),
     ("each", "timeout", "run", "waiting"), ("each", "tag", "t", "run"),
     ("each", "untag", "t", "run"), ("each", "track", "run"), ("each", "untrack", "run"),
-    ("deliver", "d1", 1, "d0", "put", "w", "queue", "new", "k", "{}", 0),
-    ("deliver.forget", "d1"),
     ("queues.part", 0, 5),
     ("lag", "queue"), ("due", "queue", "side"), ("minutes", "queue", 0, 5), ("meta",),
 ]  # fmt: skip
-OURS = {*(call[0] for call in KEYED if call[0].startswith("schedule.")), "workflow.put", "workflow.begin", "workflow.get", "workflow.jobs",
-        "workflow.release", "workflow.cancel", "workflow.retry", "await", "put.many", "spawn", "needs", "offspring", "results", "settle", "beat", "release", "progress", "result", "lag",
-        "order", "detached.keep", "detached.get", "forget", "deliver", "deliver.forget", "survey", "queues.part", "due", "minutes", "meta", "brief", "briefs", "search",
-        "job.view", "failure.groups", "failure.group", "worker.views", "tag.counts",
-        "stats.counters", "failed.of", "throughput", "schedules.of", "schedules.next", "schedules.in", "schedules.count", "tracked.jids", "queue.pause",
-        "queue.forget.empty", "each"}  # fmt: skip
+#: Those that calls without KEYS have as well.
+OLD = set(
+    "put requeue pop complete fail retry heartbeat depends cancel timeout unfail priority "
+    "tag track log config.set config.unset config.get pause unpause queue.forget "
+    "worker.deregister recur recur.update recur.tag recur.untag recur.get unrecur get "
+    "multiget peek queues jobs stats workers failed length".split()
+)
 
 
 def with_proof(call: Call, proof: str) -> Call:

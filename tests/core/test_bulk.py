@@ -185,6 +185,7 @@ def test_at_most_250(keyed: Keyed) -> None:
     assert refused.startswith("TOOBIG each(): 251 jobs in one call")
 
 
+@pytest.mark.damages
 def test_an_error_of_the_server_is_not_taken_for_a_refusal(keyed: Keyed) -> None:
     keyed.put("a")
     keyed.server.set("ql:j:a-dependents", "no set")

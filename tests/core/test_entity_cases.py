@@ -41,21 +41,6 @@ def test_one_payload_that_exceeds_what_a_run_has_is_taken_alone(
     assert orders.take()[0]["payloads"] == sorted(small)
 
 
-def test_the_end_of_a_run_makes_room_under_limits(orders: Entities) -> None:
-    orders.call("config.set", "sync-max-concurrency-of-type", 1)
-    orders.push("a", 1, 2, retries=0)
-    [job] = orders.take()
-    orders.push("b", 1)
-    assert orders.take() == []
-    orders.now += 1
-    orders.settle(job, "retry", 0, "broken", "why")
-    assert orders.state("a") == ("waiting", -1, [2], [], [1])
-    assert orders.keyed.server.exists("ql:limit:type:sync:holders") == 0
-    assert record(orders, "a", "holds") is None
-    assert [each["entity"] for each in orders.take()] == ["b"]
-    assert orders.violations() == []
-
-
 def test_an_entity_whose_record_has_lost_its_queue_ends_all_the_same(
     orders: Entities,
 ) -> None:
@@ -121,6 +106,7 @@ def test_a_call_that_is_repeated_is_told_the_same(orders: Entities) -> None:
     assert reserve() == first
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("lost", ["priority", "retries"])
 def test_one_whose_record_has_lost_a_field_goes_on_all_the_same(
     orders: Entities, lost: str

@@ -41,6 +41,7 @@ def labelled(core: Core, tmp_path: Path) -> Keyed:
     return Keyed(Core(core.server, library, core.prefix))
 
 
+@pytest.mark.damages  # The audit does not know the feature.
 def test_runs_are_counted_under_their_label(labelled: Keyed) -> None:
     for jid in ("a", "b", "c"):
         labelled.put(jid, label="invoices")

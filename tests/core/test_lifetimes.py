@@ -22,27 +22,6 @@ def complete(keyed: Keyed, *args: Any) -> None:
     keyed.call("beat", "worker", "{}", 0, now=6)
 
 
-def produce(keyed: Keyed) -> None:
-    job = ("a", "queue", "k", "{}", 0, 0)
-    keyed.call("put.once", "tick", "run", running(keyed), "w", *job, now=1)
-
-
-def spawn(keyed: Keyed) -> None:
-    token = running(keyed)
-    keyed.call("spawn", "run", token, "w", "child", "queue", "k", "{}", 0, 0, now=1)
-
-
-def wake(keyed: Keyed) -> None:
-    keyed.settle([], 1, wait=90)
-    keyed.put("jid")
-
-
-def tell(keyed: Keyed) -> None:
-    token = running(keyed)
-    keyed.call("await", "me", 200, "job", "run", now=1)
-    keyed.settle([settlement("run", token, "complete")], now=2)
-
-
 def finish_workflow(keyed: Keyed) -> None:
     job = ("a", "queue", "k", "{}", 0, 1, "workflow", "f")
     keyed.call("workflow.put", "f", "w", "{}", *job, now=0)
@@ -51,33 +30,12 @@ def finish_workflow(keyed: Keyed) -> None:
 
 #: What is made, the key, and how many seconds it is kept.
 KEPT: dict[str, tuple[Callable[[Keyed], object], str, int]] = {
-    "what a worker says of itself": (
-        lambda k: k.call("beat", "w", '{"pid":1}', 0, now=0), "worker:w", DAY),
-    "orders": (
-        lambda k: (k.call("beat", "w", '{"pid":1}', 0, now=0),
-                   k.call("order", "w", "quiet", now=0)), "orders:w", DAY),
-    "a detached run": (
-        lambda k: (k.put("jid"), k.call("detached.keep", "w", "jid", k.token("jid"), "{}", now=0)),
-        "detached:jid", DAY),
-    "minutes of a queue": (fill_history, "m:queue:0:completed", 26 * 3600),
-    "minutes of all": (fill_history, "m::0:completed", 26 * 3600),
-    "how long jobs ran": (fill_history, "s:run:0:queue", 31 * DAY),
-    "how long jobs waited": (fill_history, "s:wait:0:queue", 31 * DAY),
-    "an idle worker": (lambda k: k.settle([], 1, wait=90), "idle:queue", 150),
-    "an idle worker of globs": (
-        lambda k: k.settle([], 1, ["q*"], wait=90), "idle", 150),
-    "a wake-up": (wake, "wake:queue", 60),
-    "who waits for a job": (
-        lambda k: (k.put("jid"), k.call("await", "me", 200, "job", "jid", now=0)),
-        "awaiting:job:jid", 260),
-    "the word of an end": (tell, "ended:me", 60),
-    "a lease on schedules": (
-        lambda k: k.call("schedule.due", "w", 10, now=0), "ticker", 6),
-    "what was put once": (produce, "produced:tick", 7 * DAY),
-    "what was spawned": (spawn, "offspring:run", 7 * DAY),
-    "a result": (lambda k: finish_with_result(k, 500), "result:run", 500),
-    "a result for ever": (
-        lambda k: finish_with_result(k, 10**12), "result:run", 2**31),
+    "counters of a queue": (complete, "m:queue:0:completed", 26 * 3600),
+    "counters of the namespace": (complete, "m::0:completed", 26 * 3600),
+    "how long jobs ran": (complete, "s:run:0:queue", 31 * DAY),
+    "how long jobs waited": (complete, "s:wait:0:queue", 31 * DAY),
+    "a result": (lambda k: complete(k, "[1]", 500), "result:run", 500),
+    "the longest result": (lambda k: complete(k, "[1]", 10**12), "result:run", 2**31),
     "a key for a period": (
         lambda k: k.put("jid", unique="key", unique_until=500), "unique:key", 500),
     "the longest period": (
@@ -122,6 +80,7 @@ def test_what_concerns_workers_and_waiters_expires_within_a_day(
 ) -> None:
     keyed.put("run")
     keyed.take(worker="some-name")
+    keyed.call("beat", "w", "", 0, now=0)  # writes what is buffered of statistics
     before = set(keyed.server.scan_iter())
     make(keyed)
     for name in set(keyed.server.scan_iter()) - before:

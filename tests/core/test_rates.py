@@ -47,7 +47,7 @@ def test_a_window_never_holds_more_starts_and_nearly_all_are_used(
     times = starts(keyed, 500, 0.011, 20)
     assert most_in_a_window(times, 1) == 100
     assert len(times) >= 0.98 * 100 * 5.5
-    sound(keyed, START + 6)
+    sound(keyed)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_window_opens_for_jobs_of_a_queue_though_those_before_them_are_not_tak
         assert keyed.take(1, queue=queue, now=START + 1.15 + n / 10) == []
     # There is room for two, and x is not taken.
     assert [job["jid"] for job in keyed.take(2, now=START + 10)] == ["b", "c"]
-    sound(keyed, START + 10)
+    sound(keyed)
     assert keyed.take(1, queue="paused", now=START + 11) == []
     assert len(keyed.take(1, queue="paused", now=START + 12.1)) == 1
 
@@ -233,7 +233,7 @@ def test_what_goes_back_before_it_started_leaves_its_room_to_others(
     back.append(settlement(ran["jid"], ran["token"], "release", 0, held=0.5))
     keyed.settle(back, now=START + 1)
     assert len(keyed.take(20, now=START + 1)) == 6
-    sound(keyed, START + 1)
+    sound(keyed)
 
 
 @pytest.mark.parametrize("option", ["klass-rate-of-type", "klass-rate-per-key"])
@@ -245,5 +245,5 @@ def test_what_goes_back_to_wait_lets_the_next_one_of_its_limit_start(
         keyed.put(f"j{n}", START + n / 10, limit_key="k")
     [job] = keyed.take(now=START + 1)
     done(keyed, job, START + 2, "release", 60)
-    sound(keyed, START + 2)
+    sound(keyed)
     assert [each["jid"] for each in keyed.take(now=START + 2)] == ["j1"]
