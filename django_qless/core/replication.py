@@ -62,8 +62,8 @@ def execute(
 
         def exchange() -> Steps[Any]:
             message = script.request(command, request_id)
-            before = b"" if ahead is None else script.request(ahead, "")
-            return _exchange(connection, before, message, wanted)
+            first = b"" if ahead is None else script.request(ahead, "")
+            return _exchange(connection, message, wanted, first)
 
         try:
             answer = yield from exchange()
@@ -92,20 +92,20 @@ def execute(
 
 def _exchange(
     connection: BaseConnection,
-    before: bytes,
     message: bytes,
     wanted: Replication | None,
+    ahead: bytes = b"",
 ) -> Steps[tuple[Any, int, str]]:
     """Return the reply, how many replicas have it, and why that is not known."""
     wait = b""
-    blocking: list[float | None] = [None, None] if before else [None]
+    blocking: list[float | None] = [None, None] if ahead else [None]
     if wanted is not None:
         milliseconds = max(1, int(wanted.seconds * 1000))
         wait = pack_command("WAIT", wanted.replicas, milliseconds)
         blocking.append(wanted.seconds)
-    yield from connection.send(before + message + wait)
+    yield from connection.send(ahead + message + wait)
     replies = yield from connection.receive(*blocking)
-    reply = replies[1 if before else 0]
+    reply = replies[1 if ahead else 0]
     if isinstance(reply, ResponseError):
         raise reply
     if wanted is None:
