@@ -174,7 +174,7 @@ local function settle(call, settlements)
   return refused
 end
 
--- count q queue*q [exclude glob | wait seconds | turns 1 | exhausted 1]...
+-- count q queue*q [exclude glob | wait seconds | exhausted 1]...
 local function parse_wish(call, args, i)
   local wish = { names = {}, excluded = {} }
   wish.count = Arguments.whole(call, 'count', args[i], 0)
@@ -192,8 +192,6 @@ local function parse_wish(call, args, i)
       wish.excluded[#wish.excluded + 1] = value
     elseif option == 'wait' then
       wish.wait = math.max(0, math.min(Arguments.number(call, 'wait', value), LONGEST_WAIT))
-    elseif option == 'turns' and value == '1' then
-      wish.turns = true
     elseif option == 'exhausted' and value == '1' then
       call.asks_exhausted = true
     else

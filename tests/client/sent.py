@@ -133,7 +133,6 @@ SAMPLES: dict[str, Any] = {
     ],
     "timezone": "Asia/Tokyo",
     "token": "99",
-    "turns": True,
     "unique": "u",
     "unique_until": "start",
     "unique_aliases": ["u0"],
