@@ -37,17 +37,15 @@ HEAD = """\
 local function build()
 -- A module is an empty table until something of it is wanted; then its file fills it.
 local make
-local module_names = {}
 local unmade = {}
 unmade.__index = function(module, field)
   setmetatable(module, nil)
-  make(module_names[module])(module)
+  make(module[1])(module)
   return module[field]
 end
 local modules = setmetatable({}, {
   __index = function(modules, name)
-    local module = setmetatable({}, unmade)
-    module_names[module] = name
+    local module = setmetatable({ name }, unmade)
     modules[name] = module
     return module
   end,
@@ -68,16 +66,28 @@ def build(folder: Path = FOLDER) -> str:
         raise BuildError("two files of lua/ have the same name")
     main = files.pop(MAIN)
     tables = {table(path) for path in files.values()}
-    parts = [HEAD, "make = function(module_name)\n"]
-    for path in files.values():
-        parts.append(
-            f"if module_name == '{table(path)}' then\n{module(path, tables)}end\n"
-        )
-    parts.append(
-        "error('no module ' .. tostring(module_name))\nend\nreturn modules\nend\n\n"
-    )
+    functions = {table(path): module(path, tables) for path in files.values()}
+    parts = [HEAD, "make = function(name)\nlocal first = string.byte(name)\n"]
+    parts.append(choice(functions, sorted({ord(name[0]) for name in functions})))
+    parts.append("error('no module ' .. tostring(name))\nend\nreturn modules\nend\n\n")
     parts.append(section(main))
     return "".join(parts)
+
+
+def choice(functions: dict[str, str], letters: list[int]) -> str:
+    """Return the statement that finds a module's function by halves, by its first letter."""
+    if len(letters) > 1:
+        half = len(letters) // 2
+        lower, upper = letters[:half], letters[half:]
+        return (
+            f"if first < {upper[0]} then\n{choice(functions, lower)}"
+            f"else\n{choice(functions, upper)}end\n"
+        )
+    return "".join(
+        f"if name == '{name}' then\n{text}end\n"
+        for name, text in functions.items()
+        if ord(name[0]) == letters[0]
+    )
 
 
 def table(path: Path) -> str:

@@ -304,6 +304,7 @@ local function new()
     completed = nil,
     thousandths = nil,
     links_left = nil,
+    batch = nil,
   }
 end
 

@@ -40,6 +40,7 @@ local FEATURES = {
 local POINTS = { 'check', 'stored', 'admit', 'started', 'renewed', 'ended', 'revived', 'gone' }
 
 -- Letters of `uses` in capitals stand for what the namespace has, rather than for a feature of jobs:
+--   D  jobs depend on others: set once, for ever
 --   C  options are set      G  tags               H  jobs that limits hold back    I  templates         L  limits are set
 --   N  lists of needs       P  paused queues      S  spawned jobs                  T  tracked jobs
 --   F  a queue was forgotten that was in use      Q  schedules whose jobs may wait in queues that no worker asks for jobs

@@ -74,7 +74,12 @@ end
 
 local function place(call, run, how)
   if how.state == 'complete' then
-    rcall('ZADD', call.keys.completed, call.text, run.jid)
+    local completed = call.batch and call.batch.completed
+    if completed then
+      completed[#completed + 1] = run.jid
+    else
+      rcall('ZADD', call.keys.completed, call.text, run.jid)
+    end
     return
   end
   local queue = Keys.queue(call, how.queue or run.queue)
@@ -97,6 +102,32 @@ local function place(call, run, how)
   end
 end
 
+-- A call that ends several runs writes into the sets of many jobs when it has dealt with all of them: what leaves
+-- which, and which are complete.
+function Finish.begin_batch(call)
+  call.batch = { gone = {}, completed = {} }
+end
+
+function Finish.end_batch(call)
+  for name, jids in pairs(call.batch.gone) do
+    Pieces.run('ZREM', name, jids)
+  end
+  Pieces.add(call.keys.completed, call.text, call.batch.completed)
+  call.batch = nil
+end
+
+-- The run's job leaves a set of running ones.
+local function leave(call, name, jid)
+  local gone = call.batch and call.batch.gone
+  if not gone then
+    rcall('ZREM', name, jid)
+  elseif gone[name] then
+    gone[name][#gone[name] + 1] = jid
+  else
+    gone[name] = { jid }
+  end
+end
+
 -- Ends a run.
 function Finish.run(call, run, how)
   local queue, fields = Keys.queue(call, run.queue), changes(call, run, how)
@@ -107,8 +138,10 @@ function Finish.run(call, run, how)
   end
   rcall('HSET', run.key, unpack(fields))
   forget_marks(run, how)
-  rcall('ZREM', queue.locks, run.jid)
-  Job.unhold(call, run.jid, run.worker)
+  leave(call, queue.locks, run.jid)
+  if run.worker and run.worker ~= '' then
+    leave(call, Keys.held(call, run.worker), run.jid)
+  end
   if call.has.C then
     Wake.freed(call, queue)
   end
@@ -124,7 +157,7 @@ function Finish.run(call, run, how)
   elseif run.state == 'complete' then
     if run.open then -- A feature says that there is something left for which its dependents wait.
       Links.follow(call, run.jid, 'open')
-    else
+    elseif call.has.D then
       Links.release(call, run.jid)
     end
     Expiry.after(call)
@@ -162,7 +195,9 @@ end
 function Finish.complete(call, run, given)
   sample(call, run, given.held)
   local returned = keep_result(call, run, given.result, given.ttl)
-  Job.tell_trackers(call, 'completed', run.jid)
+  if call.has.T then
+    Job.tell_trackers(call, 'completed', run.jid)
+  end
   Events.completed(call, run.jid, Keys.queue(call, run.queue))
   Finish.run(call, run, {
     what = 'done',

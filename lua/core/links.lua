@@ -73,6 +73,9 @@ end
 
 -- A job waits for others.
 function Links.add(call, jid, jids)
+  if #jids > 0 then
+    Features.note(call, 'D')
+  end
   for n = 1, #jids do
     rcall('SADD', Keys.dependents(call, jids[n]), jid)
   end

@@ -504,7 +504,9 @@ function Put.store(call, job, asking)
   if job.letters then
     Features.at('stored', call, job)
   end
-  Job.tell_trackers(call, 'put', jid)
+  if call.has.T then
+    Job.tell_trackers(call, 'put', jid)
+  end
   Minutes.add(call, job.queue, 'put', 1)
 end
 
@@ -528,7 +530,9 @@ function Put.carry_out(call, plan, asking)
   for queue in pairs(queues) do
     Queue.register(call, Keys.queue(call, queue))
   end
-  Links.follow_failed(call)
+  if call.failed_links then
+    Links.follow_failed(call)
+  end
   return { left, instead }
 end
 

@@ -178,7 +178,9 @@ local function hand_over(call, jid, score, want)
   if letters then
     Features.at('started', call, job, want)
   end
-  Job.tell_trackers(call, 'popped', jid)
+  if call.has.T then
+    Job.tell_trackers(call, 'popped', jid)
+  end
   want.locked[#want.locked + 1] = jid
   want.jobs[#want.jobs + 1] = want.reserve and reservation(job) or jid
   return true
@@ -293,7 +295,9 @@ function Take.from(call, queue, count, worker)
   if call.has.Q and rcall('EXISTS', queue.ticks) == 1 then
     Ticks.offered(call, queue)
   end
-  Limits.look(call)
+  if call.has.H then
+    Limits.look(call)
+  end
   local most = Take.room(call, queue)
   count = math.min(count, most)
   if count <= 0 then
@@ -319,7 +323,13 @@ function Take.from(call, queue, count, worker)
   if want.taken < count then
     take_ready(call, count - want.taken, want)
   end
-  while want.taken < count and not want.full and not is_enough(call) and Limits.bring_own(call, queue) do
+  while
+    call.has.H
+    and want.taken < count
+    and not want.full
+    and not is_enough(call)
+    and Limits.bring_own(call, queue)
+  do
     take_work(call, count - want.taken, want)
   end
   local runs = want.taken
@@ -347,7 +357,9 @@ function Take.pop(call, args, i)
     return '{}'
   end
   rcall('ZADD', call.keys.workers, call.text, worker)
-  Links.carry_on(call)
+  if call.has.R then
+    Links.carry_on(call)
+  end
   local jids = {}
   if count > 0 then
     Take.from(call, queue, count, { name = worker, jobs = jids })

@@ -22,6 +22,8 @@ local KEPT = '60'
 
 local KEYS = 64 -- the most markers on which a worker blocks
 
+local NONE = {}
+
 -- What a call has changed, by queue; the markers are set when it ends.
 --   call.ready    something can be started
 --   call.changed  jobs were handed out, or slots freed: can something be started now?
@@ -112,16 +114,16 @@ end
 
 -- Sets the markers for what the call has changed.
 function Wake.finish(call)
-  for queue in pairs(call.changed or {}) do
+  for queue in pairs(call.changed or NONE) do
     look_again(call, queue)
   end
-  for queue in pairs(call.ready or {}) do
+  for queue in pairs(call.ready or NONE) do
     set(queue, queue.name)
-    for _, marker in ipairs(GlobWaits.of(call, queue)) do
+    for _, marker in ipairs(call.has.W and GlobWaits.of(call, queue) or NONE) do
       set(marker, queue.name)
     end
   end
-  for queue, time in pairs(call.due or {}) do
+  for queue, time in pairs(call.due or NONE) do
     for _, marker in ipairs({ queue, unpack(GlobWaits.of(call, queue)) }) do
       if is_unwatched(call, rcall('GET', marker.timer), time) then
         set(marker, queue.name)
