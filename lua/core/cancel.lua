@@ -4,6 +4,7 @@
 local rcall = redis.call
 
 local MOST = 5000 -- records of canceled jobs that are kept
+local BYTES = 16 * 1024 -- of data and context; more is not kept: a full server is emptied by canceling
 local SURPLUS = 200 -- old ones removed by one call beyond twice those that it adds
 
 -- Records that are too old or too many go.
@@ -26,6 +27,15 @@ local function tidy(call)
   end
 end
 
+-- Takes the data and the context out of a record if they are long.
+local function shorten(name)
+  local bytes = rcall('HSTRLEN', name, 'data') + rcall('HSTRLEN', name, 'context')
+  if bytes > BYTES then
+    rcall('HDEL', name, 'data', 'context')
+    rcall('HSET', name, 'left_out', bytes)
+  end
+end
+
 -- Keeps the record and the history of a job that is about to be erased. `why` is call, dependency or workflow, `by` the
 -- jid or id.
 local function keep(call, job, why, by)
@@ -38,6 +48,7 @@ local function keep(call, job, why, by)
   History.note_run(call, job)
   History.add(call, job.jid, 'canceled', cjson.encode(more))
   rcall('RENAME', job.key, name)
+  shorten(name)
   -- (The clock of an old client may be anywhere.)
   local when = call.old and call.kept or call.text
   rcall('HSET', name, 'canceled', when, 'why', why, 'by', by or '')

@@ -52,7 +52,7 @@ function CanceledView.show(call, jid)
       why = record.why,
       by = record.by or '',
       worker = record.state == 'running' and record.worker or '',
-      left_out = 0,
+      left_out = tonumber(record.left_out) or 0,
     },
   })
   return Json.with(shown, 'context', Json.text(record.context), 'progress', 'null')

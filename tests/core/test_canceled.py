@@ -297,6 +297,19 @@ def test_a_canceled_job_says_whether_it_is_tracked(keyed: Keyed) -> None:
         assert (job["state"], job["tracked"]) == ("canceled", jid == "tracked")
 
 
+@pytest.mark.parametrize(("bytes_", "left_out"), [(16_384, 0), (16_385, 16_385)])
+def test_long_data_are_not_kept(keyed: Keyed, bytes_: int, left_out: int) -> None:
+    context = '{"c":1}'
+    data = '"' + (bytes_ - len(context) - 2) * "x" + '"'
+    keyed.put("a", data=data, context=context)
+    keyed.call("cancel", "a")
+    job = keyed.job("a")
+    assert job["canceled"]["left_out"] == left_out
+    kept = ("null", None) if left_out else (data, json.loads(context))
+    assert (job["data"], job["context"]) == kept
+    assert keyed.json("job.view", "a", 9, 9)["job"]["data"] == kept[0]
+
+
 @pytest.mark.parametrize(("seconds", "kept"), [(100, True), (0, False), (-1, False)])
 def test_a_record_is_kept_for_as_long_as_the_option_says(
     keyed: Keyed, seconds: int, kept: bool
