@@ -304,7 +304,6 @@ local function new()
     completed = nil,
     thousandths = nil,
     links_left = nil,
-    batch = nil,
   }
 end
 

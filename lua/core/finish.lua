@@ -74,12 +74,7 @@ end
 
 local function place(call, run, how)
   if how.state == 'complete' then
-    local completed = call.batch and call.batch.completed
-    if completed then
-      completed[#completed + 1] = run.jid
-    else
-      rcall('ZADD', call.keys.completed, call.text, run.jid)
-    end
+    rcall('ZADD', call.keys.completed, call.text, run.jid)
     return
   end
   local queue = Keys.queue(call, how.queue or run.queue)
@@ -102,32 +97,6 @@ local function place(call, run, how)
   end
 end
 
--- A call that ends several runs writes into the sets of many jobs when it has dealt with all of them: what leaves
--- which, and which are complete.
-function Finish.begin_batch(call)
-  call.batch = { gone = {}, completed = {} }
-end
-
-function Finish.end_batch(call)
-  for name, jids in pairs(call.batch.gone) do
-    Pieces.run('ZREM', name, jids)
-  end
-  Pieces.add(call.keys.completed, call.text, call.batch.completed)
-  call.batch = nil
-end
-
--- The run's job leaves a set of running ones.
-local function leave(call, name, jid)
-  local gone = call.batch and call.batch.gone
-  if not gone then
-    rcall('ZREM', name, jid)
-  elseif gone[name] then
-    gone[name][#gone[name] + 1] = jid
-  else
-    gone[name] = { jid }
-  end
-end
-
 -- Ends a run.
 function Finish.run(call, run, how)
   local queue, fields = Keys.queue(call, run.queue), changes(call, run, how)
@@ -138,10 +107,8 @@ function Finish.run(call, run, how)
   end
   rcall('HSET', run.key, unpack(fields))
   forget_marks(run, how)
-  leave(call, queue.locks, run.jid)
-  if run.worker and run.worker ~= '' then
-    leave(call, Keys.held(call, run.worker), run.jid)
-  end
+  rcall('ZREM', queue.locks, run.jid)
+  Job.unhold(call, run.jid, run.worker)
   if call.has.C then
     Wake.freed(call, queue)
   end

@@ -161,9 +161,6 @@ end
 -- A settlement whose lock is lost changes nothing and stops no other.
 local function settle(call, settlements)
   local refused = {}
-  if #settlements > 1 then
-    Finish.begin_batch(call)
-  end
   for n = 1, #settlements do
     local one = settlements[n]
     local run, code, text = Lock.claim(call, one.jid, one.token)
@@ -173,9 +170,6 @@ local function settle(call, settlements)
     if code then
       refused[#refused + 1] = { one.jid, code, text }
     end
-  end
-  if call.batch then
-    Finish.end_batch(call)
   end
   return refused
 end
@@ -245,7 +239,7 @@ function Settle.settle(call, args, i)
     Errors.refuse(call, 'TOOBIG', '%s jobs in one call, at most %s', count + wish.count, Settle.most)
   end
   local refused = settle(call, settlements)
-  local goes_on = call.has.R and Links.carry_on(call)
+  local goes_on = Links.carry_on(call)
   local jobs, rest = {}, {}
   if wish.count > 0 then
     local choice = Queues.choose(call, wish.names, wish.excluded)
