@@ -61,11 +61,9 @@ end
 
 function COMMANDS.move(call, jid, queue, delay)
   local job = Job.must_read(call, jid)
-  local put = { '', queue, jid, job.klass or '', job.data or '', delay }
-  if job.context and pcall(Json.stored, job.context) then
-    put[#put + 1], put[#put + 2] = 'context', job.context
-  end
-  Put.put(call, put, 1)
+  local context = job.context and pcall(Json.stored, job.context) and job.context or nil
+  local given = { queue = queue, jid = jid, klass = job.klass or '', data = job.data or '', delay = delay, context = context }
+  Put.carry_out(call, Put.check(call, { jobs = { Rows.job(call, given) } }), '')
 end
 
 function COMMANDS.priority(call, jid, priority)

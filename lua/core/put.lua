@@ -2,118 +2,6 @@
 
 local rcall = redis.call
 
-local KNOWN = {
-  priority = true,
-  tags = true,
-  retries = true,
-  depends = true,
-  context = true,
-  absent = true,
-  spare = true,
-  on_failure = true,
-  met = true,
-  at = true,
-  since = true,
-}
-local KNOWN_OLD = { priority = true, tags = true, retries = true, depends = true }
-local POLICIES = { [''] = 'block', block = 'block', cancel = 'cancel', run = 'run' }
-
--- Takes the options of a job, which stand in pairs at args[from .. to].
-local function take_options(call, job, args, from, to)
-  local known = call.old and KNOWN_OLD or KNOWN
-  for n = from, to, 2 do
-    local name = args[n]
-    local letter = not call.old and not known[name] and Features.of_option(name)
-    if known[name] then
-      job[name] = args[n + 1]
-    elseif letter then
-      job.options = job.options or {}
-      job.options[name] = args[n + 1]
-      Features.use(job, letter)
-    else
-      Arguments.unknown(call, name)
-    end
-  end
-end
-
-local function set_of(jids)
-  local set = {}
-  for _, jid in ipairs(jids) do
-    set[jid] = true
-  end
-  return set
-end
-
--- When the job is due: `delay` seconds after now, or after `since` (when the tick was of a job that recurs), or `at` a time.
-local function check_time(call, job)
-  if job.since then
-    job.since = math.min(Arguments.number(call, 'since', job.since), call.now)
-    job.delay = math.max(0, job.delay - (call.now - job.since))
-  end
-  if job.at then
-    if job.delay ~= 0 then
-      Errors.argument(call, 'at says when the job is due: delay must be 0 with it')
-    end
-    local at = Arguments.number(call, 'at', job.at)
-    job.at, job.delay = at > call.now and at or nil, math.max(0, at - call.now)
-  end
-end
-
-local function check_links(call, job)
-  job.depends = job.depends and Arguments.names(call, 'depends', job.depends)
-  if job.depends then
-    Arguments.bounded(call, #job.depends)
-    -- (It may be complete or not there yet: then its dependency on itself would seem to be satisfied.)
-    Cycles.refuse_self(call, job.jid, job.depends)
-  end
-  if job.on_failure then
-    local policy = POLICIES[job.on_failure]
-    if not policy then
-      Errors.argument(call, 'on_failure must be block, cancel or run, not ' .. Errors.value(job.on_failure))
-    end
-    job.on_failure = policy
-  end
-  job.met = job.met and set_of(Arguments.names(call, 'met', job.met))
-end
-
-local function check_options(call, job)
-  job.priority = job.priority and Arguments.number(call, 'priority', job.priority)
-  job.retries = job.retries and Arguments.whole(call, 'retries', job.retries, 0)
-  job.tag_list = job.tags and Arguments.tag_list(call, job.tags)
-  job.tags = nil
-  if job.context then
-    Arguments.object(call, 'context', job.context)
-  end
-  check_time(call, job)
-  check_links(call, job)
-end
-
--- Checks one job's arguments: queue, jid, klass, data and delay from args[i] on, its options at args[from .. to].
-function Put.parse(call, args, i, from, to)
-  local jid = Arguments.jid(call, args[i + 1])
-  local job = {
-    queue = Arguments.queue(call, args[i]),
-    jid = jid,
-    key = Keys.job(call, jid),
-    klass = Arguments.given(call, 'klass', args[i + 2]),
-    data = args[i + 3],
-    delay = Arguments.number(call, 'delay', args[i + 4]),
-    -- what comes later: a table that grows is copied
-    priority = nil,
-    retries = nil,
-    tag_list = nil,
-    old = nil,
-    put = nil,
-    state = nil,
-  }
-  Arguments.json(call, 'data', job.data)
-  if from <= to then
-    take_options(call, job, args, from, to)
-    check_options(call, job)
-  end
-  return job
-end
-
 -- Is the job left alone, as it is there already?
 local function is_left_alone(call, job, plan)
   if job.old and job.absent == '1' then
@@ -536,37 +424,21 @@ function Put.carry_out(call, plan, asking)
   return { left, instead }
 end
 
--- The jobs of a batch: jid queue klass data delay k (name value)*k each, from args[i] on.
-function Put.parse_many(call, args, i)
-  local jobs, total = {}, #args
-  while i <= total do
-    local pairs_given = Arguments.whole(call, 'number of options', args[i + 5], 0)
-    local last = i + 5 + 2 * pairs_given
-    if last > total then
-      Errors.argument(call, 'Arguments of job ' .. Errors.name(args[i]) .. ' are incomplete')
-    end
-    args[i], args[i + 1] = args[i + 1], args[i] -- a single put names the queue first
-    jobs[#jobs + 1] = Put.parse(call, args, i, i + 6, last)
-    i = last + 1
-  end
-  Arguments.bounded(call, #jobs)
-  return jobs
-end
-
--- put worker queue jid klass data delay [pairs] -> the jid that stands for the job
+-- put worker shape columns values… -> the jid that stands for the job; old clients: put worker queue jid klass data delay
+-- [name value]…
 local function put_one(call, args, i)
   local asking = Arguments.given(call, 'worker', args[i])
-  if (#args - i - 5) % 2 ~= 0 and #args > i + 5 then
-    Errors.argument(call, 'Odd number of additional args')
-  end
-  local job = Put.parse(call, args, i + 1, i + 6, #args)
-  if job.spare then
+  local jobs = call.old and { Rows.of_old_client(call, args, i + 1) } or Rows.parse(call, args, i + 1)
+  local job = jobs[1]
+  if #jobs ~= 1 then
+    Errors.argument(call, 'one job wanted, not ' .. #jobs .. ': put.many takes more')
+  elseif job.spare then
     Errors.argument(call, 'spare can only be used in a batch')
   end
   if call.command == 'requeue' and rcall('EXISTS', job.key) == 0 then
     Errors.no_job(call, job.jid)
   end
-  Put.carry_out(call, Put.check(call, { jobs = { job } }), asking)
+  Put.carry_out(call, Put.check(call, { jobs = jobs }), asking)
   if job.left_alone then
     return false
   end
@@ -574,8 +446,8 @@ local function put_one(call, args, i)
 end
 Put.put, Put.requeue = put_one, put_one
 
--- put.many worker (jid queue klass data delay k (name value)*k)... -> as carry_out
+-- put.many worker shape columns values… -> as carry_out
 function Put.many(call, args, i)
   local asking = Arguments.given(call, 'worker', args[i])
-  return Put.carry_out(call, Put.check(call, { jobs = Put.parse_many(call, args, i + 1) }), asking)
+  return Put.carry_out(call, Put.check(call, { jobs = Rows.parse(call, args, i + 1) }), asking)
 end

@@ -25,7 +25,7 @@ function PutOnce.put(call, args, i)
   local run = Lock.holder(call, args[i + 1], args[i + 2])
   local asking = Arguments.given(call, 'worker', args[i + 3])
   local produced = Keys.produced(call, name)
-  local plan = { jobs = Put.parse_many(call, args, i + 4) }
+  local plan = { jobs = Rows.parse(call, args, i + 4) }
   plan.leaves = function(_, job)
     return rcall('SISMEMBER', produced, job.jid) == 1
   end

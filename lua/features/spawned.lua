@@ -256,7 +256,7 @@ end
 
 -- Checks what a run wants to spawn: all belong to its workflow, if it has one.
 local function plan_of(call, args, i, run)
-  local plan = { jobs = Put.parse_many(call, args, i), spawner = run.jid, life = run.spawns or call.text }
+  local plan = { jobs = Rows.parse(call, args, i), spawner = run.jid, life = run.spawns or call.text }
   for _, job in ipairs(plan.jobs) do
     if job.jid == run.jid then
       Errors.argument(call, 'job ' .. Errors.name(run.jid) .. ' cannot spawn itself')

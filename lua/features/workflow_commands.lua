@@ -73,7 +73,7 @@ function WorkflowCommands.put(call, args, i)
   local asking = Arguments.given(call, 'worker', args[i + 1])
   Arguments.object(call, 'meta', args[i + 2])
   call.workflows[id] = ''
-  local jobs = Put.parse_many(call, args, i + 3)
+  local jobs = Rows.parse(call, args, i + 3)
   local plan = Put.check(call, { jobs = jobs, acyclic = true })
   check_members(call, id, jobs)
   begin(call, id, args[i + 2])

@@ -81,7 +81,7 @@ class WorkflowCommands:
         if max(len(jobs), links) <= arguments.MOST_ITEMS:
             parts = list(batches(jobs))
             if len(parts) == 1:
-                args = (name, worker, checked, parts[0][1])
+                args = (name, worker, checked, *parts[0][1])
                 call: Command[str] = Command("workflow.put", args, "write")
                 return CommandSequence(
                     (call,), (len(jobs),), lambda results: str(results[0])
@@ -140,8 +140,8 @@ def _in_parts(
     calls: list[Command[Any]] = [Command("workflow.begin", (name, meta), "write")]
     sizes, given = [0], 0
     for group, later in _groups(jobs):
-        for number, part in batches(group):
-            calls.append(Command("put.many", (worker, part), "write"))
+        for number, rows in batches(group):
+            calls.append(Command("put.many", (worker, *rows), "write"))
             sizes.append(number)
         given += len(group)
         if later:
