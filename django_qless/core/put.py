@@ -274,14 +274,18 @@ def _inseparable(parts: Iterable[_Part]) -> Iterator[tuple[list[_Part], int]]:
     for part in parts:
         jid, data, shape, own = part
         some.append(part)
-        size += len(jid) + len(data.encode())
+        size += _bytes(jid) + _bytes(data)
         if own:
-            size += sum(len(text.encode()) for text in own.values())
+            size += sum(map(_bytes, own.values()))
         if "spare" not in shape:
             yield some, size
             some, size = [], 0
     if some:
         yield some, size
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _checked(items: Iterable[Put]) -> Iterator[_Part]:
@@ -293,6 +297,7 @@ def _checked(items: Iterable[Put]) -> Iterator[_Part]:
                 jid = arguments.jid(jid)
             if type(data) is not str or not 0 < len(data) <= _SHORT_DATA:
                 data = arguments.data(data)
+            _bytes(jid + data)
             yield (jid, data, *_parts(item))
     except BadArgument as error:
         raise type(error)(f"item {index}: {error.detail}") from None

@@ -62,7 +62,14 @@ end
 function COMMANDS.move(call, jid, queue, delay)
   local job = Job.must_read(call, jid)
   local context = job.context and pcall(Json.stored, job.context) and job.context or nil
-  local given = { queue = queue, jid = jid, klass = job.klass or '', data = job.data or '', delay = delay, context = context }
+  local given = {
+    queue = queue,
+    jid = jid,
+    klass = job.klass or '',
+    data = job.data or '',
+    delay = delay,
+    context = context,
+  }
   Put.carry_out(call, Put.check(call, { jobs = { Rows.job(call, given) } }), '')
 end
 
