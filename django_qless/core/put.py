@@ -378,9 +378,8 @@ def _texts(pairs: Iterable[tuple[str, Any]]) -> dict[str, str]:
     texts = {}
     for name, value in pairs:
         if value != _DEFAULTS[name] and (value or name not in _NOT_EMPTY):
-            checked = _CHECKS[name](value)
-            text = (
-                checked if isinstance(checked, str) else arguments.decimal_text(checked)
-            )
-            texts[_WIRE.get(name, name)] = text
+            text = _CHECKS[name](value)
+            if isinstance(text, (int, float)):
+                text = arguments.decimal_text(text)
+            texts[_WIRE.get(name, name)] = str(text)
     return texts
