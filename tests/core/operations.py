@@ -221,11 +221,11 @@ class Generator:
         flow = f"f{self.flows}"
         return self.ours("workflow.put", flow, "worker", "{}", *self.graph(flow))
 
-    def graph(self, flow: str) -> list[Any]:
+    def graph(self, flow: str, first: int = 0) -> list[Any]:
         """Jobs of a workflow, each behind those that it depends on."""
         args: list[Any] = []
-        before: list[str] = []
-        for n in range(self.random.randint(1, 4)):
+        before = [f"{flow}-{n}" for n in range(1, first)]
+        for n in range(first, first + self.random.randint(1, 4)):
             pairs = ["workflow", flow]
             some = [jid for jid in before if self.random.random() < 0.5]
             if self.random.random() < 0.2:
