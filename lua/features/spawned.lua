@@ -136,6 +136,7 @@ end
 
 function Spawned.check(call, job)
   local old, plan = job.old, job.plan
+  job.adopted = nil -- It is asked again if it takes the place of another one.
   if old then
     job.parent, job.spawned = old.parent, old.spawned
     -- A job that is only moved lives on.

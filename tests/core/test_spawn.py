@@ -128,6 +128,22 @@ def test_a_spawned_job_cannot_be_made_to_wait_for_what_waits_for_it(
         keyed.put("a", 3, depends=["after"])
 
 
+def test_a_job_that_takes_the_place_of_a_child_of_another_spawner_stays_that_ones(
+    keyed: Keyed,
+) -> None:
+    first = start(keyed, "first")
+    token = start(keyed)
+    keyed.call("spawn", "first", first, "w", *items("a", unique="key"), now=1)
+    reply = spawn(keyed, token, "b", unique="key", conflict="replace")
+    assert reply == [[], ["b", "a"]]
+    for jid in ("first", "root"):
+        keyed.put(f"after-{jid}", depends=[jid])
+        end(keyed, jid)
+    assert state(keyed, "after-first") == "depends"
+    assert state(keyed, "after-root") == "waiting"
+    assert keyed.call("offspring", "root") == []
+
+
 @pytest.mark.parametrize(("worker", "is_told"), [("worker", False), ("other", True)])
 def test_a_worker_that_spawns_a_job_it_runs_is_not_told_of_a_lost_lock(
     keyed: Keyed, worker: str, is_told: bool
