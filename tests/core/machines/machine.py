@@ -31,7 +31,7 @@ from tests import drawing
 from tests.core.caller import Core, call_class, listed
 from tests.core.invariants import violations
 from tests.core.keyed import Keyed
-from tests.core.keyspace import digest, snapshot
+from tests.core.keyspace import digest
 from tests.core.machines.job import Job, Refused
 from tests.core.machines.jobs import Jobs
 
@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
         if self.steps % 10 == 9:
             self.compare_lists()
         if AUDIT and self.steps % 25 == 24:
-            found = violations(snapshot(self.wire.server), self.wire.core.prefix)
+            found = violations(self.wire.server, self.wire.core.prefix)
             assert found == []
         self.steps += 1
 
