@@ -21,7 +21,7 @@ from redis.exceptions import ResponseError
 
 from . import jobs, lists, whole
 from .remedies import REMEDIES
-from .view import PAGE, Finding, Subject, View, judge
+from .view import PAGE, Finding, Subject, View, judge, packed
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -218,7 +218,7 @@ class _Names:
     def _size(self, command: str, name: str) -> int:
         ask: Any = self._server.execute_command
         try:
-            return int(ask(command, self._prefix + name))
+            return int(ask(*packed((command, self._prefix + name))))
         except ResponseError:  # It is no list: the check says so.
             return 0
 

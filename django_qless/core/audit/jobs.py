@@ -202,10 +202,13 @@ def _children(view: View, jid: str, record: dict[str, str]) -> Iterator[Finding]
         return
     expected: float | None = 2.0 * (record.get("state") == "failed")
     if record.get("state") == "complete":
-        own = view.scores(f"children:{jid}", 0, 1).values()
-        most = view.ask([], "ZRANGE", f"children:{jid}", -1, -1, "WITHSCORES")
-        least = min(own, default=None)
-        expected = 1.0 if least != 2 and most and float(most[1]) else least
+        least, most = (
+            [score for _, score in view.range(f"children:{jid}", rank, rank)]
+            for rank in (0, -1)
+        )
+        expected = 1.0 if least and least != [2] and most != [0] else None
+        if least and expected is None:
+            expected = least[0]
     if standing != expected and view.score("releasing", str(parent)) is None:
         text = f"{jid} is {record.get('state')}, {parent} has it as {standing}"
         yield Finding(jid, "spawned", text)

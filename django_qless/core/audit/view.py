@@ -128,9 +128,14 @@ class View:
 
     def scores(self, name: str, start: int = 0, count: int = PAGE) -> dict[str, float]:
         """Return some members of a sorted set with their scores, the lowest first."""
-        last = start + count - 1
-        flat = self.ask([], "ZRANGE", name, start, last, "WITHSCORES")
-        return dict(zip(flat[::2], map(float, flat[1::2]), strict=True))
+        return dict(self.range(name, start, start + count - 1))
+
+    def range(self, name: str, first: int, last: int) -> list[tuple[str, float]]:
+        """Return members of a sorted set by their ranks, with their scores."""
+        reply = self.ask([], "ZRANGE", name, first, last, "WITHSCORES")
+        if reply and not isinstance(reply[0], str):  # Versions of redis-py differ.
+            return [(member, float(score)) for member, score in reply]
+        return list(zip(reply[::2], map(float, reply[1::2]), strict=True))
 
     def size(self, name: str) -> int:
         """Return the number of members of a sorted set."""
@@ -152,10 +157,18 @@ def _found(view: View, subject: Subject) -> Iterator[Finding]:
         yield Finding(about, "unreadable", text)
 
 
+def packed(question: Question) -> list[bytes | int]:
+    """Return a command whose names are bytes: hiredis packs no surrogates."""
+    return [
+        part.encode(errors="surrogateescape") if isinstance(part, str) else part
+        for part in question
+    ]
+
+
 def _replies(server: Redis, questions: Sequence[Question]) -> dict[Question, Any]:
     pipe = server.pipeline(transaction=True)
     for question in questions:
-        pipe.execute_command(*question)  # type: ignore[no-untyped-call]
+        pipe.execute_command(*packed(question))  # type: ignore[no-untyped-call]
     return dict(zip(questions, pipe.execute(raise_on_error=False), strict=True))
 
 
