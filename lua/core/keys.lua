@@ -23,11 +23,11 @@ local PATTERNS = {
   reply = 'reply:<>', --                string the last request of a client, and the reply; expires
   once = 'once:<>', --                  string the reply to a request of this name; expires
 
-  -- A job. Its record has the fields of the protocol and
-  --   token   of the run that holds it                   context, progress, crashes
+  -- A job. Its record has the fields of the protocol, what few jobs have (context, progress, crashes), and:
+  --   token   of the run that holds it
   --   put     when it was put, in milliseconds, while its history has not begun
   --   noted   the start of the run that history tells of already
-  --   more    the letters of the features that it uses; each has fields of its own
+  --   more    the letters of the features that it uses; each has further fields
   job = 'j:<>', --                      hash
   history = 'j:<>-history', --          list   JSON triples [when, what, more], oldest first: see history.lua
   dependencies = 'j:<>-dependencies', -- set   jids this job still waits for
@@ -43,16 +43,15 @@ local PATTERNS = {
   releasing = 'releasing', --           zset   completed jid with dependents still to be released -> when
   cascading = 'cascading', --           zset   failed or canceled jid with dependents still to be looked at -> when
 
-  -- Queues. Each has these places for jobs, see Keys.queue:
-  --   work       waiting      priority - time / 10^10, highest first
-  --   locks      running      when the lock expires
-  --   scheduled  delayed      when it becomes ready
-  --   depends    dependent    when it was put there
-  --   recur      templates    when the next job is due
-  --   parked     waiting      as in work: jobs that a limit holds back
-  -- and of schedules
-  --   schedules  those that put jobs into it       0
-  --   ticks      those of them whose last job no worker has been offered       by when it is missed
+  -- Queues. Each has these places:
+  --   work       waiting jobs -> priority - time / 10^10, highest first
+  --   locks      running jobs -> when the lock expires
+  --   scheduled  delayed jobs -> when they become ready
+  --   depends    jobs that wait for others -> when they were put there
+  --   recur      templates -> when the next job is due
+  --   parked     jobs that a limit holds back -> as in work
+  --   schedules  schedules that put jobs into it -> 0
+  --   ticks      those of them whose last job no worker has been offered -> by when it is missed
   place = 'q:<>-<>', --                 zset
   ready = 'ready', --                   set    queues that may have something: see queues.lua
   wake = 'wake:<>', --                  zset   the marker of a queue, or of a choice of them: see wake.lua
