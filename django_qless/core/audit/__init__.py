@@ -165,8 +165,13 @@ class _Names:
         """Yield what is to be judged."""
         yield (lists.letters,)
         escaped = re.sub(r"([*?\[\]\\^])", r"\\\1", self._prefix)
-        for name in self._server.scan_iter(match=f"{escaped}*", count=1000):
-            yield from self._of_key(name.removeprefix(self._prefix))
+        ask: Any = self._server.execute_command
+        cursor: int | str | None = None
+        while cursor is None or int(cursor):
+            question = ("SCAN", cursor or 0, "MATCH", f"{escaped}*", "COUNT", 1000)
+            cursor, names = ask(*packed(question))
+            for name in names:
+                yield from self._of_key(name.removeprefix(self._prefix))
 
     def _of_key(self, name: str) -> Iterator[Subject]:
         is_expiring = bool(_EXPIRING.fullmatch(name))

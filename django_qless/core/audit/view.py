@@ -92,8 +92,10 @@ class View:
 
     def hash(self, name: str) -> dict[str, str]:
         """Return a small hash."""
-        found: dict[str, str] = self.ask({}, "HGETALL", name)
-        return found
+        reply = self.ask({}, "HGETALL", name)
+        if isinstance(reply, dict):
+            return reply
+        return dict(zip(reply[::2], reply[1::2], strict=True))
 
     def meta(self) -> dict[str, str]:
         """Return what is noted of the namespace."""
