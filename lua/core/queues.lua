@@ -118,8 +118,12 @@ function Queues.choose(call, names, excluded)
     choice.globbing = choice.globbing or is_glob(names[n])
   end
   if #excluded == 0 and not choice.globbing and not choice.partly then
+    local seen, queues = {}, choice.queues
     for n = 1, #names do
-      choice.queues[n] = Keys.queue(call, names[n])
+      if not seen[names[n]] then
+        seen[names[n]] = true
+        queues[#queues + 1] = Keys.queue(call, names[n])
+      end
     end
     return choice
   end

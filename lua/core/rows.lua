@@ -235,11 +235,11 @@ end
 -- The job of an old client's put: queue jid klass data delay [name value]...
 function Rows.of_old_client(call, args, i)
   local job = {}
-  for n, name in ipairs({ 'queue', 'jid', 'klass', 'data', 'delay' }) do
-    take(call, job, name, Arguments.given(call, name, args[i + n - 1]))
-  end
   if (#args - i - 4) % 2 ~= 0 and #args > i + 4 then
     Errors.argument(call, 'Odd number of additional args')
+  end
+  for n, name in ipairs({ 'queue', 'jid', 'klass', 'data', 'delay' }) do
+    take(call, job, name, Arguments.given(call, name, args[i + n - 1]))
   end
   for n = i + 5, #args, 2 do
     if OLD[args[n]] then
