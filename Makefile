@@ -12,7 +12,7 @@ FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types test
 
 .DEFAULT_GOAL := help
 .PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check \
-  docs screenshots release-check format bench chaos machines against matrix clean
+  docs screenshots release-check format bench chaos machines matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -23,7 +23,7 @@ help: ## say what can be made (this text)
 	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
 	@echo "  HOURS=1             make machines: how long each of the three runs"
-	@echo "  ARGS='-k pop -x'    make test, bench, chaos, against, matrix: passed on to the program"
+	@echo "  ARGS='-k pop -x'    make test, bench, chaos, matrix: passed on to the program"
 	@echo "  COMBINATIONS='py3.11 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
@@ -79,9 +79,6 @@ chaos: .venv/test.stamp ## break things under workers, for half an hour; counts 
 
 machines: .venv/test.stamp ## run the core beside models of it; HOURS=1: for that long
 	@QLESS_MACHINES_HOURS=$(HOURS) $(BIN)/python -m tests.run tests tests/core/machines $(ARGS)
-
-against: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
-	@$(BIN)/python -m tests.core.against $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py
 	@$(PYTHON) -m tests.matrix $(ARGS)
