@@ -169,10 +169,21 @@ function Spawned.revived(call, job)
   rise(call, job.jid, job.parent, Spawned.OPEN)
 end
 
+-- The open children of a job that goes become those of its parent: what waits for the run alone of one above them must not
+-- come to wait for all of it.
+local function hand_on_children(call, jid)
+  local parent = Spawned.parent_of(call, jid)
+  for _, child in ipairs(parent and Spawned.children(call, jid, DEEPEST) or {}) do
+    rcall('HSET', Keys.job(call, child), 'parent', parent)
+    add(call, parent, child, rcall('ZSCORE', Keys.children(call, jid), child))
+  end
+end
+
 function Spawned.gone(call, job, why)
   if why == 'expired' then
     job.stays = Spawned.standing(call, job.jid) ~= nil
   elseif why ~= 'replaced' then
+    hand_on_children(call, job.jid)
     rcall('UNLINK', Keys.children(call, job.jid))
     forget(call, job.jid)
     rise(call, job.jid, job.parent)

@@ -128,6 +128,21 @@ def test_a_spawned_job_cannot_be_made_to_wait_for_what_waits_for_it(
         keyed.put("a", 3, depends=["after"])
 
 
+def test_children_of_a_cancelled_child_make_no_circle(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.call("spawn", "root", token, "w", *items("middle"), now=1)
+    [middle] = keyed.take(queue="side", now=1)
+    below = items("below", depends=["root"])
+    keyed.call("spawn", "middle", middle["token"], "w", *below, now=2)
+    keyed.call("spawn", "root", token, "w", *items("next", depends=["below"]), now=2)
+    keyed.call("cancel", "middle", now=3)
+    end(keyed, "root")
+    assert state(keyed, "below") == "waiting"
+    keyed.take(queue="side", now=4)
+    end(keyed, "below")
+    assert state(keyed, "next") == "waiting"
+
+
 def test_a_job_that_takes_the_place_of_a_child_of_another_spawner_stays_that_ones(
     keyed: Keyed,
 ) -> None:
