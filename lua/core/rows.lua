@@ -189,7 +189,22 @@ local ALWAYS = { jid = true, queue = true, klass = true, data = true }
 
 -- One row: the values args[at …] of these columns.
 local function parse_row(call, shape, names, args, at)
-  local job = {}
+  -- With room for what it mostly gets: a table that grows is copied.
+  local job = {
+    jid = nil,
+    key = nil,
+    queue = nil,
+    klass = nil,
+    data = nil,
+    delay = nil,
+    priority = nil,
+    retries = nil,
+    tag_list = nil,
+    old = nil,
+    put = nil,
+    state = nil,
+    left_alone = nil,
+  }
   for name, value in pairs(shape) do
     job[name] = value
   end
