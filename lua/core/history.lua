@@ -171,7 +171,11 @@ local function ended_old(call, job, how)
     return History.entry(call, 'failed', '{"group":' .. quote(how.group) .. '}')
   end
   local group = how.what == 'failed' and how.group or nil
-  return History.entry(call, how.what, members(job, { started = how.started, group = group }))
+  return History.entry(
+    call,
+    how.what,
+    members(job, { what = how.what, started = how.started, group = group })
+  )
 end
 
 -- The entry of an attempt that ended so; nil if there is none. `how` has what, and may have group, message, held, delay.
