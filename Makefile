@@ -5,13 +5,14 @@ BIN := .venv/bin
 SOURCE ?=
 PORT ?= 8000
 ARGS ?=
+HOURS ?=
 # Tests without processes of their own, of everything but the Lua core and the pages.
 FAST := tests/checks tests/conf tests/declare tests/enqueue tests/job_types tests/operations \
   tests/runtime tests/serialization tests/workflows tests/public_api
 
 .DEFAULT_GOAL := help
 .PHONY: help demo admin test test-fast test-core test-worker test-admin nightly check \
-  docs screenshots release-check format bench chaos against matrix clean
+  docs screenshots release-check format bench chaos machines matrix clean
 
 help: ## say what can be made (this text)
 	@echo "make TARGET, where TARGET is"
@@ -21,7 +22,8 @@ help: ## say what can be made (this text)
 	@echo "  PYTHON=python3.13   the interpreter that .venv is made with (make clean first)"
 	@echo "  SOURCE=path         make demo: analyse the Python files below this path"
 	@echo "  PORT=8000           make admin: where it can be seen"
-	@echo "  ARGS='-k pop -x'    make test, bench, chaos, against, matrix: passed on to the program"
+	@echo "  HOURS=1             make machines: how long each of the three runs"
+	@echo "  ARGS='-k pop -x'    make test, bench, chaos, matrix: passed on to the program"
 	@echo "  COMBINATIONS='py3.11 py3.13'   make matrix: only those whose name begins so"
 	@echo "  STRICT=1            make test, check: fail if anything was left out"
 
@@ -75,8 +77,8 @@ bench: .venv/test.stamp ## measure, beside the floor: the figures of the README
 chaos: .venv/test.stamp ## break things under workers, for half an hour; counts in chaos-report.md
 	@$(BIN)/python -m tests.chaos.run $(ARGS)
 
-against: .venv/test.stamp ## does the core do what it did? ARGS=COMMIT, in 2000 random sequences
-	@$(BIN)/python -m tests.core.against $(ARGS)
+machines: .venv/test.stamp ## run the core beside models of it; HOURS=1: for that long
+	@QLESS_MACHINES_HOURS=$(HOURS) $(BIN)/python -m tests.run tests tests/core/machines $(ARGS)
 
 matrix: ## run the tests with each named combination of Python, Django and redis-py
 	@$(PYTHON) -m tests.matrix $(ARGS)

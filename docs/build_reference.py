@@ -317,7 +317,7 @@ def python_api() -> Iterator[str]:
     """,
 )
 def keys() -> Iterator[str]:
-    return reference_keys.keys(ROOT / "lua" / "head.lua")
+    return reference_keys.keys(ROOT / "lua" / "core" / "keys.lua")
 
 
 def text_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The page of the keys in Redis: the glossary of lua/head.lua as tables."""
+"""The page of the keys in Redis: the glossary of lua/core/keys.lua as tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keys(source: Path) -> Iterator[str]:
     """Yield the tables of the keys, section by section."""
     text = source.read_text()
     begin = text.index("local PATTERNS = {")
-    end = text.index("local function maker", begin)
+    end = text.index("\n}\n", begin)
     rows: list[Row] = []
     for line, below in pairwise(read(text[begin:end])):
         if isinstance(line, list):
@@ -42,9 +42,6 @@ def keys(source: Path) -> Iterator[str]:
             yield marked(line) and marked(line).rstrip(".:") + "."
             yield ""
     yield from tabled(rows)
-    yield "Records and figures:"
-    yield ""
-    yield from table(HEAD, [shown(row) for row in of_functions(text)])
 
 
 def tabled(rows: list[Row]) -> Iterator[str]:
@@ -103,11 +100,3 @@ def section(said: list[str]) -> str:
         for line in said
     ]
     return "".join(lines).replace(":;", ":", 1).strip()
-
-
-def of_functions(text: str) -> Iterator[Row]:
-    """Yield the keys whose names a function makes, from the comment above each."""
-    for match in re.finditer(
-        rf"^-- ([a-z]:\S+) +({TYPES})  ((?:.*\n-- {{8,}})*.*)$", text, re.MULTILINE
-    ):
-        yield [match[1], match[2], re.sub(r"\n-- +", " ", match[3]).strip()]

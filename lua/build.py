@@ -1,21 +1,17 @@
 #!/usr/bin/env python3
-"""Joins the Lua modules of this folder into django_qless/core/qless.lua.
+"""Join the Lua modules of this folder into django_qless/core/qless.lua.
 
     python lua/build.py            writes the file
     python lua/build.py --check    exits 1 if the file is not what lua/ gives
 
-head.lua comes first and main.lua last. Each of the others becomes a module: a table under the
-file's name in camel case (put_options.lua is PutOptions), and a function of the file that makes
-it when it is first wanted. A file uses other modules by their names, without further ado: where
-it names Job.get, modules.Job.get is built. So the order of the files means nothing, and what is
-local to one stays private.
+Each file is a module: a table under the file's name in camel case (core/put_options.lua is
+PutOptions), filled by the file when something of it is first wanted. A file uses other modules by
+their names, so the order of the files means nothing, and what is local to a file stays private.
+main.lua is the way in and comes last.
 
-A script makes all that it runs anew in each call, so what is built for it is sparing. The function
-that makes a module is itself made only when the module is wanted: `maker_of` asks for one name
-after the other, first for those that most files use. And a module's table has room for its
-fields from the start, as one that grows is copied again and again.
-
-The result holds no date, no version and no hash: it changes only when a module does.
+The same text is a library of functions, whose modules are made once, and a script for old clients,
+which makes the modules that its call needs. The result holds no date and no version: it changes
+only when a module does.
 """
 
 from __future__ import annotations
@@ -24,56 +20,74 @@ import argparse
 import re
 import sys
 import textwrap
-from collections import Counter
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 ARTEFACT = FOLDER.parent / "django_qless" / "core" / "qless.lua"
+MAIN = "main"
 
-FIRST, LAST = "head", "main"
+#: A comment, a text, or the name of a module that something is taken from.
+NAMED = re.compile(
+    r"--\[\[[\s\S]*?\]\]|--[^\n]*|\[\[[\s\S]*?\]\]|'(?:\\.|[^'\n\\])*'|\"(?:\\.|[^\"\n\\])*\""
+    r"|(?<![.\w:])([A-Z]\w*)(?=\.\w)"
+)
 
-# A comment, a text, or a name that something is taken from.
-NAMED = r"--.*|\[\[[\s\S]*?\]\]|'[^'\n]*'|\"[^\"\n]*\"|(?<![.\w])[A-Z]\w*(?=\.\w)"
-
-FIRST_LINE = "-- Generated from lua/ by lua/build.py: change it there.\n"
+HEAD = """\
+-- Generated from lua/ by lua/build.py: change it there.
+local function build()
+-- A module is an empty table until something of it is wanted; then its file fills it.
+local make
+local unmade = {}
+unmade.__index = function(module, field)
+  setmetatable(module, nil)
+  make(module[1])(module)
+  return module[field]
+end
+local modules = setmetatable({}, {
+  __index = function(modules, name)
+    local module = setmetatable({ name }, unmade)
+    modules[name] = module
+    return module
+  end,
+})
+"""
 
 
 class BuildError(Exception):
     """The files of this folder cannot be joined."""
 
 
-def build() -> str:
-    """Return the text of the artefact. Raises BuildError."""
-    files = sorted(FOLDER.rglob("*.lua"))
-    known = {path.stem: path for path in files}
-    missing = {FIRST, LAST}.difference(known)
-    if missing:
-        raise BuildError(f"not in lua/: {', '.join(sorted(missing))}")
-    if len(known) < len(files):
+def build(folder: Path = FOLDER) -> str:
+    """Return the text of the artefact that a folder gives. Raises BuildError."""
+    files = {path.stem: path for path in sorted(folder.rglob("*.lua"))}
+    if MAIN not in files:
+        raise BuildError(f"not in {folder.name}/: {MAIN}")
+    if len(files) < len(list(folder.rglob("*.lua"))):
         raise BuildError("two files of lua/ have the same name")
-    modules = [path for path in files if path.stem not in (FIRST, LAST)]
-    return (
-        f"{FIRST_LINE}local function build(without_keys)\n{section(known[FIRST])}"
-        f"\n{makers(modules)}\nreturn "
-        f"without_keys and modules.Legacy.serve or modules.Serve.serve\nend\n\n"
-        f"{section(known[LAST])}"
-    )
+    main = files.pop(MAIN)
+    tables = {table(path) for path in files.values()}
+    functions = {table(path): module(path, tables) for path in files.values()}
+    parts = [HEAD, "make = function(name)\nlocal first = string.byte(name)\n"]
+    parts.append(choice(functions, sorted({ord(name[0]) for name in functions})))
+    parts.append("error('no module ' .. tostring(name))\nend\nreturn modules\nend\n\n")
+    parts.append(section(main))
+    return "".join(parts)
 
 
-def makers(paths: list[Path]) -> str:
-    """Return the function that tells which function makes a module."""
-    tables = {table(path) for path in paths}
-    sources = {path: module(path, tables) for path in paths}
-    uses = Counter(
-        name
-        for source in sources.values()
-        for name in set(re.findall(r"\bmodules\.(\w+)\.", source))
+def choice(functions: dict[str, str], letters: list[int]) -> str:
+    """Return the statement that finds a module's function by halves, by its first letter."""
+    if len(letters) > 1:
+        half = len(letters) // 2
+        lower, upper = letters[:half], letters[half:]
+        return (
+            f"if first < {upper[0]} then\n{choice(functions, lower)}"
+            f"else\n{choice(functions, upper)}end\n"
+        )
+    return "".join(
+        f"if name == '{name}' then\n{text}end\n"
+        for name, text in functions.items()
+        if ord(name[0]) == letters[0]
     )
-    word, lines = "if", ["function maker_of(module_name)\n"]
-    for path in sorted(paths, key=lambda path: (-uses[table(path)], table(path))):
-        lines.append(f"{word} module_name == '{table(path)}' then\n{sources[path]}")
-        word = "elseif"
-    return "".join([*lines, "end\nend\n"])
 
 
 def table(path: Path) -> str:
@@ -82,28 +96,23 @@ def table(path: Path) -> str:
 
 
 def module(path: Path, tables: set[str]) -> str:
-    """Return the function that makes a module's table, of all these modules."""
+    """Return the function that fills a module's table."""
     source, own = section(path), table(path)
     if not re.search(rf"^(function )?{own}\.", source, re.MULTILINE):
         raise BuildError(f"{path.name} adds nothing to {own}")
-    others = tables - {own}
-
-    def reached(found: re.Match[str]) -> str:
-        return f"modules.{found[0]}" if found[0] in others else found[0]
-
-    code = re.sub(NAMED, reached, source)
-    fields = re.findall(rf"^(?:function )?{own}\.(\w+)", code, re.MULTILINE)
-    room = textwrap.fill(
-        ", ".join(f"{field} = 0" for field in dict.fromkeys(fields)), 100
-    )
-    head = f"local {own} = {{\n{room}\n}}\nmodules.{own} = {own}\n"
-    return f"return function()\n{head}{code}end\n"
+    used = sorted({name for name in NAMED.findall(source) if name in tables} - {own})
+    locals_ = ""
+    if used:
+        left = textwrap.fill(", ".join(used), 100)
+        right = textwrap.fill(", ".join(f"modules.{name}" for name in used), 100)
+        locals_ = f"local {left} =\n{right}\n"
+    return f"return function({own})\n{locals_}{source}end\n"
 
 
 def section(path: Path) -> str:
     """Return one file as it stands in the artefact."""
     source = path.read_text(encoding="utf-8").rstrip() + "\n"
-    return f"-- {path.relative_to(FOLDER)}\n{source}"
+    return f"-- {path.parent.name}/{path.name}\n{source}"
 
 
 def main() -> int:

@@ -1,38 +1,27 @@
--- The way in: the functions of a library for calls with KEYS, a script for calls without. What a library may
--- do while it is loaded is to register functions, nothing else; so the modules are built by the first call.
-local with_keys
+-- The way in: functions of a library for calls with KEYS, a script for calls without. While a library is loaded it may
+-- do nothing but register functions, so the modules are made by the first call.
+local modules
 
-local function serve(keys, args, class)
-  if #keys == 0 then
-    return redis.error_reply('BADARG a call without KEYS is made by EVALSHA, not by FCALL')
+local function serve(class)
+  return function(keys, args)
+    if #keys == 0 then
+      return redis.error_reply('BADARG a call without KEYS is made by EVALSHA, not by FCALL')
+    end
+    modules = modules or build()
+    return modules.Call.serve(keys, args, class)
   end
-  with_keys = with_keys or build(false)
-  return with_keys(keys, args, class)
+end
+
+local function register(name, class, flags)
+  redis.register_function({ function_name = name .. '_' .. class, callback = serve(class), flags = flags })
 end
 
 -- The loader of a library calls this with the library's name.
 local Qless = {
   register = function(library)
-    redis.register_function({
-      function_name = library .. '_read',
-      callback = function(keys, args)
-        return serve(keys, args, 'read')
-      end,
-      flags = { 'no-writes' },
-    })
-    redis.register_function({
-      function_name = library .. '_write',
-      callback = function(keys, args)
-        return serve(keys, args, 'write')
-      end,
-    })
-    redis.register_function({
-      function_name = library .. '_drain',
-      callback = function(keys, args)
-        return serve(keys, args, 'drain')
-      end,
-      flags = { 'allow-oom' },
-    })
+    register(library, 'read', { 'no-writes' })
+    register(library, 'write', {})
+    register(library, 'drain', { 'allow-oom' })
   end,
 }
 
@@ -40,5 +29,5 @@ if not redis.register_function then
   if #KEYS > 0 then
     return redis.error_reply('BADARG a call with KEYS is made by FCALL, not by EVALSHA')
   end
-  return build(true)(ARGV)
+  return build().Call.serve_old(ARGV)
 end

@@ -12,6 +12,7 @@ from django.test import override_settings
 
 from django_qless.conf.connections import connections
 from django_qless.runtime.environment import DjangoEnvironment
+from django_qless.worker import ticker
 from django_qless.worker.execution import Execution
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def worker(
         execution = Execution(DjangoEnvironment(alias), client, WORKER)
         settlements: list[Any] = []
         runs = 0
+        while ticker.serve(client, WORKER) == 0:
+            pass
         while True:
             settled = client.settle(WORKER, settlements, 1, queues or ("*",))
             assert not settled.refused, settled.refused

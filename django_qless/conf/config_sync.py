@@ -15,7 +15,13 @@ from typing import Any, Literal, NamedTuple
 
 from django_qless import conf
 from django_qless.conf.connections import connections
-from django_qless.conf.declaration_mark import Mark, digest_of
+from django_qless.conf.declaration_mark import (
+    PREFIX,
+    Mark,
+    digest_of,
+    read_mark,
+    write_mark,
+)
 from django_qless.core.options import known
 
 logger = logging.getLogger("django_qless.worker")
@@ -83,8 +89,7 @@ def _sync(alias: str, *, anyway: bool) -> tuple[SyncResult, float]:
     _follow_renames(alias, before)
     if not declared and not before:
         return SyncResult({}, [], {}), 0.0
-    text = client.schedule_marks().get(MARK, "")
-    mark, digest = Mark.read(text), digest_of(declared)
+    mark, digest = Mark.read(read_mark(client, MARK)), digest_of(declared)
     if mark.applied == digest:
         return _apply(alias, declared, before), 0.0
     # By the server's clock: those of two machines may differ by more than that.
@@ -93,7 +98,7 @@ def _sync(alias: str, *, anyway: bool) -> tuple[SyncResult, float]:
     if waits > 0 and before and not anyway:
         return SyncResult({}, [], {}), waits
     # First, so that the next process knows what was replaced if this one is interrupted.
-    client.schedule_mark(MARK, mark.replaced_by(digest, (), now).text(), expected=text)
+    write_mark(client, MARK, mark.replaced_by(digest, (), now).text())
     return _apply(alias, declared, before), 0.0
 
 
@@ -167,9 +172,14 @@ def operator_overrides(alias: str = conf.DEFAULT_ALIAS) -> set[str]:
     applied = applied_options(values)
     return {
         option
-        for option in values.keys() - {MARKER}
-        if origin_of(option, values, applied) == "operator"
+        for option in values
+        if not is_mark(option) and origin_of(option, values, applied) == "operator"
     }
+
+
+def is_mark(option: str) -> bool:
+    """Return whether this is no option, but says what was applied."""
+    return option == MARKER or option.startswith(PREFIX)
 
 
 def applied_options(values: Mapping[str, Any]) -> dict[str, str]:

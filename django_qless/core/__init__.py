@@ -54,7 +54,7 @@ from .listings import (
     WorkerViews,
 )
 from .objects import AsyncJob, AsyncQueue, Canceled, Failure, Job, Queue
-from .put import PreparedPut, Put, PutMany, new_jid
+from .put import Put, PutMany, new_jid
 from .schedule import (
     Declared,
     DueSchedule,
@@ -111,7 +111,6 @@ __all__ = [
     "Part",
     "Pause",
     "PoolExhausted",
-    "PreparedPut",
     "Put",
     "PutMany",
     "QlessError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +20,7 @@ from .commands.recurring import AsyncRecurringJob, RecurringJob
 from .connection import Pool, pack_command
 from .events import AsyncSubscriber, Subscriber
 from .exceptions import (
+    REFUSALS,
     BadArgument,
     ClusterRefused,
     ConnectionLost,
@@ -108,7 +110,7 @@ class BaseClient(ABC, Generic[R]):
     def steps(self, request: Request[T]) -> Steps[T]:
         """Return the steps of `run`."""
         if type(request) is Command:
-            if self.replication and request.name in replication.REPLICATED:
+            if self.replication and replication.waits(request):
                 return replication.execute(self, request)
             return self.pool.execute(request, self.script, self.patience)
         return self._steps_of_sequence(request)
@@ -123,6 +125,10 @@ class BaseClient(ABC, Generic[R]):
                 results.append((yield from late.steps(part)))
         except QlessError as error:
             error.done = sum(request.sizes[: len(results)])
+            if request.undo and results and isinstance(error, REFUSALS):
+                with suppress(QlessError):
+                    while (yield from late.steps(request.undo)):
+                        pass
             raise
         result: T = request.combine(results)
         late.check(result=result)

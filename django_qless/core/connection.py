@@ -278,7 +278,9 @@ class BasePool(Generic[C]):
         pool: Any = self
         connection = self.idle() or (yield pool.acquire(patience))
         try:
-            request_id = "" if command.kind == "read" else connection.next_request()
+            request_id = command.request_id
+            if not request_id and command.kind != "read":
+                request_id = connection.next_request()
             # What `script.request` returns.
             start = script.starts[command.name, script.now, command.kind]
             request = pack_request(start, request_id, command.args)

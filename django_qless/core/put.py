@@ -1,27 +1,27 @@
-"""Jobs to be put, their ids, and batches of them as bytes.
+"""Jobs to be put, their ids, and the rows that the core takes.
 
 Later ids sort lower, as equal jobs are popped from the top.
 
-Ten thousand jobs are put in a few hundred milliseconds, so an item is packed with one
-formatting; the common part of items (queue, name, options) is checked and packed once.
+A command that puts jobs has their shape (what they have in common, a JSON object of texts),
+the names of the columns that differ, and the values of each job: a row.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from operator import itemgetter
 from random import Random
 from typing import Any, NamedTuple
 
-from . import arguments, protocol
-from .connection import pack
+from . import arguments
 from .exceptions import BadArgument
-from .protocol import Argument, Packed
-from .request import Command
+from .protocol import Argument
 
 # Sixty-four characters in the order of their codes, so that text sorts as numbers do.
 ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~"
@@ -186,8 +186,9 @@ POLICIES = ("block", "cancel", "run")
 UNTIL = ("start", "end")
 CONFLICTS = ("keep", "replace", "take")
 
-# Each option of a Put that travels by name, in this order, and its check.
+# Each option of a Put, and its check.
 _CHECKS: dict[str, Callable[[Any], Argument]] = {
+    "delay": partial(arguments.number, "delay"),
     "priority": partial(arguments.number, "priority"),
     "retries": partial(arguments.integer, "retries", least=0),
     "tags": arguments.tags_json,
@@ -213,153 +214,172 @@ _CHECKS: dict[str, Callable[[Any], Argument]] = {
 # How an option is called on the wire, where that is another name.
 _WIRE = {"optional": "spare"}
 
-_NAMES = tuple(_CHECKS)
 _DEFAULTS = Put._field_defaults
-# Options from here on are rare, and most often as they are by default.
-_RARE = Put._fields.index("on_failure")
-_RARE_NAMES = Put._fields[_RARE:]
-_RARE_DEFAULTS = tuple(_DEFAULTS[name] for name in _RARE_NAMES)
-_COMMON_NAMES = _NAMES[: -len(_RARE_NAMES)]
-
-
-def options(item: Put) -> list[Argument]:
-    """Return the checked options as the flat names and values that the core takes."""
-    pairs = _pairs(item, _COMMON_NAMES)
-    if item[_RARE:] != _RARE_DEFAULTS:
-        pairs += rare_options(item)
-    return pairs
-
-
-def rare_options(item: Put) -> list[Argument]:
-    """Return the options of a Put from `on_failure` on, as names and values."""
-    if item.unique is None:
-        if item.debounce is not None:
-            raise BadArgument("debounce needs unique: the key of what is put again")
-        # They speak of the key.
-        item = item._replace(unique_until="end", conflict="keep")
-    pairs = _pairs(item, _RARE_NAMES)
-    if item.debounce is not None and item.delay:
-        raise BadArgument(
-            f"debounce says when the job is due: a delay of {item.delay} s cannot "
-            "be given with it"
-        )
-    if item.at is not None and (item.delay or item.debounce is not None):
-        raise BadArgument("at says when the job is due: no delay, no debounce then")
-    if item.expires_at is not None and item.expires is not None:
-        raise BadArgument("expires and expires_at exclude each other")
-    return pairs
-
-
-def _pairs(item: Put, names: Iterable[str]) -> list[Argument]:
-    pairs: list[Argument] = []
-    for name in names:
-        value = getattr(item, name)
-        if value != _DEFAULTS[name] and (value or name not in _NOT_EMPTY):
-            pairs += _WIRE.get(name, name), _CHECKS[name](value)
-    return pairs
-
-
 # Options that are left out when they are empty.
 _NOT_EMPTY = ("depends", "context", "absent", "met", "optional")
+# Options that mostly differ from job to job. The others are part of a shape.
+_OWN = (
+    *("depends", "context", "unique", "at", "since", "expires_at"),
+    *("limit_key", "fair_by", "met", "unique_aliases"),
+)
+_OWN_AT = tuple(Put._fields.index(name) for name in _OWN)
+_OWN_DEFAULTS = tuple(_DEFAULTS[name] for name in _OWN)
+_own = itemgetter(*_OWN_AT)
+_COMMON = tuple(name for name in _CHECKS if name not in _OWN)
+_common = itemgetter(
+    *(Put._fields.index(name) for name in ("queue", "klass", *_COMMON))
+)
+
+#: The shape, the columns, then the values of each row.
+Rows = tuple[Argument, ...]
 
 
-def batches(items: Iterable[Put]) -> Iterator[tuple[int, Packed]]:
+def row(item: Put) -> Rows:
+    """Return the one row of a job. Raises BadArgument."""
+    shape, own = _parts(item)
+    jid, data = arguments.jid(item.jid), arguments.data(item.data)
+    columns = " ".join(("jid", "data", *own))
+    return (_shape_text(tuple(shape.items())), columns, jid, data, *own.values())
+
+
+def batches(items: Iterable[Put]) -> Iterator[tuple[int, Rows]]:
     """Cut items into batches that one command may have, with their numbers of items.
 
     The order is kept. Raises BadArgument, which names the item, for the first bad one.
     """
-    return protocol.batches(_inseparable(_packed(items)), arguments.MOST_ITEMS)
+    batch: list[_Part] = []
+    size = 0
+    for some, more in _inseparable(_checked(items)):
+        full = len(batch) + len(some) > arguments.MOST_ITEMS
+        if batch and (full or size + more > arguments.CALL_BYTES - _ROOM):
+            yield len(batch), _rows(batch)
+            batch, size = [], 0
+        batch += some
+        size += more
+    if batch:
+        yield len(batch), _rows(batch)
 
 
-def _inseparable(
-    pieces: Iterable[tuple[bool, int, bytes]],
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield optional items together with the item that they are for."""
-    number, count, ahead = 1, 0, b""
-    for optional, more, piece in pieces:
-        if optional:
-            number, count, ahead = number + 1, count + more, ahead + piece
-        elif number == 1:
-            yield 1, more, piece
-        else:
-            yield number, count + more, ahead + piece
-            number, count, ahead = 1, 0, b""
-    if ahead:
-        yield number - 1, count, ahead
+#: Jid, data, what jobs like it have in common, and what differs.
+_Part = tuple[str, str, dict[str, str], dict[str, str]]
+
+# Bytes that a batch leaves to the rest of its command.
+_ROOM = 96 * 1024
 
 
-def _packed(items: Iterable[Put]) -> Iterator[tuple[bool, int, bytes]]:
-    """Yield for each item if it is optional, and its arguments' number and bytes."""
-    kinds: dict[tuple[str, str], bytes] = {}
-    tails: dict[object, Packed] = {}
+def _inseparable(parts: Iterable[_Part]) -> Iterator[tuple[list[_Part], int]]:
+    """Yield items with their bytes; optional ones with the item that they are for."""
+    some: list[_Part] = []
+    size = 0
+    for part in parts:
+        jid, data, shape, own = part
+        some.append(part)
+        size += _bytes(jid) + _bytes(data)
+        if own:
+            size += sum(map(_bytes, own.values()))
+        if "spare" not in shape:
+            yield some, size
+            some, size = [], 0
+    if some:
+        yield some, size
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _checked(items: Iterable[Put]) -> Iterator[_Part]:
     index = 0
     try:
         for index, item in enumerate(items):  # noqa: B007 (for the message)
-            jid, queue, klass, data = item[:4]
+            jid, data = item.jid, item.data
             if type(jid) is not str or not 0 < len(jid) <= _SHORT_JID or "-" in jid:
                 jid = arguments.jid(jid)
             if type(data) is not str or not 0 < len(data) <= _SHORT_DATA:
                 data = arguments.data(data)
-            kind = kinds.get((queue, klass))
-            if kind is None:
-                kind = kinds[queue, klass] = _kind(queue, klass)
-            rest = item[4:]
-            try:
-                tail = tails.get(rest)
-                if tail is None:
-                    tail = tails[rest] = _tail(item)
-            except TypeError:  # A list among them: not hashable.
-                tail = _tail(item)
-            number, end = tail
-            name, body = jid.encode(), data.encode()
-            yield (
-                rest[-1],
-                number + 4,
-                b"$%d\r\n%b\r\n%b$%d\r\n%b\r\n%b"
-                % (len(name), name, kind, len(body), body, end),
-            )
+            _bytes(jid + data)
+            yield (jid, data, *_parts(item))
     except BadArgument as error:
         raise type(error)(f"item {index}: {error.detail}") from None
     except UnicodeEncodeError:
         raise BadArgument(
             f"item {index}: jid or data has a lone surrogate, which UTF-8 lacks"
         ) from None
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise BadArgument(f"item {index} is not a Put: {error}") from error
 
 
-def _kind(queue: str, klass: str) -> bytes:
-    return pack((arguments.queue(queue), arguments.name("klass", klass))).data
+def _rows(parts: Sequence[_Part]) -> Rows:
+    shapes = {id(shape): shape for _, _, shape, _ in parts}
+    shared = dict(parts[0][2])
+    for shape in shapes.values():
+        shared = {
+            name: shared[name] for name in shared if shape.get(name) == shared[name]
+        }
+    names = dict.fromkeys(
+        name for shape in shapes.values() for name in shape if name not in shared
+    )
+    own_names = dict.fromkeys(name for *_, own in parts for name in own)
+    columns = " ".join(("jid", "data", *names, *own_names))
+    values: list[Argument] = [_shape_text(tuple(shared.items())), columns]
+    for jid, data, shape, own in parts:
+        values += jid, data
+        values += [shape.get(name, "") for name in names]
+        values += [own.get(name, "") for name in own_names]
+    return tuple(values)
 
 
-def _tail(item: Put) -> Packed:
-    pairs = options(item)
-    delay = arguments.number("delay", item.delay)
-    return pack((delay, len(pairs) // 2, *pairs))
+@lru_cache(maxsize=1000)
+def _shape_text(pairs: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps(dict(pairs), ensure_ascii=False, separators=(",", ":"))
 
 
-class PreparedPut:
-    """Puts jobs that differ in their id and data only.
+def _parts(item: Put) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the checked texts of a job: its shape, and what is its own."""
+    given = _own(item)
+    own = {}
+    if given != _OWN_DEFAULTS:
+        own = _texts(zip(_OWN, given, strict=True))
+        if item.at is not None and (item.delay or item.debounce is not None):
+            raise BadArgument("at says when the job is due: no delay, no debounce then")
+        if item.expires_at is not None and item.expires is not None:
+            raise BadArgument("expires and expires_at exclude each other")
+    # What speaks of the key says nothing without one.
+    kind = _common(item if "unique" in own else _without_key(item))
+    try:
+        return _shape(kind), own
+    except TypeError:  # A list among them: not hashable.
+        return _shape.__wrapped__(kind), own
 
-    `shape` has everything else; its jid and data are ignored. Saves a third of the client's
-    time for a put.
-    """
 
-    __slots__ = ("_klass", "_queue", "_tail")
+def _without_key(item: Put) -> Put:
+    if item.debounce is not None:
+        raise BadArgument("debounce needs unique: the key of what is put again")
+    if item.unique_until == "end" and item.conflict == "keep":
+        return item
+    return item._replace(unique_until="end", conflict="keep")
 
-    def __init__(self, shape: Put) -> None:
-        self._queue = pack((arguments.queue(shape.queue),))
-        self._klass = pack((arguments.name("klass", shape.klass),))
-        delay = arguments.number("delay", shape.delay)
-        self._tail = pack((delay, *options(shape)))
 
-    def call(
-        self, worker: str, jid: str, data: str, *more: Argument
-    ) -> Command[str | None]:
-        """Return the command that puts one job.
+@lru_cache(maxsize=1000)
+def _shape(kind: tuple[Any, ...]) -> dict[str, str]:
+    queue, klass, *options = kind
+    texts = {"queue": arguments.queue(queue), "klass": arguments.name("klass", klass)}
+    texts |= _texts(zip(_COMMON, options, strict=True))
+    if "debounce" in texts and "delay" in texts:
+        raise BadArgument(
+            f"debounce says when the job is due: a delay of {texts['delay']} s cannot "
+            "be given with it"
+        )
+    return texts
 
-        `more` are names and values of options that the shape leaves out. They, `jid` and
-        `data` are checked by the core.
-        """
-        args = (worker, self._queue, jid, self._klass, data, self._tail, *more)
-        return Command("put", args, "write")
+
+def _texts(pairs: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Return the options that are not as they are by default, checked, as texts."""
+    texts = {}
+    for name, value in pairs:
+        if value != _DEFAULTS[name] and (value or name not in _NOT_EMPTY):
+            text = _CHECKS[name](value)
+            if isinstance(text, (int, float)):
+                text = arguments.decimal_text(text)
+            texts[_WIRE.get(name, name)] = str(text)
+    return texts

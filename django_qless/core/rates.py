@@ -6,13 +6,13 @@ import re
 
 #: The units of a window, and how many seconds each has.
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-MOST_STARTS = 10**9
+MOST_STARTS = 10_000
 LONGEST_WINDOW = 366 * 86400
 
 #: What is said of a text that is none.
 RATE = (
-    'starts and a window, as "100/m" or "5/10s" (s, m, h or d; from 1 to 1,000,000,000 '
-    "starts, within at most 366 days)"
+    'starts and a window, as "100/m" or "5/10s" (s, m, h or d; from 1 to 10,000 starts, '
+    "within at most 366 days; for more starts give a rate per second)"
 )
 
 _RATE = re.compile(r"([0-9]+)/([0-9]*\.?[0-9]*)([smhd])")

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: The commands that wait: all by which jobs, or what makes jobs, come into being. What is
-#: done with jobs later does not: if it is lost, they run again, which they may at any time.
+#: The commands that wait: all by which jobs, or what makes jobs, come into being, and all
+#: that come out of an outbox, which is rid of them afterwards. What else is done with jobs
+#: later does not: if it is lost, they run again, which they may at any time.
 REPLICATED = frozenset(
     {
         *("put", "put.many", "requeue", "spawn", "depends", "push"),
         *("workflow.put", "workflow.release"),
-        *("recur", "schedule.set", "schedule.update", "schedule.run", "deliver"),
+        *("recur", "schedule.set", "schedule.update", "schedule.run"),
     }
 )
 
@@ -42,16 +43,27 @@ class Replication(NamedTuple):
     seconds: float
 
 
-def execute(client: Any, command: Command[T]) -> Steps[T]:
-    """Send a command and wait for replicas. Raises NotReplicated."""
+def waits(command: Command[Any]) -> bool:
+    """Return whether a command waits for replicas."""
+    return command.name in REPLICATED or bool(command.request_id)
+
+
+def execute(
+    client: Any, command: Command[T], ahead: Command[Any] | None = None
+) -> Steps[T]:
+    """Send a command, and wait for replicas if the client does. Raises NotReplicated.
+
+    `ahead` goes before it in the same round trip; what its reply is does not matter.
+    """
     pool, script, wanted = client.pool, client.script, client.replication
     connection = yield pool.acquire(client.patience)
     try:
-        request_id = connection.next_request()
+        request_id = command.request_id or connection.next_request()
 
         def exchange() -> Steps[Any]:
             message = script.request(command, request_id)
-            return _exchange(connection, message, wanted)
+            first = b"" if ahead is None else script.request(ahead, "")
+            return _exchange(connection, message, wanted, first)
 
         try:
             answer = yield from exchange()
@@ -62,7 +74,7 @@ def execute(client: Any, command: Command[T]) -> Steps[T]:
             )
         reply, replicas, refusal = answer
         result = command.read(reply)
-        if replicas >= wanted.replicas:
+        if wanted is None or replicas >= wanted.replicas:
             return result
         if client.follows_primary:
             # It may be a former primary, cut off from its replicas.
@@ -79,14 +91,26 @@ def execute(client: Any, command: Command[T]) -> Steps[T]:
 
 
 def _exchange(
-    connection: BaseConnection, message: bytes, wanted: Replication
+    connection: BaseConnection,
+    message: bytes,
+    wanted: Replication | None,
+    ahead: bytes = b"",
 ) -> Steps[tuple[Any, int, str]]:
     """Return the reply, how many replicas have it, and why that is not known."""
-    wait = pack_command("WAIT", wanted.replicas, max(1, int(wanted.seconds * 1000)))
-    yield from connection.send(message + wait)
-    reply, replicas = yield from connection.receive(None, wanted.seconds)
+    wait = b""
+    blocking: list[float | None] = [None, None] if ahead else [None]
+    if wanted is not None:
+        milliseconds = max(1, int(wanted.seconds * 1000))
+        wait = pack_command("WAIT", wanted.replicas, milliseconds)
+        blocking.append(wanted.seconds)
+    yield from connection.send(ahead + message + wait)
+    replies = yield from connection.receive(*blocking)
+    reply = replies[1 if ahead else 0]
     if isinstance(reply, ResponseError):
         raise reply
+    if wanted is None:
+        return reply, 0, ""
+    replicas = replies[-1]
     if isinstance(replicas, NoPermissionError):
         return reply, 0, str(replicas)
     if isinstance(replicas, ResponseError):

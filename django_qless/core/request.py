@@ -95,6 +95,9 @@ class Command(Request[T]):
     args: tuple[Argument, ...]
     kind: Kind
     decode: Callable[[Any], T] | None = None
+    #: The id of its request, if its connection is not to draw one. `once:<id>` is carried out
+    #: once, however late it is repeated: the server keeps the reply for seven days.
+    request_id: str = ""
 
     def read(self, reply: Any) -> T:
         """Return the result that a reply stands for."""
@@ -110,6 +113,9 @@ class CommandSequence(Request[T]):
     #: Items in each part, for the message of a part that fails.
     sizes: tuple[int, ...]
     combine: Callable[[list[Any]], T]
+    #: What undoes the parts that were carried out, if the server refuses another one: it is
+    #: sent until its result says that nothing is left.
+    undo: Command[int] | None = None
 
 
 def single(request: Request[T]) -> Command[T]:

@@ -13,9 +13,8 @@ Missed = Literal["all", "last", "none"]
 #: than half the time to the next, or by 60 s.
 MISSED: tuple[Missed, ...] = get_args(Missed)
 
-#: Outcomes of setting a schedule: it is new, has changed, has the same declaration, or was
-#: kept because it has another owner or was edited.
-Outcome = Literal["new", "changed", "same", "kept"]
+#: Outcomes of setting a schedule.
+Outcome = Literal["new", "changed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +44,6 @@ class Schedule:
     name: str = ""
     #: Its owner, the code that declared it; empty: dynamic.
     owner: str = ""
-    #: A digest of its declaration.
-    declared: str | None = None
     #: The JSON text of an object that travels with each job beside its data.
     context: str | None = None
     #: The key that names the job put last.
@@ -55,10 +52,8 @@ class Schedule:
     expires: int | float | None = None
     #: Seconds from tick to tick of an interval schedule, …
     every: int | float | None = None
-    #: … to its first tick, …
+    #: … and to its first tick.
     offset: int | float = 0
-    #: … and how many of the missed ticks put their job late; 0: all.
-    backlog: int = 0
     cron: str | None = None
     timezone: str | None = None
     #: The reason why no worker can compute the next tick.
@@ -74,7 +69,6 @@ class Schedule:
         }
         values["tags"] = tuple(members["tags"] or ())
         values["every"] = members.get("interval")
-        values.setdefault("missed", "all")
         return cls(**values)
 
 
@@ -89,8 +83,6 @@ class Declared(NamedTuple):
     """A schedule that code has declared. The core sends the fields in this order."""
 
     id: str
-    #: A digest of its declaration.
-    declared: str
     #: Its owner, the code that declared it.
     owner: str
     #: Whether an operator has changed it since.
@@ -98,23 +90,25 @@ class Declared(NamedTuple):
 
 
 class DueSchedule(NamedTuple):
-    """A cron schedule whose next tick is due, or has to be computed.
+    """A schedule whose next tick is due, or has to be computed.
 
     The core sends the fields in this order.
     """
 
     id: str
-    #: The core's text for the next tick.
+    #: The core's text for the time at which it is due.
     score: str
     #: The ticks after this time count; None: the score is the next tick.
     since: float | None
+    #: Seconds from tick to tick, as text; "" for cron.
+    interval: str
     cron: str
     timezone: str
     missed: Missed
 
 
 class DueSchedules(NamedTuple):
-    """The work of the ticker, the worker that computes the ticks of cron schedules."""
+    """The work of the ticker, the worker that computes the ticks of schedules."""
 
     #: Seconds until it should ask again.
     seconds: float
@@ -126,16 +120,16 @@ class DueSchedules(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """The computed ticks of a schedule that is due."""
+    """What becomes of a schedule that is due. The core wants the fields in this order."""
 
     id: str
     #: As in DueSchedule.
     score: str
-    #: The first tick that is due, None if none is; …
-    first: int | None
-    #: … the tick after the first, …
-    following: int | None
-    #: … the last tick that is due, …
-    last: int | None
-    #: … and the first that is not due yet.
-    next: int
+    #: The tick that puts a job; None: none does.
+    tick: float | None = None
+    #: The time from which it is too late for that; None: never.
+    missed_at: float | None = None
+    #: The time at which the schedule goes on.
+    next: float | None = None
+    #: Why that cannot be computed; it is tried again in a minute.
+    trouble: str = ""

@@ -14,9 +14,6 @@ from django.db import connections as django_databases
 
 from django_qless.conf import in_tests, routing, sealing
 from django_qless.core import Client, Put, new_jid
-from django_qless.core.connection import pack
-from django_qless.core.protocol import Packed
-from django_qless.core.put import PreparedPut, rare_options
 from django_qless.enqueue import context_propagation, dispatch, outage
 from django_qless.enqueue.dependencies import KEEP, NO_DEPENDENCIES
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
@@ -65,10 +62,9 @@ class EnqueuePlan:
 
     __slots__ = (
         *("_handle_shape", "_jid", "_on_commit", "_options"),
-        *("_packed_keys", "_travelling"),
+        "_travelling",
         *("after", "context", "depends", "has_late_dependencies"),
-        *("job_type", "keyed", "met", "prepared", "replaces"),
-        "shape",
+        *("job_type", "keyed", "met", "replaces", "shape"),
     )
 
     def __init__(self, job_type: JobType, options: Options) -> None:
@@ -108,10 +104,6 @@ class EnqueuePlan:
             conflict="replace" if options.debounce else options.on_conflict,
             debounce=options.debounce,
         )
-        #: The shape, packed.
-        self.prepared = PreparedPut(self.shape)
-        #: What follows a unique key, packed, by what to do on a conflict.
-        self._packed_keys: dict[str, Packed] = {}
 
     @property
     def alias(self) -> str:
@@ -373,18 +365,6 @@ class EnqueuePlan:
     def _named_dependencies(self) -> tuple[str, ...]:
         """Return the jids that the options name as dependencies, as of now."""
         return tuple(dict.fromkeys(getattr(each, "jid", each) for each in self.after))
-
-    def packed_key(self, conflict: str) -> Packed:
-        """Return, packed, the options that follow a unique key."""
-        found = self._packed_keys.get(conflict)
-        if found is None:
-            put = Put("", "", "", "", unique="-")._replace(
-                unique_until=self.keyed.unique_until,
-                conflict=conflict or self.keyed.conflict,
-                debounce=self.keyed.debounce,
-            )
-            found = self._packed_keys[conflict] = pack(rare_options(put)[2:])
-        return found
 
 
 def met_of(after: Iterable[Any]) -> frozenset[str]:

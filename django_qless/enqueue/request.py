@@ -12,19 +12,19 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
-from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django_qless.conf.connections import connections
-from django_qless.core import Client, PreparedPut, Put, QlessError
+from django_qless.core import Client, Put, QlessError
 from django_qless.core.exceptions import REFUSALS
+from django_qless.core.put import row
 from django_qless.core.replication import LateReplicas
-from django_qless.core.request import Steps, drive
+from django_qless.core.request import Command, Steps, drive
 from django_qless.enqueue.dependencies import NO_DEPENDENCIES, Dependencies
 from django_qless.enqueue.dispatchable import Dispatchable
 from django_qless.enqueue.limit_keys import NO_KEYS, LimitKeys
-from django_qless.enqueue.puts import put_of, puts_of
+from django_qless.enqueue.puts import put_of
 from django_qless.job_types.current import running
 from django_qless.job_types.redaction import data_for_log
 from django_qless.outbox.delivery import parts_of, through
@@ -33,8 +33,6 @@ from django_qless.signals import job_enqueued
 
 if TYPE_CHECKING:
     from django_qless.core import PutMany
-    from django_qless.core.protocol import Argument
-    from django_qless.core.request import Command
     from django_qless.enqueue.plan import EnqueuePlan
     from django_qless.job_types.handle import JobHandle
     from django_qless.job_types.options import Options
@@ -90,21 +88,7 @@ class EnqueueRequest(NamedTuple):
 
     def call(self, worker: str) -> Command[str | None]:
         """Return the call that enqueues the job."""
-        plan, handle = self.plan, self.handle
-        if (
-            plan.has_late_dependencies
-            or self.after
-            or self.optional
-            or self.limit_keys is not NO_KEYS
-            or (self.key and plan.job_type.aliases)
-        ):
-            return PreparedPut(self.put()).call(worker, handle.jid, handle.data)
-        more: tuple[Argument, ...] = ()
-        if self.context:
-            more = ("context", self.context)
-        if self.key:
-            more += ("unique", self.key, plan.packed_key(self.conflict))
-        return plan.prepared.call(worker, handle.jid, handle.data, *more)
+        return Command("put", (worker, *row(self.put())), "write")
 
     @property
     def is_news(self) -> bool:
@@ -155,8 +139,7 @@ class EnqueueBatch(Dispatchable):
 
     def puts(self) -> list[Put]:
         """Return the jobs as Puts, as of now."""
-        runs = groupby(self.requests, attrgetter("plan"))
-        return [put for plan, requests in runs for put in puts_of(plan, requests)]
+        return [request.put() for request in self.requests]
 
     def send(self) -> None:
         """Enqueue the jobs. Raises what the server refuses."""

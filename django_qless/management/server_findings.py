@@ -154,7 +154,7 @@ def _furthest(client: Client, now: float) -> Iterator[Finding]:
     if last and last.next and last.next > now:
         remedy = (
             f"`qless_recurring reset {last.id}` computes it again"
-            if last.declared
+            if last.owner
             else "remove it, and make it again"
         )
         yield hint(

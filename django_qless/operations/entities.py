@@ -71,7 +71,7 @@ class QueueEntities(OfAlias):
         return counts
 
     def rows(self, which: EntityList, offset: int = 0, count: int = 25) -> EntityRows:
-        """Return some of the fresh, retrying, running or dead; dead-ids: by their ids."""
+        """Return some of the fresh, retrying, running, dead or oldest-dead entities."""
         return self.client.entities(which, self.queue, offset, count)
 
     async def arows(
@@ -81,16 +81,16 @@ class QueueEntities(OfAlias):
         return await self.aclient.entities(which, self.queue, offset, count)
 
     def dead_ids(self) -> Iterator[str]:
-        """Yield the ids of all dead entities, in their order."""
+        """Yield the ids of all dead entities, the oldest first."""
         offset = 0
-        while found := self.rows("dead-ids", offset, MOST_ENTITIES).rows:
+        while found := self.rows("oldest-dead", offset, MOST_ENTITIES).rows:
             yield from (row["entity"] for row in found)
             offset += len(found)
 
     async def adead_ids(self) -> AsyncIterator[str]:
         """Asynchronous version of `dead_ids`."""
         offset = 0
-        while found := (await self.arows("dead-ids", offset, MOST_ENTITIES)).rows:
+        while found := (await self.arows("oldest-dead", offset, MOST_ENTITIES)).rows:
             for row in found:
                 yield row["entity"]
             offset += len(found)

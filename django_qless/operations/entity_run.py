@@ -12,7 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django_qless.core import BadArgument, arguments
-from django_qless.core.commands.entities import MOST_ENTITIES, entity_jid, entity_name
+from django_qless.core.commands.entities import (
+    ENTITY_JID,
+    MOST_ENTITIES,
+    entity_jid,
+    entity_name,
+)
 from django_qless.core.request import Steps, drive
 
 if TYPE_CHECKING:
@@ -119,14 +124,25 @@ class EntityRun:
         return self._with(done, finished=self.entities is not None or not done)
 
     def _run_now(self, client: Any) -> Steps[EntityRun]:
-        return self._after((yield client.run_entities(self.queue, self.entities or ())))
+        """Let the first of the chosen ones run, or of all that are delayed."""
+        if self.entities is None:
+            jids = yield client.jobs("scheduled", self.queue, 0, MOST_ENTITIES)
+            jids = [jid for jid in jids if jid.startswith(ENTITY_JID)]
+        else:
+            jids = [entity_jid(self.queue, name) for name in self.entities]
+        part = jids[:MOST_ENTITIES]
+        done = len((yield client.run_each(part)).done) if part else 0
+        if self.entities is None:
+            return self._with(done, finished=not done)
+        left = self.entities[MOST_ENTITIES:]
+        return replace(self._with(done, finished=not left), entities=left)
 
     def _delete(self, client: Any) -> Steps[EntityRun]:
         done = yield client.drop_entities(self.queue, self.entities or ())
         return self._after(done)
 
     def _delete_dead(self, client: Any) -> Steps[EntityRun]:
-        names = yield from self._listed(client, "dead-ids")
+        names = yield from self._listed(client, "oldest-dead")
         done = (yield client.delete_dead(self.queue, names)) if names else 0
         return self._after(done)
 
@@ -146,7 +162,7 @@ class EntityRun:
         return run
 
     def _bring_back(self, client: Any) -> Steps[EntityRun]:
-        names = yield from self._listed(client, "dead-ids")
+        names = yield from self._listed(client, "oldest-dead")
         if not names:
             return replace(self, finished=True)
         part, rest = names[:MOST_ENTITIES], names[MOST_ENTITIES:]

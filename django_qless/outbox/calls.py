@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from django_qless.core.connection import pack
 from django_qless.core.request import Command
@@ -23,14 +23,9 @@ def read(text: str) -> Command[object]:
 
 def jobs(call: Command[object]) -> Iterator[tuple[str, str, str]]:
     """Yield the jobs that a call puts: jid, name and data of each."""
-    args = [str(argument) for argument in call.args]
-    if call.name == "put":
-        _, _, jid, name, data, *_ = args
-        yield jid, name, data
-    elif call.name == "put.many":
-        for at, _ in _items(args[1:]):
-            jid, _, name, data = args[1 + at : 5 + at]
-            yield jid, name, data
+    if call.name in ("put", "put.many"):
+        for job, _ in _rows(call):
+            yield job["jid"], job["klass"], job["data"]
 
 
 def single_puts(call: Command[object]) -> Iterator[tuple[str, Command[object]]]:
@@ -38,25 +33,22 @@ def single_puts(call: Command[object]) -> Iterator[tuple[str, Command[object]]]:
 
     What is put only because another job of the call depends on it stays with that.
     """
-    worker, *args = (str(argument) for argument in call.args)
-    begin = 0
-    for at, end in _items(args):
-        if not _is_optional(args[at + 6 : end]):
-            yield args[at], Command(call.name, (worker, *args[begin:end]), call.kind)
-            begin = end
+    head = call.args[:3]
+    some: list[str] = []
+    for job, values in _rows(call):
+        some += values
+        if not job.get("spare"):
+            yield job["jid"], Command(call.name, (*head, *some), call.kind)
+            some = []
 
 
-def _items(args: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield where each job of a put.many begins and ends."""
-    at = 0
-    while at < len(args):
-        end = at + 6 + 2 * int(args[at + 5])
-        yield at, end
-        at = end
-
-
-def _is_optional(pairs: Sequence[str]) -> bool:
-    return "spare" in pairs[::2]
+def _rows(call: Command[object]) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Yield what a put says of each job by name, and the values of its row."""
+    _, shape, columns, *values = (str(argument) for argument in call.args)
+    common, names = json.loads(shape), columns.split()
+    for at in range(0, len(values), len(names)):
+        row = values[at : at + len(names)]
+        yield common | dict(zip(names, row, strict=True)), row
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:

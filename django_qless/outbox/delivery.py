@@ -1,4 +1,8 @@
-"""Deliveries: calls that the server carries out once, however often they are made."""
+"""Deliveries: calls that the server carries out once, however often they are made.
+
+Each is a request `once:<base>/<number>`, whose reply the server keeps: who repeats it gets
+that.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,24 @@ import hashlib
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from django_qless.core.client import BaseClient, Client
-from django_qless.core.commands.deliveries import ALREADY_DELIVERED, MOST_FORGOTTEN
-from django_qless.core.exceptions import NotReplicated, QlessError
-from django_qless.core.request import Command, CommandSequence, Request, Steps
+from django_qless.core.exceptions import QlessError
+from django_qless.core.replication import execute
+from django_qless.core.request import Command, CommandSequence, Request, Steps, single
 
 #: Seconds for which a call is repeated: what the outbox holds is safe.
 PATIENCE = 1.0
 
+#: Ids of which one call says that they are gone.
+AT_ONCE = 1_000
+
 # Of these the server is told with the next delivery of the process; it forgets the rest in
 # time by itself.
 MOST_KEPT = 10_000
-
-
-class AlreadyDelivered(Exception):
-    """Someone else has delivered it: a sweep, while its own process was slow."""
 
 
 class Delivery:
@@ -60,6 +64,11 @@ def parts_of(request: Request[Any]) -> tuple[Command[Any], ...]:
     return (request,)
 
 
+def once(call: Command[Any], number: str) -> Command[Any]:
+    """Return a call as the delivery with this id."""
+    return replace(call, request_id=f"once:{number}")
+
+
 def part_of(base: str, jid: str) -> str:
     """Return the base of the ids of one job of a delivery."""
     return f"{base}/j{hashlib.sha256(jid.encode()).hexdigest()[:24]}"
@@ -88,7 +97,7 @@ class ImpatientClient:
 
 
 class DeliveringClient(ImpatientClient):
-    """A client whose calls are deliveries. Raises AlreadyDelivered."""
+    """A client whose calls are deliveries."""
 
     def __init__(self, client: Any, delivery: Delivery) -> None:
         super().__init__(client)
@@ -102,20 +111,16 @@ class DeliveringClient(ImpatientClient):
 
     def _deliver(self, call: Command[Any]) -> Steps[Any]:
         alias = self._delivery.alias
+        call = once(call, self._delivery.next_id())
         gone = told_with_next(alias)
-        wrapped = Client.deliver.build(None, self._delivery.next_id(), call, gone)
+        if not gone:
+            return (yield from super().steps(call))
         try:
-            result = yield from super().steps(wrapped)
-        except NotReplicated as late:
-            if late.result is ALREADY_DELIVERED:
-                raise AlreadyDelivered from late
-            raise
+            tell = Client.forget_once.build(None, gone)
+            return (yield from execute(self, call, ahead=single(tell)))
         except QlessError:
             forget(alias, gone)
             raise
-        if result is ALREADY_DELIVERED:
-            raise AlreadyDelivered
-        return result
 
 
 _lock = threading.Lock()
@@ -134,4 +139,4 @@ def told_with_next(alias: str) -> list[str]:
         return []
     with _lock:
         waiting = _gone[alias]
-        return [waiting.popleft() for _ in range(min(len(waiting), MOST_FORGOTTEN))]
+        return [waiting.popleft() for _ in range(min(len(waiting), AT_ONCE))]

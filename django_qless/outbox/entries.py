@@ -12,7 +12,7 @@ from django.db import DatabaseError
 from django_qless.core import NotReplicated, QlessError
 from django_qless.core.exceptions import REFUSALS
 from django_qless.outbox import backlog, calls
-from django_qless.outbox.delivery import AlreadyDelivered, Delivery, forget
+from django_qless.outbox.delivery import Delivery, forget
 from django_qless.outbox.tables import Now, entries, entry_model, explained, source
 
 if TYPE_CHECKING:
@@ -106,10 +106,6 @@ class Kept:
         self._dispatchable.through = self._delivery
         try:
             self._dispatchable.send_on_commit()
-        except AlreadyDelivered:
-            # A sweep is at it, and takes out what it has delivered.
-            self._dispatchable.mark_enqueued()
-            return
         except NotReplicated:
             # It stays until replicas have it: should it be lost, it is delivered again.
             raise

@@ -12,7 +12,7 @@ class Entry(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     delivery = models.CharField(max_length=80)
-    """Under which id the server remembers that it was delivered."""
+    """The id of the request: the server knows by it that it was delivered."""
     source = models.CharField(max_length=40)
     """The process that has written it. The order of one process is kept."""
     alias = models.CharField(max_length=100)

@@ -13,8 +13,7 @@ from django.db import DatabaseError, transaction
 from django.db import connections as databases
 
 from django_qless.conf.connections import connections
-from django_qless.core import Client, QlessError
-from django_qless.core.commands.deliveries import MOST_FORGOTTEN
+from django_qless.core import QlessError
 from django_qless.core.exceptions import REFUSALS, NotReplicated
 from django_qless.job_types.redaction import data_for_log
 from django_qless.outbox import calls, delivery
@@ -31,7 +30,7 @@ OWN = 5.0
 #: Entries that one query reads.
 MOST = 200
 #: Seconds after which what was read is not delivered any more: by then it may have been
-#: delivered and deleted elsewhere, and the server remembers deliveries for another minute.
+#: delivered and deleted elsewhere, and the server keeps its reply for another minute.
 FRESH = 20.0
 
 MOST_LOGGED = 2000
@@ -137,7 +136,7 @@ def _deliver(client: Any, row: Entry) -> None:
 
 
 def _send(client: Any, number: str, call: Command[Any]) -> None:
-    client.run(Client.deliver.build(None, number, call, ()))
+    client.run(delivery.once(call, number))
 
 
 def _log_refusal(row: Entry, call: Command[Any], error: QlessError) -> None:
@@ -155,9 +154,8 @@ def _tell(alias: str, ids: Iterable[str]) -> None:
     """Tell the server that entries are gone."""
     gone = list(ids)
     try:
-        for start in range(0, len(gone), MOST_FORGOTTEN):
-            some = gone[start : start + MOST_FORGOTTEN]
-            connections[alias].forget_deliveries(some)
+        if gone:
+            connections[alias].forget_once(gone)
     except QlessError:
         delivery.forget(alias, gone)
 

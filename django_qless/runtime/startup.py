@@ -7,7 +7,6 @@ from time import monotonic
 
 from django_qless.conf import config_sync
 from django_qless.schedules.declared import AGAIN, declarations_lost, sync_at_start
-from django_qless.schedules.per_row import listen_for_deletions
 
 logger = logging.getLogger("django_qless.worker")
 
@@ -29,16 +28,12 @@ class Startup:
         self._missing = 0
 
     def apply(self) -> None:
-        """Apply queues and options, schedules, and listen for deleted rows.
+        """Apply queues and options, and schedules.
 
         Mistakes in schedules do not keep a worker from its work.
         """
         self.sync_config()
         self.sync_schedules()
-        try:
-            listen_for_deletions(self._alias)
-        except Exception:
-            logger.exception("schedules of deleted rows end at their next ticks only")
         try:
             is_missing = bool(declarations_lost(self._alias))
         except Exception:

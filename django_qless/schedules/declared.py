@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Container
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import ENVIRONMENT_VARIABLE, settings
 
@@ -23,10 +23,13 @@ from django_qless import conf
 from django_qless.conf import routing
 from django_qless.conf.config_sync import MARKER, declared_options
 from django_qless.conf.connections import connections
-from django_qless.conf.declaration_mark import DEPLOYMENT_SECONDS as DEPLOYMENT_SECONDS
-from django_qless.conf.declaration_mark import MOST_EARLIER as MOST_EARLIER
-from django_qless.conf.declaration_mark import Mark as Mark
-from django_qless.conf.declaration_mark import digest_of
+from django_qless.conf.declaration_mark import (
+    Mark,
+    digest_of,
+    read_mark,
+    short,
+    write_mark,
+)
 from django_qless.core.exceptions import ConnectionLost, QlessError
 from django_qless.core.request import Steps, adrive, drive
 from django_qless.enqueue.dependencies import has_dependents, on_its_way_key
@@ -36,6 +39,9 @@ from django_qless.job_types.registry import Binding, JobType, registry
 from django_qless.schedules.ticks import RETRIES, needs_python, tick_name
 from django_qless.schedules.timetable import checked_schedule
 from django_qless.serialization import envelope
+
+if TYPE_CHECKING:
+    from django_qless.core import Client, Schedule
 
 logger = logging.getLogger("django_qless.worker")
 
@@ -49,6 +55,18 @@ OF_ANOTHER = (
 )
 
 CODE = "code:"
+
+EDITABLE = (
+    "queue",
+    "every",
+    "cron",
+    "timezone",
+    "missed",
+    "priority",
+    "retries",
+    "tags",
+    "expires",
+)
 
 
 class SyncResult(NamedTuple):
@@ -68,19 +86,6 @@ class SyncResult(NamedTuple):
     others: dict[str, str] = {}
     """Not applied: code of another project has declared them, and which."""
 
-    def merged_with(self, later: SyncResult) -> SyncResult:
-        """Return the outcome of two rounds together, each name once."""
-        return SyncResult(
-            list(dict.fromkeys([*self.added, *later.added])),
-            list(dict.fromkeys([*self.changed, *later.changed])),
-            list(dict.fromkeys([*self.removed, *later.removed])),
-            list(dict.fromkeys([*self.kept, *later.kept])),
-            list(dict.fromkeys([*self.by_hand, *later.by_hand])),
-            later.failed,
-            later.waits,
-            later.others,
-        )
-
 
 NO_CHANGES = SyncResult([], [], [], [], [], {})
 
@@ -93,32 +98,24 @@ def sync_schedules(
     A worker calls it at its start. `anyway` looks at each schedule in any case, also if
     this very set was applied, or replaced a moment ago.
     """
-    client = connections[alias]
-    wanted = declared_on(alias)
-    project = project_name(alias)
-    done = NO_CHANGES
-    while True:
-        text = client.schedule_marks().get(project, "")
-        if not text and not wanted:
-            return done
-        mark = Mark.read(text)
-        digest = digest_of(wanted)
-        if not anyway and mark.applied == digest:
-            return done
-        # By the server's clock: those of two machines may differ by more than that.
-        now = float(client.meta()["now"])
-        if not anyway:
-            waits = mark.seconds_until_due(digest, now)
-            if waits > 0:
-                return done._replace(waits=waits)
-        done = done.merged_with(_apply(alias, wanted, mark))
-        if done.failed:
-            return done  # Without the mark that it is applied.
-        after = mark.replaced_by(digest, sorted(wanted), now).text()
-        # Last, so that a crash before it is made good by the next start. If another
-        # process was faster, look at all again: what is right stays as it is.
-        if after == text or client.schedule_mark(project, after, expected=text):
-            return done
+    client, wanted = connections[alias], declared_on(alias)
+    text = read_mark(client, mark_name(alias))
+    if not text and not wanted:
+        return NO_CHANGES
+    mark, digest = Mark.read(text), digest_of(wanted)
+    if not anyway and mark.applied == digest:
+        return NO_CHANGES
+    # By the server's clock: those of two machines may differ by more than that.
+    now = float(client.meta()["now"])
+    waits = 0.0 if anyway else mark.seconds_until_due(digest, now)
+    if waits > 0:
+        return NO_CHANGES._replace(waits=waits)
+    done = _apply(alias, wanted, mark)
+    after = mark.replaced_by(digest, sorted(wanted), now).text()
+    if not done.failed and after != text:
+        # Last, so that a crash before it is made good by the next start.
+        write_mark(client, mark_name(alias), after)
+    return done
 
 
 def sync_at_start(alias: str) -> float:
@@ -168,7 +165,10 @@ def _resetting(client: Any, alias: str, id: str) -> Steps[None]:  # noqa: A002
         raise InvalidOption(
             f"The code declares no recurring job {id!r} in alias {alias!r}."
         )
-    yield client.schedule_set(id, **_owned(alias, wanted), force=True)
+    if (yield client.schedule_get(id)) is not None:
+        # So its next tick is computed again: the server's clock may have been set back.
+        yield client.schedule_pause([id])
+    yield client.schedule_set(id, **wanted, owner=owner_name(alias))
     yield client.schedule_resume([id])
 
 
@@ -234,11 +234,16 @@ def declarations_lost(alias: str) -> list[str]:
     applied it. Two short calls at most.
     """
     client, lost = connections[alias], []
-    if declared_on(alias) and not client.schedule_marks().get(project_name(alias)):
+    if declared_on(alias) and not read_mark(client, mark_name(alias)):
         lost.append("recurring jobs")
     if declared_options(alias) and not client.config_get(MARKER):
         lost.append("options")
     return lost
+
+
+def mark_name(alias: str) -> str:
+    """Return the name of the mark of what this project's code has declared."""
+    return f"by {project_name(alias)}"
 
 
 def owner_name(alias: str) -> str:
@@ -261,43 +266,62 @@ def project_name(alias: str = conf.DEFAULT_ALIAS) -> str:
 
 
 def _apply(alias: str, wanted: dict[str, dict[str, Any]], mark: Mark) -> SyncResult:
-    client = connections[alias]
-    owner = owner_name(alias)
-    owners = {each.id: each.owner for each in client.schedule_declared()}
-    present = {id for id, each in owners.items() if each == owner}  # noqa: A001
+    client, owner = connections[alias], owner_name(alias)
     done = SyncResult([], [], [], [], [], {}, others={})
+    gone = {each.id for each in client.schedule_declared() if each.owner == owner}
     for id, definition in wanted.items():  # noqa: A001 (what it is)
-        if id in owners and id not in present:
-            done.others[id] = owners[id].removeprefix(CODE)
-            continue
-        formerly = [] if id in present else former_ids(id, wanted)
-        renamed = present.intersection(formerly)
-        known = {id} if renamed else {id, *formerly}
-        if id not in present and known.intersection(mark.ids):
-            done.kept.append(id)  # An operator has removed it.
-            continue
+        ids = [id, *former_ids(id, wanted)]
         try:
-            outcome = client.schedule_set(
-                id, **_owned(alias, definition), formerly=formerly
-            )
+            before = next(iter(client.schedules_of(ids)), None)
+            gone -= {id, before.id if before else id}
+            if before is None and not set(map(short, ids)).isdisjoint(mark.ids):
+                done.kept.append(id)  # An operator has removed it.
+            elif before is None or before.owner == owner:
+                definition = {**definition, "owner": owner, "formerly": ids[1:]}
+                _declare(client, id, definition, before, done)
+            elif before.owner.startswith(CODE):
+                done.others[id] = before.owner.removeprefix(CODE)
+            else:
+                done.by_hand.append(id)
         except ConnectionLost:
             raise
         except QlessError as error:
             done.failed[id] = str(error)  # The others are to recur all the same.
-            continue
-        present -= renamed
-        if outcome == "new":
-            done.added.append(id)
-        elif outcome == "changed":
-            done.changed.append(id)
-        elif outcome == "kept":
-            (done.kept if id in present or renamed else done.by_hand).append(id)
-    gone = sorted(present - wanted.keys())
     if gone:
-        client.schedule_remove(gone)
-        done.removed.extend(gone)
+        client.schedule_remove(sorted(gone))
+        done.removed.extend(sorted(gone))
     return done
 
 
-def _owned(alias: str, definition: dict[str, Any]) -> dict[str, Any]:
-    return {**definition, "owner": owner_name(alias), "declared": digest_of(definition)}
+def _declare(
+    client: Client,
+    id: str,  # noqa: A002 (what it is)
+    definition: dict[str, Any],
+    before: Schedule | None,
+    done: SyncResult,
+) -> None:
+    """Set a schedule as it is declared, but for what an operator has changed."""
+    if before is None:
+        if client.schedule_set(id, **definition) == "new":
+            done.added.append(id)
+    elif before.edited:
+        done.kept.append(id)
+        if before.id != id:
+            client.schedule_set(id, **definition | _edited(before))
+    elif before.id != id or not _is_as(before, definition):
+        client.schedule_set(id, **definition)
+        done.changed.append(id)
+
+
+def _is_as(schedule: Schedule, definition: dict[str, Any]) -> bool:
+    """Return whether a schedule is as it is declared."""
+    return all(
+        getattr(schedule, name) == (tuple(value) if isinstance(value, list) else value)
+        for name, value in definition.items()
+        if name != "formerly"
+    )
+
+
+def _edited(schedule: Schedule) -> dict[str, Any]:
+    """Return what an operator may have changed of a schedule."""
+    return {"edited": True} | {name: getattr(schedule, name) for name in EDITABLE}

@@ -34,7 +34,6 @@ from django_qless.exceptions import InvalidOption
 from django_qless.job_types.options import ONLY_DECLARED, TRAVELLING, Options
 from django_qless.job_types.registry import Binding, JobType
 from django_qless.outbox.delivery import through
-from django_qless.schedules import per_row
 from django_qless.schedules.handle import RecurringHandle
 from django_qless.schedules.per_row import ids_of
 from django_qless.schedules.ticks import RETRIES, needs_options, tick_name
@@ -101,7 +100,6 @@ class ScheduleChange(Dispatchable):
     ) -> None:
         """A `definition` of None ends the schedule."""
         self.outbox = outbox
-        self.target = target
         self._ids = target.ids()
         self._definition = definition
         self.handle = RecurringHandle(alias, self._ids[0], pending=pending)
@@ -133,8 +131,6 @@ class ScheduleChange(Dispatchable):
         return Client.schedule_set.build(None, own, **self._definition, formerly=former)
 
     def _sending(self, client: Any, announce: Callable[..., Any]) -> Steps[None]:
-        if self._definition is not None and self.target.row is not None:
-            yield from per_row.remember(client, self.alias, self.target.job_type)
         late = LateReplicas(through(self.through, client))
         yield late.run(self._request())
         self.mark_enqueued()
@@ -166,8 +162,6 @@ def setting(
     _check_options(job_type, options, in_python=in_python)
     row = ""
     if target.row is not None:
-        # The row may be deleted before the commit at which the schedule is made.
-        per_row.listen(routing.alias_for(options), job_type)
         row = envelope.reference(job_type.name, target.row, job_type.model)
     definition: dict[str, Any] = {
         **timetable.for_core(),
@@ -290,8 +284,9 @@ class RecurMethods:
         are made up for after a time without workers: all, the last one, or none.
 
         A row has one schedule of a job, and a function one for each `key`: doing it again
-        changes that, and keeps the rhythm. That of a row ends when the row is deleted. If
-        the function has arguments of these names, pass `function.args(…)` instead.
+        changes that, and keeps the rhythm. That of a row ends at the first tick that finds
+        no row. If the function has arguments of these names, pass `function.args(…)`
+        instead.
 
         Waits for a commit as `delay` does. Raises InvalidOption.
         """

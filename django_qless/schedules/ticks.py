@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -229,19 +230,17 @@ def _tick_type(base: JobType) -> JobType:
 def running_tick() -> Tick:
     """Return the tick of the running job.
 
-    Its id is a text that no other tick has, also none of earlier schedules: the id of a
-    job of a cron schedule ends in its second. Those of intervals are counted, and counted
-    from the start if their schedule is made again.
+    Its id is that of its job, which no other tick has, and which ends in its time unless
+    the job was enqueued beside the rhythm.
     """
     job = _running()
     name, held = job.jid, (job.jid, job.reserved.token, job.client)
-    second = name.rpartition("@")[2]
-    if second.isdecimal():
-        return Tick(name, int(second), *held)
+    with suppress(ValueError):
+        return Tick(name, float(name.rpartition("@")[2]), *held)
     record = job.client.get(name)
     # (Without a record the job is cancelled, and enqueues nothing.)
     put = float(record.history[0]["when"]) if record and record.history else 0.0
-    return Tick(f"{name}@{int(put)}", put, *held)
+    return Tick(name, put, *held)
 
 
 def _running() -> CurrentJob:

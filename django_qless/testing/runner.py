@@ -133,6 +133,7 @@ class JobRunner:
 
     def run(self) -> None:
         """Run jobs until none is ready, and none will be within the time."""
+        self._serve_schedules()
         while True:
             with clock.travel_to(self._alias, self._moment):
                 jobs = self._reserve(1)
@@ -145,6 +146,7 @@ class JobRunner:
         """Reserve the jobs that are ready now."""
         self._moment = None if self._until in (None, math.inf) else self._until
         found: list[Reserved] = []
+        self._serve_schedules()
         with clock.travel_to(self._alias, self._moment):
             while jobs := self._reserve(MAX_RESERVED):
                 found += jobs
@@ -215,12 +217,15 @@ class JobRunner:
 
     def _go_to(self, moment: float) -> None:
         self._moment = moment
-        # Without an end cron schedules would tick for ever: time moves without them.
+        # Without an end schedules would tick for ever: time moves without them.
         if self._until != math.inf:
-            with clock.travel_to(self._alias, moment):
-                # As the parent process of a worker does.
-                while ticker.serve(self._client, self._execution.worker) == 0:
-                    pass
+            self._serve_schedules()
+
+    def _serve_schedules(self) -> None:
+        """Enqueue the jobs of ticks that are due, as the parent process of a worker does."""
+        with clock.travel_to(self._alias, self._moment):
+            while ticker.serve(self._client, self._execution.worker) == 0:
+                pass
 
     def _next_due(self, moment: float) -> float | None:
         """Return when the next job falls due after this moment.
@@ -237,14 +242,14 @@ class JobRunner:
         times = [due.scheduled for due in dues]
         if self._until != math.inf:
             times += [due.recurring for due in dues]
-            times.append(_next_cron_tick(self._client))
+            times.append(_next_tick(self._client))
         later = (each for each in times if each is not None and each > moment)
         return min(later, default=None)
 
 
-def _next_cron_tick(client: Client) -> float | None:
-    # The list begins with the cron schedules, by their next tick.
+def _next_tick(client: Client) -> float | None:
+    # The list begins with the next to tick. Times have fewer digits there than the core has.
     for schedule in client.schedule_list(0, MAX_SCHEDULES).schedules:
-        if schedule.kind == "cron" and schedule.next is not None:
-            return schedule.next
+        if schedule.next is not None:
+            return schedule.next + 0.001
     return None

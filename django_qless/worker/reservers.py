@@ -1,15 +1,13 @@
 """Reservers: in what order a worker asks its queues for the next jobs.
 
 A reserver makes no call. Its caller passes what is known of the queues, sends the order,
-and reports what came: `order`, `taken`, `arrange`, `returned`.
+and reports what came: `order`, `taken`, `returned`.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections import defaultdict
-from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
 from django_qless.core.globs import is_glob
@@ -44,8 +42,6 @@ class Reserver:
     name: ClassVar[str]
     summary: ClassVar[str]
     """One line for people."""
-    turns: ClassVar[bool] = False
-    """True if a batch takes jobs from the queues in turn, not all from the first."""
     needs_figures: ClassVar[bool] = True
     """False if it needs at most the names of the queues."""
 
@@ -76,10 +72,6 @@ class Reserver:
     def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
         """Note which jobs this order has brought, perhaps none."""
 
-    def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
-        """Return the jobs of one answer in the order in which to run them."""
-        return jobs
-
     def returned(self, jobs: Sequence[Reserved]) -> None:
         """Note that these jobs, the next to run, were returned to their queues."""
 
@@ -99,12 +91,11 @@ class Ordered(Reserver):
 class RoundRobin(Reserver):
     """Serves each queue once per round, skipping empty ones.
 
-    The jobs of a batch are taken, and run, in turn as well.
+    A batch comes from one queue as long as that has jobs.
     """
 
     name = "round-robin"
-    summary = "one job of each queue in turn"
-    turns = True
+    summary = "each queue in turn"
     needs_figures = False
 
     #: The queue that was served last; if `_missed`, the one that is still next.
@@ -120,14 +111,7 @@ class RoundRobin(Reserver):
     def taken(self, asked: Sequence[str], jobs: Sequence[Reserved]) -> None:
         """Remember which queue was served last."""
         if jobs:
-            self._served, self._missed = self.arrange(jobs)[-1].queue, False
-
-    def arrange(self, jobs: Sequence[Reserved]) -> Sequence[Reserved]:
-        """Return the first job of each queue, then the second, and so on."""
-        lines: defaultdict[str, list[Reserved]] = defaultdict(list)
-        for job in jobs:
-            lines[job.queue].append(job)
-        return [job for turn in zip_longest(*lines.values()) for job in turn if job]
+            self._served, self._missed = jobs[-1].queue, False
 
     def returned(self, jobs: Sequence[Reserved]) -> None:
         """Go on with the queue of the first job that missed its turn."""

@@ -118,7 +118,7 @@ class ServedAlias:
                 return
 
     async def tick(self) -> None:
-        """Serve cron schedules if no other worker does, for ever. Also when quiet."""
+        """Serve schedules if no other worker does, for ever. Also when quiet."""
         due, is_failing = ticker.due_schedules(self.hub.options.name), False
         _, _, beating, _ = self.transports
         while True:

@@ -361,7 +361,6 @@ class Source:
             queues=order,
             exclude=self.exclude if count else (),
             wait=WAIT if count else None,
-            turns=self.reserver.turns and count > 1,
             exhausted=count > 0,
         )
         return single(request)
@@ -437,7 +436,7 @@ class Source:
         self.reserved_at = time.monotonic()
         until, length = self._clock.term(settled, sent, waited=waited)
         now = time.monotonic()
-        for job in self.reserver.arrange(jobs):
+        for job in jobs:
             held = Held(job, self, now, until, length)
             self.held[job.token] = held
             self.ready.append(held)

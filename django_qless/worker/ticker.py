@@ -1,6 +1,6 @@
-"""Computes the due ticks of cron schedules; the core enqueues their jobs.
+"""Computes the ticks of schedules; the core enqueues their jobs.
 
-One worker at a time holds the core's lease and serves all cron schedules of the namespace;
+One worker at a time holds the core's lease and serves all schedules of the namespace;
 the others ask now and then whether it still does. The lease only saves calls: the core
 compares the expected tick before it enqueues a job, so it does not matter which workers
 compute ticks, nor how many.
@@ -29,6 +29,9 @@ BATCH = 100
 CHAIN = 10
 """Missed ticks of one schedule that are made up for in one turn."""
 
+GRACE = 60.0
+"""Seconds after which a tick is missed; with short intervals, half the time to the next."""
+
 RETRY_AFTER = 1.0
 """Seconds until the next try, when the server cannot be asked."""
 
@@ -43,58 +46,66 @@ class Turn(NamedTuple):
     seconds: float
 
 
+class Interval(NamedTuple):
+    """So many seconds from tick to tick. Times are ticks, in seconds of the epoch."""
+
+    seconds: float
+
+    def next(self, after: float) -> float:
+        """Return the tick after this one."""
+        return after + self.seconds
+
+    def last(self, after: float, until: float) -> float:
+        """Return the last tick up to `until` in the rhythm of this one."""
+        return after + (until - after) // self.seconds * self.seconds
+
+
 def due_schedules(worker: str) -> Command[DueSchedules]:
     """Return the command whose answer `turn` takes."""
     return _command(Client.schedule_due, worker, BATCH)
 
 
 def turn(answer: DueSchedules) -> Turn:
-    """Return the commands that serve what is due by the server's clock."""
+    """Return the command that serves what is due by the server's clock."""
     if not answer.leads:
         return Turn([], answer.seconds + random.uniform(0, SPREAD))
-    commands: list[Command[Any]] = []
     ticks: list[Tick] = []
+    next_turn = answer.now + answer.seconds
     for due in answer.schedules:
         try:
-            ticks += due_ticks(due, answer.now)
+            chain = list(due_ticks(due, answer.now))
         except Exception as error:  # noqa: BLE001  the others are to tick as well
             log_event(logging.ERROR, "bad schedule", id=due.id, error=error)
-            trouble = str(error) or repr(error)
-            commands.append(_command(Client.schedule_trouble, due, trouble))
-    if ticks:
-        commands.append(_command(Client.schedule_tick, ticks))
-    moments = [float(tick.next) for tick in ticks]
-    # Missed ticks that take several turns are due at once.
-    moments += [
-        float(tick.following)
-        for tick in ticks
-        if tick.following is not None and tick.following <= answer.now
-    ]
-    next_turn = min([answer.now + answer.seconds, *moments])
+            chain = [Tick(due.id, due.score, trouble=str(error) or repr(error))]
+        ticks += chain
+        next_turn = min(next_turn, chain[-1].next or next_turn)
+    commands = [_command(Client.schedule_tick, ticks)] if ticks else []
     return Turn(commands, max(0.0, next_turn - answer.now))
 
 
 def due_ticks(due: DueSchedule, now: float) -> Iterator[Tick]:
-    """Yield the ticks of a schedule due by now, or only its next tick.
+    """Yield the ticks that put a job by now, or only when the schedule goes on.
 
-    Of several the first tells the core all that it needs, unless all of them are to be
-    made up for. Raises BadCron.
+    Of missed ticks the policy of the schedule says which. Raises ValueError for one that
+    cannot be evaluated.
     """
-    cron = Cron(due.cron, due.timezone)
-    first = int(float(due.score)) if due.since is None else cron.next(due.since)
+    times = Cron(due.cron, due.timezone) if due.cron else Interval(float(due.interval))
+    first = float(due.score) if due.since is None else times.next(due.since)
     if first > now:
-        yield Tick(due.id, due.score, None, None, None, first)
-        return
-    following = cron.next(first)
-    last = first if following > now else cron.last(first, now) or first
-    next_tick = following if last == first else cron.next(last)
-    yield Tick(due.id, due.score, first, following, last, next_tick)
-    if due.missed == "all":
-        for _ in range(CHAIN - 1):
+        yield Tick(due.id, due.score, next=first)
+    elif due.missed == "all":
+        score, tick = due.score, first
+        for _ in range(CHAIN):
+            following = times.next(tick)
+            yield Tick(due.id, score, tick, next=following)
             if following > now:
                 return
-            first, following = following, cron.next(following)
-            yield Tick(due.id, str(first), first, following, last, next_tick)
+            score, tick = repr(following), following
+    else:
+        last = times.last(first, now) or first
+        following = times.next(last)
+        late = min(GRACE, (following - last) / 2) if due.missed == "none" else None
+        yield Tick(due.id, due.score, last, late and last + late, following)
 
 
 def _command(method: command[..., T], *args: Any) -> Command[T]:

@@ -18,6 +18,7 @@ from asgiref.sync import sync_to_async
 
 from django_qless.conf import routing
 from django_qless.core import NotReplicated, new_jid
+from django_qless.core.exceptions import REFUSALS
 from django_qless.enqueue import dispatch
 from django_qless.enqueue.dependencies import TAKE
 from django_qless.enqueue.plan import EnqueuePlan, declared_plan
@@ -153,8 +154,8 @@ class Workflow:
             dispatch.send(request, transaction)
         except NotReplicated:
             raise  # It is there.
-        except BaseException:
-            self._unseal()
+        except BaseException as error:
+            self._unseal(error)
             raise
         return request.handle
 
@@ -168,8 +169,8 @@ class Workflow:
             await dispatch.asend(request, transaction)
         except NotReplicated:
             raise  # It is there.
-        except BaseException:
-            self._unseal()
+        except BaseException as error:
+            self._unseal(error)
             raise
         return request.handle
 
@@ -191,10 +192,15 @@ class Workflow:
         outbox = dispatch.uses_outbox(self._on_commit, self._alias)
         return WorkflowRequest(self.handle, nodes, outbox=outbox), transaction
 
-    def _unseal(self) -> None:
-        """Allow another enqueue; under a new id, for part of it may be staged."""
+    def _unseal(self, error: BaseException) -> None:
+        """Allow another enqueue after an error.
+
+        What was refused was taken back, under this id. Otherwise part of it may be there,
+        and the next attempt goes on with that.
+        """
         self.handle = None
-        self.id = new_jid()
+        if isinstance(error, REFUSALS):
+            self.id = new_jid()
 
     def _dependencies(self, arguments: CallArguments) -> list[Node]:
         """Return the jobs that its option `after` names; each is in the workflow once."""

@@ -176,9 +176,8 @@ class WorkflowHandle(Handle):
         return [JobHandle(self.alias, job) for job in found]
 
     def _canceling(self, client: Any) -> Steps[None]:
-        left = yield client.cancel_workflow(self.id)
-        while left:
-            left = yield client.carry_workflow(self.id)
+        while (yield client.cancel_workflow(self.id)):
+            pass
 
     def _retrying(self, client: Any) -> Steps[int]:
         total: int = 0

@@ -1,6 +1,7 @@
 -- Failure groups as pages show them: how many jobs, since when, and the latest of them as a sample.
 
 local sub, byte = string.sub, string.byte
+local rcall = redis.call
 
 local MOST = 250 -- groups of one page: each shows the beginning of a message that may be long
 local HEAD = 300 -- bytes of it
@@ -8,8 +9,8 @@ local HEAD = 300 -- bytes of it
 local NEWLINE, SPACE = 10, 32
 local TAIL = 1000 -- bytes in which the last line is looked for
 
--- The last line of a text that says something: the error itself, below a traceback. What is
--- longer than the tail begins where that begins, at a character of UTF-8.
+-- The last line of a text that says something: the error itself, below a traceback. What is longer than the tail begins
+-- where that begins, at a character of UTF-8.
 local function last_line(text)
   local last, least = #text, math.max(1, #text - TAIL + 1)
   while last >= least and byte(text, last) <= SPACE do
@@ -25,18 +26,22 @@ local function last_line(text)
   return Errors.cut(sub(text, first, last), HEAD)
 end
 
+-- When a job has failed.
+local function failed_at(call, jid)
+  return tonumber((JobSummary.failure(call, jid))) or 0
+end
+
 -- name, count, first, last, jid, klass, queue, the message's head and its last line
-local function shown(name, count)
-  local list = key.group(name)
-  local newest, oldest = call('LINDEX', list, 0), call('LINDEX', list, -1)
-  local klass, queue, its_failure = Hash.values(key.job(newest), 'klass', 'queue', 'failure')
-  local failure = Record.read('failure', its_failure, {})
-  local message = failure.message or ''
+local function shown(call, name, count)
+  local list = Keys.group(call, name)
+  local newest, oldest = rcall('LINDEX', list, 0), rcall('LINDEX', list, -1)
+  local klass, queue, failure = unpack(rcall('HMGET', Keys.job(call, newest), 'klass', 'queue', 'failure'))
+  local message = Json.shown(failure).message or ''
   return {
     name,
     count,
-    tonumber((JobSummary.failure(oldest))) or 0,
-    tonumber((JobSummary.failure(newest))) or 0,
+    failed_at(call, oldest),
+    failed_at(call, newest),
     newest,
     klass or '',
     queue or '',
@@ -47,27 +52,27 @@ end
 
 -- By what groups are sorted: the highest comes first.
 local ORDERS = {
-  count = function(group)
+  count = function(_, group)
     return group.count
   end,
-  last = function(group)
-    return tonumber((JobSummary.failure(call('LINDEX', key.group(group.name), 0)))) or 0
+  last = function(call, group)
+    return failed_at(call, rcall('LINDEX', Keys.group(call, group.name), 0))
   end,
 }
 
 -- failure.groups count|last offset count -> total_groups, total_jobs and groups
-function FailureGroups.list(args, i)
-  local order = Arguments.given('failure.groups', 'order', args[i])
+function FailureGroups.list(call, args, i)
+  local order = Arguments.given(call, 'order', args[i])
   local rank = ORDERS[order]
   if not rank then
-    Errors.argument('failure.groups', 'order must be count or last, not ' .. Errors.value(order))
+    Errors.argument(call, 'order must be count or last, not ' .. Errors.value(order))
   end
-  local offset = Arguments.whole('failure.groups', 'offset', args[i + 1], 0)
-  local count = math.min(Arguments.whole('failure.groups', 'count', args[i + 2], 0), MOST)
+  local offset = Arguments.whole(call, 'offset', args[i + 1], 0)
+  local count = math.min(Arguments.whole(call, 'count', args[i + 2], 0), MOST)
   local all, total = {}, 0
-  for n, name in ipairs(call('SMEMBERS', key.failures())) do
-    local group = { name = name, count = call('LLEN', key.group(name)) }
-    group.rank, all[n] = rank(group), group
+  for n, name in ipairs(rcall('SMEMBERS', call.keys.failures)) do
+    local group = { name = name, count = rcall('LLEN', Keys.group(call, name)) }
+    group.rank, all[n] = rank(call, group), group
     total = total + group.count
   end
   table.sort(all, function(one, other)
@@ -78,14 +83,14 @@ function FailureGroups.list(args, i)
   end)
   local groups = {}
   for n = offset + 1, math.min(offset + count, #all) do
-    groups[#groups + 1] = shown(all[n].name, all[n].count)
+    groups[#groups + 1] = shown(call, all[n].name, all[n].count)
   end
   return cjson.encode({ total_groups = #all, total_jobs = total, groups = groups })
 end
 
 -- failure.group name -> the group, or nil if no job is in it
-function FailureGroups.show(args, i)
-  local name = Arguments.given('failure.group', 'name', args[i])
-  local count = call('LLEN', key.group(name))
-  return count > 0 and cjson.encode(shown(name, count)) or nil
+function FailureGroups.show(call, args, i)
+  local name = Arguments.given(call, 'name', args[i])
+  local count = rcall('LLEN', Keys.group(call, name))
+  return count > 0 and cjson.encode(shown(call, name, count)) or nil
 end

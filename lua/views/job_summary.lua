@@ -1,27 +1,20 @@
 -- Jobs in brief: what a line of a list shows of each, and parts of all the lists that there are.
 
 local match = string.match
+local rcall = redis.call
 
--- Places in a row: the first twelve are fields of the record as they are, but for `due`, which stands
--- where `rare` stood.
-local KLASS, QUEUE, STATE, WORKER, SINCE, EXPIRES, DUE = 1, 2, 3, 8, 9, 10, 12
-local GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 13, 14, 15, 16, 17, 18
+-- The places in a row. The first eleven are fields of the record as they are.
+local KLASS, QUEUE, STATE, PRIORITY, RETRIES, REMAINING, TAGS, WORKER, SINCE, EXPIRES =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local DUE, GROUP, PROGRESS, WORKFLOW, TRACKED, PUT, JID = 12, 13, 14, 15, 16, 17, 18
 
--- The places of what is no mere text: what cannot be read is not shown.
-local JUDGED = {
-  [4] = 'priority',
-  [5] = 'retries',
-  [6] = 'remaining',
-  [7] = 'tags',
-  [SINCE] = 'time',
-  [EXPIRES] = 'expires',
-}
+local NUMBERS = { PRIORITY, RETRIES, REMAINING, SINCE, EXPIRES }
 
 -- (Naming the fields one by one is a sixth quicker than unpacking a list of them.)
-local function read(jid)
-  return call(
+local function read(call, jid)
+  return rcall(
     'HMGET',
-    key.job(jid),
+    Keys.job(call, jid),
     'klass',
     'queue',
     'state',
@@ -33,21 +26,36 @@ local function read(jid)
     'time',
     'expires',
     'spawned_from_jid',
-    'rare',
-    'put'
+    'put',
+    'progress',
+    'workflow'
   )
 end
 
--- What a running job is whose lock has ended: the queue's list knows whether there was a notice.
-local function see_lock(row, jid)
-  local lock = call('ZSCORE', key.place(row[QUEUE], 'locks'), jid)
-  if lock and tonumber(lock) <= scope.now then
+-- What cannot be read is not shown.
+local function judge(row)
+  for n = 1, #NUMBERS do
+    local place = NUMBERS[n]
+    row[place] = Times.finite(row[place]) and row[place] or false
+  end
+  if not pcall(Json.stored, row[TAGS]) then
+    row[TAGS] = false
+  end
+  if row[PROGRESS] == '' or not pcall(Json.stored, row[PROGRESS]) then
+    row[PROGRESS] = false
+  end
+end
+
+-- A running job whose lock has ended is stalled. (The queue's list knows whether there was a notice, which prolongs it.)
+local function see_lock(call, row, jid)
+  local lock = rcall('ZSCORE', Keys.queue(call, row[QUEUE]).locks, jid)
+  if lock and tonumber(lock) <= call.now then
     row[STATE], row[SINCE] = 'stalled', lock
   end
 end
 
-local function see_due(row, jid)
-  local state, due = Places.state_now(jid, row[QUEUE], row[STATE])
+local function see_due(call, row, jid)
+  local state, due = Job.state_now(call, jid, row[QUEUE], row[STATE])
   if state == 'waiting' then
     row[STATE], row[SINCE] = state, due
   else
@@ -55,177 +63,155 @@ local function see_due(row, jid)
   end
 end
 
--- When and in which group a job has failed: mostly the last line of its history says so, which is
--- shorter than the record's text with the whole message. -> when, group
-function JobSummary.failure(jid)
-  local when, more = match(call('LINDEX', key.history(jid), -1) or '', '^%[([%d.]+),"failed",(.*)%]$')
+-- When and in which group a job has failed: mostly the last line of its history says so, which is shorter than the
+-- record's text with the whole message. -> when, group
+function JobSummary.failure(call, jid)
+  local last = rcall('LINDEX', Keys.history(call, jid), -1) or ''
+  local when, more = match(last, '^%[([%d.]+),"failed",(.*)%]$')
   if when then
-    return when, match(more, '"group":"([^"\\]*)"') or Record.read('failure', more, {}).group
+    return when, match(more, '"group":"([^"\\]*)"') or Json.shown(more).group
   end
-  local failure = Record.read('failure', call('HGET', key.job(jid), 'failure'), {})
-  return failure.when and string.format('%.17g', failure.when), failure.group
+  local failure = Json.shown(rcall('HGET', Keys.job(call, jid), 'failure'))
+  when = tonumber(failure.when)
+  return when and string.format('%.17g', when), failure.group
 end
 
-local function see_failure(row, jid)
-  local when, group = JobSummary.failure(jid)
+local function see_failure(call, row, jid)
+  local when, group = JobSummary.failure(call, jid)
   row[SINCE], row[GROUP] = when or row[SINCE], group or false
 end
 
--- Are there tracked jobs at all?
-function JobSummary.any_tracked()
-  return call('EXISTS', key.tracked()) == 1
-end
+local SEE = {
+  running = function(call, row, jid)
+    if (tonumber(row[EXPIRES]) or 0) <= call.now then
+      see_lock(call, row, jid)
+    end
+  end,
+  scheduled = see_due,
+  stalled = see_due,
+  failed = see_failure,
+}
 
 -- What became of a canceled job, as a row; or false.
-local function row_of_canceled(jid, tracking)
-  local row = Canceled.row(jid)
+local function row_of_canceled(call, jid)
+  local row = CanceledView.row(call, jid)
   if row then
-    local workflow, history = row[12], row[13]
-    row[STATE], row[WORKER], row[DUE], row[GROUP], row[PROGRESS] = 'canceled', '', false, false, false
-    row[WORKFLOW] = workflow
-    row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-    row[PUT] = match(history or '', '^%[%[([%d.]+),') or false
-    row[JID] = jid
+    row[WORKFLOW], row[DUE], row[GROUP], row[PROGRESS] = row[DUE], false, false, false
+    row[STATE], row[WORKER] = 'canceled', ''
+    row[TRACKED], row[JID] = Job.is_tracked(call, jid), jid
+    row[PUT] = History.begun(Keys.canceled_history(call, jid))
   end
   return row
 end
 
 -- The row of one job, or false if there is no such job.
-function JobSummary.row(jid, tracking)
-  local row = read(jid)
-  local state, rare = row[STATE], row[DUE]
-  local first = History.unwritten(row[DUE + 1], row[QUEUE])
-  if not Record.is_state(state) then
-    if not (state or row[KLASS] or row[QUEUE]) then
-      return row_of_canceled(jid, tracking)
-    end
-    row[STATE] = state or ''
+function JobSummary.row(call, jid)
+  local row = read(call, jid)
+  local state, put, progress, workflow = row[STATE], row[12], row[13], row[14]
+  if not (state or row[KLASS] or row[QUEUE]) then
+    return row_of_canceled(call, jid)
   end
-  row[KLASS], row[QUEUE] = row[KLASS] or '', row[QUEUE] or ''
-  for place, field in pairs(JUDGED) do
-    row[place] = Record.text(field, row[place], false)
+  row[STATE], row[KLASS], row[QUEUE] = state or '', row[KLASS] or '', row[QUEUE] or ''
+  row[WORKER], row[EXPIRES] = row[WORKER] or '', row[EXPIRES] or '0'
+  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, progress, workflow
+  judge(row)
+  if SEE[state] then
+    SEE[state](call, row, jid)
   end
-  row[DUE], row[GROUP], row[PROGRESS], row[WORKFLOW] = false, false, false, false
-  if rare then
-    local progress, workflow = Hash.values(key.job(jid), 'progress', 'workflow')
-    row[PROGRESS], row[WORKFLOW] = Record.text('progress', progress, false), workflow
-  end
-  if state == 'running' then
-    if (tonumber(row[EXPIRES]) or 0) <= scope.now then
-      see_lock(row, jid)
-    end
-  elseif state == 'scheduled' then
-    see_due(row, jid)
-  elseif state == 'failed' then
-    see_failure(row, jid)
-  elseif state == 'stalled' then
-    row[STATE] = 'waiting' -- taken from its worker: it is the first to be handed out
-  end
-  row[TRACKED] = tracking and call('ZSCORE', key.tracked(), jid) ~= false
-  row[PUT] = match(first or call('LINDEX', key.history(jid), 0) or '', '^%[([%d.]+),') or false
-  row[JID] = jid
+  row[TRACKED], row[JID] = Job.is_tracked(call, jid), jid
+  row[PUT] = History.begun(Keys.history(call, jid), put)
   return row
 end
 
 -- The rows of jobs, with false for each that is gone.
-function JobSummary.rows(jids)
-  local rows, tracking = {}, JobSummary.any_tracked()
+function JobSummary.rows(call, jids)
+  local rows = {}
   for n = 1, #jids do
-    rows[n] = JobSummary.row(jids[n], tracking)
+    rows[n] = JobSummary.row(call, jids[n])
   end
   return rows
 end
 
 -- brief jid... -> the rows as JSON
-function JobSummary.brief(args, i)
-  Arguments.bounded('brief', #args - i + 1)
-  local jids = {}
-  for n = i, #args do
-    jids[#jids + 1] = args[n]
-  end
-  return cjson.encode(JobSummary.rows(jids))
+function JobSummary.brief(call, args, i)
+  local jids = Pieces.rest(args, i)
+  Arguments.bounded(call, #jids)
+  return cjson.encode(JobSummary.rows(call, jids))
 end
 
 local function newest_first(name, start, count)
-  return call('ZREVRANGE', name, start, start + count - 1)
+  return rcall('ZREVRANGE', name, start, start + count - 1)
 end
 
--- Lists beside those of queues: jids from a place on, so many.
+-- Lists beside those of queues: `count` jids from a place on.
 local LISTS = {
-  group = function(name, start, count)
-    return call('LRANGE', key.group(name), start, start + count - 1)
+  group = function(call, name, start, count)
+    return rcall('LRANGE', Keys.group(call, name), start, start + count - 1)
   end,
-  tag = function(name, start, count)
-    return call('ZRANGE', key.tag(name), start, start + count - 1)
+  tag = function(call, name, start, count)
+    return rcall('ZRANGE', Keys.tag(call, name), start, start + count - 1)
   end,
-  worker = function(name, start, count)
-    return newest_first(key.held(name), start, count)
+  worker = function(call, name, start, count)
+    return newest_first(Keys.held(call, name), start, count)
   end,
-  complete = function(_, start, count)
-    return newest_first(key.completed(), start, count)
+  complete = function(call, _, start, count)
+    return newest_first(call.keys.completed, start, count)
   end,
-  canceled = function(_, start, count)
-    return Canceled.part(start, count)
+  canceled = function(call, _, start, count)
+    return Cancel.part(call, start, count)
   end,
-  tracked = function(_, start, count)
-    return newest_first(key.tracked(), start, count)
+  tracked = function(call, _, start, count)
+    return newest_first(call.keys.tracked, start, count)
   end,
 }
 
--- Checks parts of lists, (kind name start count)... from args[i] on.
-function JobSummary.check_parts(command, args, i)
-  Arguments.bounded(command, (#args - i + 1) / 4)
+-- The parts of lists, (kind name start count)... from args[i] on.
+function JobSummary.parts(call, args, i)
+  Arguments.bounded(call, (#args - i + 1) / 4)
+  local parts = {}
   for n = i, #args, 4 do
     local kind = args[n]
-    if not LISTS[kind] and (not Queue.is_list(kind) or kind == 'recurring') then
-      Errors.argument(command, 'Unknown kind of list ' .. Errors.name(kind))
+    if not LISTS[kind] and (not QueueView.is_list(kind) or kind == 'recurring') then
+      Errors.argument(call, 'Unknown kind of list ' .. Errors.name(kind))
     end
-    Arguments.given(command, 'name', args[n + 1])
-    args[n + 2] = Arguments.whole(command, 'start', args[n + 2], 0)
-    args[n + 3] = Arguments.whole(command, 'count', args[n + 3], 0)
+    parts[#parts + 1] = {
+      kind = kind,
+      name = Arguments.given(call, 'name', args[n + 1]),
+      start = Arguments.whole(call, 'start', args[n + 2], 0),
+      count = Arguments.whole(call, 'count', args[n + 3], 0),
+    }
   end
+  return parts
 end
 
--- Jids of a part of a list.
-local function part(kind, name, start, count)
+-- The jids of a part, at most so many.
+function JobSummary.jids(call, part, most)
+  local count = math.min(part.count, most)
   if count < 1 then
     return {}
+  elseif LISTS[part.kind] then
+    return LISTS[part.kind](call, part.name, part.start, count)
   end
-  return LISTS[kind] and LISTS[kind](name, start, count) or Queue.part(kind, name, start, count)
-end
-
--- The jids of parts that were checked, the place of each among all that the parts name, and how many
--- places these are: at most as many as a call may handle.
-function JobSummary.listed(args, i)
-  local jids, places, before = {}, {}, 0
-  for n = i, #args, 4 do
-    local count = math.min(args[n + 3], Arguments.most - before)
-    for at, jid in ipairs(part(args[n], args[n + 1], args[n + 2], count)) do
-      jids[#jids + 1], places[#places + 1] = jid, before + at
-    end
-    before = before + count
-  end
-  return jids, places, before
-end
-
--- tracked.jids offset count -> total and jids, the last first; some may be gone
-function JobSummary.tracked(args, i)
-  local offset = Arguments.whole('tracked.jids', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('tracked.jids', 'count', args[i + 1], 0), Arguments.most)
-  local jids = count > 0 and newest_first(key.tracked(), offset, count) or {}
-  return cjson.encode({ total = call('ZCARD', key.tracked()), jobs = jids })
+  return QueueView.jids(call, part.kind, Keys.queue(call, part.name), { offset = part.start, count = count })
 end
 
 -- briefs most (kind name start count)... -> the rows as JSON
-function JobSummary.briefs(args, i)
-  local most = Arguments.whole('briefs', 'most', args[i], 0)
-  Arguments.bounded('briefs', most)
-  JobSummary.check_parts('briefs', args, i + 1)
+function JobSummary.briefs(call, args, i)
+  local most = Arguments.whole(call, 'most', args[i], 0)
+  Arguments.bounded(call, most)
   local jids = {}
-  for n = i + 1, #args, 4 do
-    for _, jid in ipairs(part(args[n], args[n + 1], args[n + 2], math.min(args[n + 3], most - #jids))) do
+  for _, part in ipairs(JobSummary.parts(call, args, i + 1)) do
+    for _, jid in ipairs(JobSummary.jids(call, part, most - #jids)) do
       jids[#jids + 1] = jid
     end
   end
-  return cjson.encode(JobSummary.rows(jids))
+  return cjson.encode(JobSummary.rows(call, jids))
+end
+
+-- tracked.jids offset count -> total and jids, the last first; some may be gone
+function JobSummary.tracked(call, args, i)
+  local offset = Arguments.whole(call, 'offset', args[i], 0)
+  local count = math.min(Arguments.whole(call, 'count', args[i + 1], 0), Arguments.most)
+  local jids = count > 0 and newest_first(call.keys.tracked, offset, count) or {}
+  return cjson.encode({ total = rcall('ZCARD', call.keys.tracked), jobs = jids })
 end

@@ -1,83 +1,91 @@
--- All that a page shows of one job, however many others it has to do with and however long it goes on.
+-- A job as get, pop and peek show it.
 
-local MOST_LINKS = 250 -- of one kind
-local HISTORY_BYTES = 256 * 1024
+local rcall = redis.call
 
--- Some members of a set, in an order of their own: never more are read than about so many. -> these,
--- how many there are
-local function some(name, most)
-  local total, cursor, members = call('SCARD', name), '0', {}
-  repeat
-    local reply = call('SSCAN', name, cursor, 'COUNT', math.max(most, 1))
-    cursor = reply[1]
-    for _, member in ipairs(reply[2]) do
-      if #members == most then
-        break
-      end
-      members[#members + 1] = member
-    end
-  until cursor == '0' or #members == most
-  table.sort(members)
-  return members, total
-end
-
--- The first elements of a list, each once. -> these, how many the list has
-local function first(name, most)
-  local found, seen = {}, {}
-  for _, jid in ipairs(most > 0 and call('LRANGE', name, 0, most - 1) or {}) do
-    if not seen[jid] then
-      seen[jid] = true
-      found[#found + 1] = jid
-    end
+-- What is shown to our own clients only.
+local function with_ours(call, shown, job)
+  shown.token = job.state == 'running' and job.token or ''
+  shown.crashes = job.crashes
+  shown.failed_from = job.failed_from
+  shown.on_failure = job.on_failure
+  if job.returned and job.state == 'complete' then
+    shown.returned = Results.left(call, job)
   end
-  return found, call('LLEN', name)
+  if job.letters then
+    shown.unique, shown.workflow, shown.deadline = Unique.shown(job), job.workflow, Times.finite(job.deadline)
+    shown.limits = LimitView.of_job(job)
+  end
+  return Json.with(
+    cjson.encode(shown),
+    'context',
+    Json.text(job.context),
+    'progress',
+    Json.text(job.progress)
+  )
 end
 
--- The same of a canceled job, of which less is known.
-local function canceled_view(jid, own, links)
-  local total, spawners = Canceled.more(jid)
-  local view = {
-    brief = own,
-    history_total = total,
-    result = cjson.null,
-    result_ttl = cjson.null,
-    detached = cjson.null,
+-- The object that shows a job with this record, as JSON. `some` has what is shown of the lists that belong to it (history,
+-- dependents, dependencies) in place of all of it.
+function JobView.of(call, job, some)
+  local jid = job.jid
+  local shown = {
+    jid = jid,
+    klass = job.klass or '',
+    state = Job.state_now(call, jid, job.queue, job.state),
+    queue = job.queue,
+    worker = job.worker or '',
+    tracked = Job.is_tracked(call, jid),
+    priority = job.priority,
+    expires = Times.finite(job.expires, 0),
+    retries = job.retries,
+    remaining = job.remaining,
+    data = job.data or '',
+    tags = Json.shown(job.tags),
+    history = some and some.history or History.read(call, job),
+    failure = Json.shown(job.failure),
+    spawned_from_jid = job.spawned_from_jid or false,
+    dependents = some and some.dependents or rcall('SMEMBERS', Keys.dependents(call, jid)),
+    dependencies = some and some.dependencies or rcall('SMEMBERS', Keys.dependencies(call, jid)),
   }
-  for _, list in ipairs({ 'dependents', 'dependencies', 'needs' }) do
-    view[list], view[list .. '_total'] = {}, 0
-  end
-  local spawned, number = first(key.offspring(jid), links)
-  view.spawned, view.spawned_total = JobSummary.rows(spawned), number
-  view.spawners = JobSummary.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
-  return Json.with(cjson.encode(view), 'job', Canceled.show(jid))
+  return call.old and cjson.encode(shown) or with_ours(call, shown, job)
 end
 
--- job.view jid links history -> the job as get shows it, those it has to do with in brief, its result
-function JobView.show(args, i)
-  local jid = Arguments.name('job.view', 'jid', args[i])
-  local links = math.min(Arguments.whole('job.view', 'links', args[i + 1], 0), MOST_LINKS)
-  local entries = math.min(Arguments.whole('job.view', 'history', args[i + 2], 1), Arguments.most)
-  local own = JobSummary.rows({ jid })[1]
-  if not own then
-    return nil
-  elseif call('EXISTS', key.job(jid)) == 0 then
-    return canceled_view(jid, own, links)
+-- The same of the job of this jid, or nil.
+function JobView.show(call, jid, some)
+  local job = Job.read(call, jid)
+  return job and JobView.of(call, job, some)
+end
+
+-- A job, or what became of it if it was canceled; or nil.
+local function found(call, jid)
+  local shown = JobView.show(call, jid)
+  if shown or call.old then
+    return shown
   end
-  local lists, view = {}, { brief = own }
-  for list, name in pairs({ dependents = key.dependents(jid), dependencies = key.dependencies(jid) }) do
-    lists[list], view[list .. '_total'] = some(name, links)
-    view[list] = JobSummary.rows(lists[list])
+  return CanceledView.show(call, jid)
+end
+
+local function list(call, jids, show)
+  local shown = {}
+  for n = 1, #jids do
+    shown[#shown + 1] = show(call, jids[n])
   end
-  for list, name in pairs({ needs = key.needs(jid), spawned = key.offspring(jid) }) do
-    local jids, total = first(name, links)
-    view[list], view[list .. '_total'] = JobSummary.rows(jids), total
-  end
-  local spawners = Record.read('spawners', call('HGET', key.job(jid), 'spawners'), {})
-  view.spawners = JobSummary.rows({ unpack(spawners, 1, math.min(#spawners, links)) })
-  lists.history, view.history_total = History.some(jid, entries, HISTORY_BYTES)
-  view.result = call('GET', key.result(jid)) or cjson.null
-  local rest = call('PTTL', key.result(jid))
-  view.result_ttl = rest >= 0 and rest / 1000 or cjson.null
-  view.detached = call('GET', key.detached(jid)) or cjson.null
-  return Json.with(cjson.encode(view), 'job', Job.show(jid, lists))
+  return Json.list(shown)
+end
+
+-- The jobs of these jids that there are, as a JSON list.
+function JobView.list(call, jids)
+  return list(call, jids, JobView.show)
+end
+
+-- get jid
+function JobView.get(call, args, i)
+  return found(call, Arguments.name(call, 'jid', args[i]))
+end
+
+-- multiget jid...
+function JobView.multiget(call, args, i)
+  local jids = Pieces.rest(args, i)
+  Arguments.bounded(call, #jids)
+  return list(call, jids, found)
 end

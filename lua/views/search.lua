@@ -1,6 +1,7 @@
 -- A search among jobs: which of those in parts of lists may be meant, and how far it has looked.
 
 local find, sub, match = string.find, string.sub, string.match
+local rcall = redis.call
 
 local BYTES = 4 * 1024 * 1024 -- of jobs' data that one call reads, and those of one job more
 
@@ -15,8 +16,8 @@ local RECORDED = {
   complete = { complete = true },
 }
 
--- A pattern of names in which `*` and `?` stand for any characters: as the texts that a name must have in
--- this order. That is less than the pattern says, but no pattern takes long.
+-- A pattern of names in which `*` and `?` stand for any characters: as the texts that a name must have in this order.
+-- That is less than the pattern says, but no pattern takes long.
 local function texts_of(pattern)
   if not find(pattern, '[*?%[]') then
     return { whole = pattern }
@@ -33,9 +34,8 @@ local function may_suit(name, texts)
   if texts.whole then
     return name == texts.whole
   end
-  if
-    sub(name, 1, #texts.head) ~= texts.head or texts.tail ~= '' and sub(name, -#texts.tail) ~= texts.tail
-  then
+  local has_tail = texts.tail == '' or sub(name, -#texts.tail) == texts.tail
+  if sub(name, 1, #texts.head) ~= texts.head or not has_tail then
     return false
   end
   local from = 1
@@ -58,87 +58,99 @@ local function has_any(text, texts)
   return false
 end
 
--- Reads conditions, pairs of a name and a text, from args[i] on.
 local READERS = {
-  queue = function(wanted, text)
+  queue = function(_, wanted, text)
     wanted.queue = text
   end,
-  state = function(wanted, text)
-    wanted.states = RECORDED[text] or Errors.argument('search', 'Unknown state ' .. Errors.name(text))
+  state = function(call, wanted, text)
+    wanted.states = RECORDED[text] or Errors.argument(call, 'Unknown state ' .. Errors.name(text))
   end,
-  klass = function(wanted, text)
+  klass = function(_, wanted, text)
     wanted.klass = texts_of(text)
   end,
-  jid = function(wanted, text)
+  jid = function(_, wanted, text)
     wanted.jid = text
   end,
-  data = function(wanted, text)
+  data = function(_, wanted, text)
     wanted.data = wanted.data or {}
     wanted.data[#wanted.data + 1] = text
   end,
 }
 
-local function read_conditions(args, i, number)
+-- Reads conditions, pairs of a name and a text, from args[i] on.
+local function read_conditions(call, args, i, number)
   local wanted = {}
   for n = i, i + 2 * number - 1, 2 do
-    local name = Arguments.given('search', 'condition', args[n])
+    local name = Arguments.given(call, 'condition', args[n])
     local reader = READERS[name]
     if not reader then
-      Errors.argument('search', 'Unknown condition ' .. Errors.name(name))
+      Errors.argument(call, 'Unknown condition ' .. Errors.name(name))
     end
-    reader(wanted, Arguments.given('search', name, args[n + 1]))
+    reader(call, wanted, Arguments.given(call, name, args[n + 1]))
   end
   return wanted
 end
 
--- May the job be meant? -> that, and how many bytes of data were read to know it, if any. (One field after the other
--- is read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
-local function may_be(jid, wanted)
+-- May the job be meant? -> that, and how many bytes of data were read to know it, if any. (One field after the other is
+-- read: mostly the first says no. Where one is missing, as of canceled jobs, the row is to tell.)
+local function may_be(call, jid, wanted)
   if wanted.jid and sub(jid, 1, #wanted.jid) ~= wanted.jid then
     return false
   end
-  local name = key.job(jid)
-  if wanted.queue and (call('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
+  local name = Keys.job(call, jid)
+  if wanted.queue and (rcall('HGET', name, 'queue') or wanted.queue) ~= wanted.queue then
     return false
   end
-  local state = wanted.states and call('HGET', name, 'state')
+  local state = wanted.states and rcall('HGET', name, 'state')
   if state and not wanted.states[state] then
     return false
   end
-  local klass = wanted.klass and call('HGET', name, 'klass')
+  local klass = wanted.klass and rcall('HGET', name, 'klass')
   if klass and not may_suit(klass, wanted.klass) then
     return false
   end
-  local data = wanted.data and call('HGET', name, 'data')
+  local data = wanted.data and rcall('HGET', name, 'data')
   if data then
     return has_any(data, wanted.data), #data
   end
   return true
 end
 
--- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and
--- the rows of the jobs, at most `most`. Conditions: queue, state, the pattern klass, how the jid begins, and a
--- text that is in the data, or one of several.
+-- The jids in the parts, the place of each among all that the parts name, and how many places these are: at most as
+-- many as a call may handle.
+local function listed(call, parts)
+  local jids, places, before = {}, {}, 0
+  for _, part in ipairs(parts) do
+    local most = Arguments.most - before
+    for at, jid in ipairs(JobSummary.jids(call, part, most)) do
+      jids[#jids + 1], places[#places + 1] = jid, before + at
+    end
+    before = before + math.min(part.count, most)
+  end
+  return { jids = jids, places = places, number = before }
+end
+
+-- search most conditions (name text)... (kind list start count)... -> how many places were looked at, and the rows of
+-- the jobs, at most `most`. Conditions: queue, state, the pattern klass, how the jid begins, and a text that is in the
+-- data, or one of several.
 --
 -- A few jobs too many may be among them: a pattern is not compared to the letter, locks are not looked at.
-function Search.search(args, i)
-  local most = Arguments.whole('search', 'most', args[i], 0)
-  local number = Arguments.whole('search', 'conditions', args[i + 1], 0)
-  Arguments.bounded('search', most)
-  Arguments.bounded('search', number)
-  local wanted = read_conditions(args, i + 2, number)
-  local first = i + 2 + 2 * number
-  JobSummary.check_parts('search', args, first)
-  local jids, places, looked = JobSummary.listed(args, first)
-  local rows, bytes, tracking = {}, 0, JobSummary.any_tracked()
-  for n = 1, #jids do
+function Search.search(call, args, i)
+  local most = Arguments.whole(call, 'most', args[i], 0)
+  local number = Arguments.whole(call, 'conditions', args[i + 1], 0)
+  Arguments.bounded(call, most)
+  Arguments.bounded(call, number)
+  local wanted = read_conditions(call, args, i + 2, number)
+  local list = listed(call, JobSummary.parts(call, args, i + 2 + 2 * number))
+  local rows, bytes, looked = {}, 0, list.number
+  for n, jid in ipairs(list.jids) do
     if #rows >= most or bytes >= BYTES then
-      looked = places[n] - 1
+      looked = list.places[n] - 1
       break
     end
-    local is_meant, read = may_be(jids[n], wanted)
+    local is_meant, read = may_be(call, jid, wanted)
     bytes = bytes + (read or 0)
-    rows[#rows + 1] = is_meant and JobSummary.row(jids[n], tracking) or nil
+    rows[#rows + 1] = is_meant and JobSummary.row(call, jid) or nil
   end
   return cjson.encode({ looked = looked, jobs = rows })
 end

@@ -1,14 +1,16 @@
 -- Workers with the jobs that they hold, for a page.
 
+local rcall = redis.call
+
 local SHOWN = 5 -- jobs of a worker
 local LOOKED_AT = 100 -- of those that it holds, to find the longest running; …
 local IN_ALL = 5000 -- … and of all workers of a call
 
 -- The jobs that a worker has held for the longest time, of the first to expire.
-local function longest_held(worker, looked_at)
+local function longest_held(call, worker, looked_at)
   local held = {}
-  for n, jid in ipairs(call('ZRANGE', key.held(worker), 0, looked_at - 1)) do
-    held[n] = { jid = jid, since = Record.read('time', call('HGET', key.job(jid), 'time'), 0) }
+  for n, jid in ipairs(rcall('ZRANGE', Keys.held(call, worker), 0, looked_at - 1)) do
+    held[n] = { jid = jid, since = tonumber(rcall('HGET', Keys.job(call, jid), 'time') or nil) or 0 }
   end
   table.sort(held, function(one, other)
     if one.since ~= other.since then
@@ -24,14 +26,15 @@ local function longest_held(worker, looked_at)
 end
 
 -- worker.views offset count -> total, and workers: each as `workers` shows it, with some of its jobs
-function WorkerView.list(args, i)
-  local offset = Arguments.whole('worker.views', 'offset', args[i], 0)
-  local count = math.min(Arguments.whole('worker.views', 'count', args[i + 1], 0), Arguments.most)
+function WorkerView.list(call, args, i)
+  local offset = Arguments.whole(call, 'offset', args[i], 0)
+  local count = math.min(Arguments.whole(call, 'count', args[i + 1], 0), Arguments.most)
   local looked_at = math.max(SHOWN, math.min(LOOKED_AT, math.floor(IN_ALL / math.max(count, 1))))
-  local shown, seen, total = {}, Worker.seen(offset, count)
+  local shown, seen, total = {}, Worker.seen(call, offset, count)
   for n = 1, #seen, 2 do
-    local jobs = cjson.encode({ jobs = JobSummary.rows(longest_held(seen[n], looked_at)) })
-    shown[#shown + 1] = Json.with(jobs, 'worker', Worker.shown(seen[n], seen[n + 1]))
+    local rows = JobSummary.rows(call, longest_held(call, seen[n], looked_at))
+    local jobs = cjson.encode({ jobs = rows })
+    shown[#shown + 1] = Json.with(jobs, 'worker', Worker.shown(call, seen[n], seen[n + 1]))
   end
   return Json.with(cjson.encode({ total = total }), 'workers', Json.list(shown))
 end

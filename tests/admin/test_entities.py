@@ -13,15 +13,12 @@ from django.utils import timezone
 from django_qless import BatchFailure, job
 from django_qless.admin.components.entity_table import entity_rows
 from django_qless.conf.connections import connections
-from django_qless.core import Settlement
 from django_qless.core.commands.entities import entity_jid
-from django_qless.operations.entities import QueueEntities
 from django_qless.testing import run_jobs
 from tests.admin.orders import KLASS, QUEUE, die, push, retry, settle, take, url
 from tests.admin.reading import Page, read
 from tests.admin.rows import NOW, view
-from tests.admin.stock import WORKER, fail, put
-from tests.admin.stock import take as take_jobs
+from tests.admin.stock import WORKER, put
 from tests.jobs_app.models import Parcel
 
 if TYPE_CHECKING:
@@ -102,46 +99,6 @@ def test_the_figures_are_what_happened(admin_browser: Browser) -> None:
     assert row[1:] == ["4", "1", "–", "0", "1", "1", "0", "1"]
 
 
-def test_ordinary_jobs_of_the_queue_are_not_counted(
-    admin_browser: Browser, qless: Client
-) -> None:
-    fail(qless, 1, queue=QUEUE)
-    put(qless, QUEUE, "complete")
-    held = qless.settle(WORKER, [], 1, [QUEUE]).jobs
-    ended = [Settlement(each.jid, each.token, "complete") for each in held]
-    qless.settle(WORKER, ended, 0, [QUEUE])
-    put(qless, QUEUE, "running-1", "running-2")
-    assert len(take_jobs(qless, QUEUE, 2)) == 2
-    push(qless, "running")
-    take(qless)
-    put(qless, QUEUE, "waiting")
-    put(qless, QUEUE, "delayed", delay=3600)
-    waiting = f"{qless.prefix}j:waiting"
-    qless.redis.hset(waiting, "time", float(qless.meta()["now"]) - 600)
-    rows = get(admin_browser, "/admin/django_qless/entity/").table(QUEUES)
-    (row,) = [each for each in rows if each[0] == QUEUE]
-    assert row[1:] == ["0", "0", "–", "1", "0", "0", "0", "0"]
-    page = get(admin_browser, url(tab="running"))
-    assert names(page) == ["running"]
-    assert "Running 1" in page.text
-    assert "Run all" not in get(admin_browser, url(tab="fresh")).text
-    assert QueueEntities("default", QUEUE).counts().delayed == 0
-
-
-def test_pages_of_running_entities_have_no_holes(
-    admin_browser: Browser, qless: Client
-) -> None:
-    for number in range(60):
-        put(qless, QUEUE, f"job-{number}")
-        push(qless, f"o-{number:02}")
-    while qless.settle(WORKER, [], 50, [QUEUE]).jobs:
-        pass
-    page = get(admin_browser, url(tab="running"))
-    assert len(names(page)) == 50
-    rest = get(admin_browser, page.links()["Next"])
-    assert sorted(names(page) + names(rest)) == [f"o-{n:02}" for n in range(60)]
-
-
 @pytest.mark.parametrize(
     ("times", "is_ahead", "span"),
     [
@@ -198,11 +155,11 @@ def test_the_first_list_that_has_some_is_shown(
     assert names(get(admin_browser, url())) == ["d"]
 
 
-def test_the_dead_by_time_and_by_id(admin_browser: Browser, qless: Client) -> None:
+def test_the_dead_by_time(admin_browser: Browser, qless: Client) -> None:
     for entity in ("c", "a", "b"):
         die(qless, entity)
     assert names(get(admin_browser, url(tab="dead"))) == ["b", "a", "c"]
-    assert names(get(admin_browser, url(tab="dead", sort="id"))) == ["a", "b", "c"]
+    assert names(get(admin_browser, url(tab="dead", sort="oldest"))) == ["c", "a", "b"]
 
 
 def test_a_long_list_has_pages(admin_browser: Browser, qless: Client) -> None:
@@ -436,7 +393,7 @@ def test_the_queues_with_the_greatest_lag_come_first(
     now = float(qless.meta()["now"])
     for queue, ago in (("b", 50), ("a", 50), ("c", 500), ("d", 5)):
         push(qless, "e", queue=queue, klass=f"shop.{queue}")
-        qless.redis.zadd(f"ql:fresh:{queue}", {entity_jid(queue, "e"): now - ago})
+        qless.redis.hset(f"ql:j:{entity_jid(queue, 'e')}", "time", now - ago)
     rows = get(admin_browser, "/admin/django_qless/entity/").table(QUEUES)[2:]
     # Of two with the same lag, by name.
     assert [row[0] for row in rows] == ["c", "a", "b", "d"]

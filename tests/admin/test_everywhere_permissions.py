@@ -182,9 +182,8 @@ def state(client: redis.Redis) -> str:
     nothing to a job.
     """
     client.hset("ql:meta", "clock", 1)
-    replies = [field for field in client.hkeys("ql:meta") if b"reply:" in field]
-    if replies:
-        client.hdel("ql:meta", *replies)
+    if replies := client.keys("ql:reply:*"):
+        client.delete(*replies)
     return digest(client)
 
 

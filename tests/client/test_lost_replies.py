@@ -21,7 +21,6 @@ from django_qless.core import (
     AsyncClient,
     Client,
     ConnectionLost,
-    DueSchedule,
     LockLost,
     NotReached,
     Put,
@@ -104,30 +103,26 @@ MUTATING: dict[str, Calling] = {
     "unrecur": lambda client: client.unrecur("tock"),
     "schedule.set": lambda client: client.schedule_set("new", "q", "k", "{}", every=60),
     "schedule.set again": lambda client: client.schedule_set(
-        "cron", "q2", "k", "{}", cron="0 * * * *", declared="d"
+        "cron", "q2", "k", "{}", cron="0 * * * *", owner="o"
     ),
     "schedule.update": lambda client: client.schedule_update("tock", every=30),
     "schedule.pause": lambda client: client.schedule_pause(["cron", "tock"]),
     "schedule.resume": lambda client: client.schedule_resume("rest"),
     "schedule.run": lambda client: client.schedule_run("cron"),
     "schedule.remove": lambda client: client.schedule_remove(["cron", "no"]),
-    "schedule.mark": lambda client: client.schedule_mark("code", "1"),
     "schedule.due": lambda client: client.schedule_due("w"),
     "schedule.tick": lambda client: client.schedule_tick(
-        [Tick("cron", str(NOW + 0.5), int(NOW), int(NOW) + 1, int(NOW), int(NOW) + 1)]
+        [Tick("cron", str(NOW + 0.5), NOW, None, NOW + 1)]
     ),
-    "schedule.trouble": lambda client: client.schedule_trouble(
-        DueSchedule("cron", str(NOW + 0.5), None, "", "", "last"), "text"
-    ),
-    "cancel.each": lambda client: client.cancel_each(["waiting", "held", "no"]),
-    "revive.each": lambda client: client.revive_each(["broken", "held"]),
-    "move.each": lambda client: client.move_each(["waiting", "held"], "q2"),
-    "priority.each": lambda client: client.priority_each(["waiting", "no"], 7),
-    "timeout.each": lambda client: client.timeout_each(["held", "waiting"]),
-    "tag.each": lambda client: client.tag_each(["waiting", "no"], "t"),
-    "untag.each": lambda client: client.untag_each(["waiting", "no"], "red"),
-    "track.each": lambda client: client.track_each(["waiting", "no"]),
-    "untrack.each": lambda client: client.untrack_each(["tracked", "no"]),
+    "each cancel": lambda client: client.cancel_each(["waiting", "held", "no"]),
+    "each revive": lambda client: client.revive_each(["broken", "held"]),
+    "each move": lambda client: client.move_each(["waiting", "held"], "q2"),
+    "each priority": lambda client: client.priority_each(["waiting", "no"], 7),
+    "each timeout": lambda client: client.timeout_each(["held", "waiting"]),
+    "each tag": lambda client: client.tag_each(["waiting", "no"], "t"),
+    "each untag": lambda client: client.untag_each(["waiting", "no"], "red"),
+    "each track": lambda client: client.track_each(["waiting", "no"]),
+    "each untrack": lambda client: client.untrack_each(["tracked", "no"]),
     "queue.pause": lambda client: client.pause("q", "why", "me"),
     "unpause": lambda client: client.unpause("paused"),
     "queue.forget": lambda client: client.forget_queue("q"),
@@ -148,8 +143,6 @@ READING: dict[str, Calling] = {
     "survey": lambda client: client.survey(),
     "schedule.get": lambda client: client.schedule_get("cron"),
     "schedule.list": lambda client: client.schedule_list(),
-    "schedule.declared": lambda client: client.schedule_declared(),
-    "schedule.marks": lambda client: client.schedule_marks(),
     "due": lambda client: client.due(["q"]),
     "brief": lambda client: client.brief(["held", "waiting"]),
     "briefs": lambda client: client.briefs([("waiting", "q", 0, 5)]),
@@ -194,14 +187,11 @@ def keyspace(server: Server) -> dict[str, Any]:
     with server.client(
         decode_responses=True, encoding_errors="surrogateescape"
     ) as probe:
-        found = {
+        return {
             name: (kind, content)
             for name, (kind, content, _) in snapshot(probe).items()
+            if not name.startswith("ql:reply:")
         }
-    _, meta = found.get("ql:meta", ("hash", {}))
-    for field in [field for field in meta if field.startswith("reply:")]:
-        del meta[field]
-    return found
 
 
 def accident_free(client: Client, server: Server, calling: Calling) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django_qless.core import Declared, DueSchedule, Schedule, Tick
+from django_qless.core import DueSchedule, Schedule, Tick
 from tests.client.conftest import NOW
 from tests.client.jobs import Clock
 
@@ -20,7 +20,6 @@ def test_an_interval(client: Client, at: Clock) -> None:
         *("s", "mail", "app.send", '{"a":[]}'),
         every=90.5,
         offset=4,
-        backlog=3,
         missed="all",
         priority=2,
         retries=0,
@@ -30,7 +29,7 @@ def test_an_interval(client: Client, at: Clock) -> None:
         expires=60,
         name="Näme",
         owner="code:x",
-        declared="d",
+        edited=True,
     )
     assert made == "new"
     assert client.schedule_get("s") == Schedule(
@@ -45,17 +44,15 @@ def test_an_interval(client: Client, at: Clock) -> None:
         count=0,
         missed="all",
         next=NOW + 4,
+        edited=True,
         name="Näme",
         owner="code:x",
-        declared="d",
         context='{"c":1}',
         unique="key",
         expires=60,
         every=90.5,
         offset=4,
-        backlog=3,
     )
-    assert client.schedule_declared() == [Declared("s", "d", "code:x", False)]
     assert client.schedule_get("d") is None
 
 
@@ -65,17 +62,17 @@ def test_cron_from_its_making_to_its_job(client: Client, at: Clock) -> None:
     answer = client.schedule_due("w")
     assert (answer.now, answer.leads) == (NOW + 0.5, True)
     assert answer.schedules == [
-        DueSchedule("s", str(NOW + 0.5), NOW + 0.5, MINUTELY, "UTC", "last")
+        DueSchedule("s", str(NOW + 0.5), NOW + 0.5, "", MINUTELY, "UTC", "last")
     ]
     tick = int(NOW) + 40
-    told = Tick("s", answer.schedules[0].score, None, None, None, tick)
+    told = Tick("s", answer.schedules[0].score, next=tick)
     assert client.schedule_tick([told]) == [False]
     assert client.schedule_due("w").seconds == 3
     assert not client.schedule_due("other").leads
     at(40)
     [due] = client.schedule_due("w").schedules
     assert (due.score, due.since) == (str(tick), None)
-    told = Tick("s", due.score, tick, tick + 60, tick, tick + 60)
+    told = Tick("s", due.score, tick, tick + 30, tick + 60)
     assert client.schedule_tick([told, told]) == [True, False]
     [job] = client.pop("q", "w")
     assert (job.jid, job.data, job.spawned_from) == (f"s@{tick}", "[1]", "s")
@@ -88,7 +85,8 @@ def test_trouble_is_cut_to_what_can_be_kept(client: Client, at: Clock) -> None:
     at(0)
     client.schedule_set("s", "q", "k", "[1]", cron=MINUTELY)
     [due] = client.schedule_due("w").schedules
-    client.schedule_trouble(due, "!" + "ü" * 5000 + "\udce9")
+    trouble = "!" + "ü" * 5000 + "\udce9"
+    assert client.schedule_tick([Tick("s", due.score, trouble=trouble)]) == [False]
     schedule = client.schedule_get("s")
     assert schedule is not None
     assert schedule.trouble
@@ -122,15 +120,5 @@ def test_a_template_of_recur_is_shown_as_well(client: Client, at: Clock) -> None
     client.recur("q", "tick", "k", "{}", 60, backlog=2)
     schedule = client.schedule_get("tick")
     assert schedule is not None
-    assert (schedule.kind, schedule.every, schedule.missed) == ("interval", 60, "all")
-    assert (schedule.next, schedule.backlog, schedule.tags) == (NOW, 2, ())
-
-
-def test_marks(client: Client) -> None:
-    assert client.schedule_marks() == {}
-    assert client.schedule_mark("code", "1")
-    assert not client.schedule_mark("code", "2")
-    assert client.schedule_mark("code", "2", expected="1")
-    assert client.schedule_marks() == {"code": "2"}
-    assert client.schedule_mark("code", "", expected="2")
-    assert client.schedule_marks() == {}
+    assert (schedule.kind, schedule.every) == ("interval", 60)
+    assert (schedule.next, schedule.missed, schedule.tags) == (NOW, "last", ())

@@ -103,7 +103,6 @@ SPLIT: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("beat", "w", "", [(each, "1") for each in jids(n)]), 1_000),
     (lambda n: build("bring_back", "q", jids(n)), 250),
     (lambda n: build("delete_dead", "q", jids(n)), 250),
-    (lambda n: build("run_entities", "q", jids(n)), 250),
     (lambda n: build("kill_entities", "q", jids(n)), 250),
     (lambda n: build("drop_entities", "q", jids(n)), 250),
     (lambda n: build("put_many", "", [Put(j, "q", "k", "1") for j in jids(n)]), 1_000),
@@ -139,7 +138,7 @@ def test_each_name_of_a_long_list_is_in_one_part() -> None:
 
 
 def test_an_empty_list_of_entities_is_one_call_and_of_others_none() -> None:
-    assert [part.args for part in build("run_entities", "q").parts] == [("q",)]
+    assert [part.args for part in build("kill_entities", "q").parts] == [("q",)]
     assert [part.args for part in build("beat", "w", "", []).parts] == [("w", "", 0)]
     for name in ("multiget", "results", "lag", "revive"):
         assert build(name, []).parts == ()
@@ -156,17 +155,15 @@ REFUSED: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("failed_of", jids(n)), 200),
     (lambda n: build("recurring_of", jids(n)), 200),
     (lambda n: build("cancel_each", jids(n)), 250),
+    (lambda n: build("run_each", jids(n)), 250),
     (lambda n: build("move_each", jids(n), "q"), 250),
     (lambda n: build("untrack_each", jids(n)), 250),
-    (lambda n: build("deliver", "d", Command("put", (), "write"), jids(n)), 100),
-    (lambda n: build("forget_deliveries", jids(n)), 100),
+    (lambda n: build("forget_once", jids(n)), 1_000),
     (lambda n: build("tag", "j", jids(n)), 32),
     (lambda n: build("recur_tag", "j", jids(n)), 32),
     # Bytes.
     (lambda n: build("pause", "q", "r" * n), 500),
     (lambda n: build("pause", "q", "", "b" * n), 255),
-    (lambda n: build("schedule_mark", "m", "t" * n), 524_288),
-    (lambda n: build("schedule_mark", "m", "", expected="t" * n), 524_288),
     (lambda n: build("log", "j", "m" * n), 65_536),
 ]
 
@@ -186,7 +183,6 @@ def test_too_many_are_refused(call: Callable[[int], Any], most: int) -> None:
         (lambda n: build("put_workflow", "", "f" * n, [Put("j", "q", "k", "1")]), 128),
         (lambda n: build("schedule_set", "s" * n, "q", "k", "1", every=1), 200),
         (lambda n: build("entity", "q", "e" * n), 255),
-        (lambda n: build("deliver", "d" * n, Command("put", (), "write")), 255),
         (lambda n: build("tag_each", "j", "t" * n), 255),
         (lambda n: build("detached_run", "j" * n), 65_536),
     ],

@@ -182,14 +182,6 @@ def test_an_order_is_heard_at_once(client: Client) -> None:
     assert event.details["order"] == "quiet"
 
 
-def test_settle_serves_queues_in_turn(client: Client) -> None:
-    for number in range(3):
-        for queue in ("mail", "bulk"):
-            client.put("", queue, f"{queue}{number}", "app.send", "{}")
-    taken = client.settle("worker", [], 4, ["mail", "bulk"], turns=True).jobs
-    assert [job.queue for job in taken] == ["mail", "mail", "bulk", "bulk"]
-
-
 def test_heartbeat_complete_and_result(client: Client, at: Clock) -> None:
     at(0)
     put(client)

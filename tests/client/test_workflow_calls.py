@@ -53,57 +53,57 @@ def test_what_one_call_can_have_is_put_by_one(items: list[Put]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "staged"),
+    ("items", "put"),
     [
-        # 250 jobs are staged by a call, with 1,000 dependencies.
-        (jobs(1_001), [250, 250, 250, 250, 1]),
-        (jobs(1_250), [250] * 5),
-        (jobs(1_251), [250] * 5 + [1]),
-        (jobs(501, outside(2)), [250, 250, 1]),
-        (jobs(300, outside(4)), [250, 50]),
+        # A call puts at most 1,000 jobs, with 1,000 dependencies.
+        (jobs(1_001), [1_000, 1]),
+        (jobs(2_500), [1_000, 1_000, 500]),
+        (jobs(501, outside(2)), [500, 1]),
         (jobs(300, outside(5)), [200, 100]),
         (jobs(9, outside(250)), [4, 4, 1]),
-        # More than 250 dependencies of one job follow behind all jobs.
-        (jobs(4, outside(251)), [4, 0, 0, 0, 0]),
-        (jobs(1, outside(1_001)), [1, 0, 0]),
-        (jobs(1, outside(2_000)), [1, 0, 0]),
         # A call has a mebibyte at most.
         (jobs(5, data='"' + "x" * 400_000 + '"'), [2, 2, 1]),
     ],
 )
-def test_more_is_staged_and_then_released(items: list[Put], staged: list[int]) -> None:
+def test_more_is_put_in_parts_and_then_released(
+    items: list[Put], put: list[int]
+) -> None:
     sequence = build(items)
-    calls = ["stage"] * len(staged)
-    carried = len(staged) + len(items) // 1_000
-    assert names(sequence) == [*calls, "release", *["carry"] * carried]
-    assert list(sequence.sizes) == [*staged, *[0] * (1 + carried)]
-    for part in sequence.parts[: len(staged)]:
-        assert part.args[:2] == ("f", 3600)
-    assert sequence.parts[len(staged)].args == ("f", "w", "{}", len(staged))
-    assert sequence.parts[-1].args == ("f",)
+    assert names(sequence) == ["begin", *["put.many"] * len(put), "release"]
+    assert list(sequence.sizes) == [0, *put, 0]
+    first, *parts, last = sequence.parts
+    assert (first.args, last.args) == (("f", "{}"), ("f", len(items)))
+    assert {part.args[0] for part in parts} == {"w"}
     assert sequence.combine([]) == "f"
 
 
+def test_what_is_refused_is_undone() -> None:
+    sequence = build(jobs(1_001))
+    assert sequence.undo is not None
+    assert (sequence.undo.name, sequence.undo.args) == ("workflow.cancel", ("f",))
+    assert build(jobs(1)).undo is None
+
+
 def test_the_many_dependencies_of_a_job_are_all_named() -> None:
-    first, second = jobs(2, outside(250))[0], jobs(2, outside(2_001))[1]
-    sequence = build([first, second])
-    links = [part.args[2:] for part in sequence.parts if "links" in part.args]
-    assert [link[:2] for link in links] == [("links", "j1")] * 3
-    assert [len(link) - 2 for link in links] == [1_000, 1_000, 1]
-    assert [jid for link in links for jid in link[2:]] == outside(2_001)
-    (staged,) = [part.args[3] for part in sequence.parts if "jobs" in part.args]
-    assert isinstance(staged, tuple)
-    # The job that has no more than a call may name is staged with them.
-    assert staged.data.count(b'"o249"') == 1
-    # Those that are staged again by a repeat are left alone.
-    assert staged.data.count(b"\r\nabsent\r\n") == 2
-    assert staged.data.count(b"\r\nworkflow\r\n$1\r\nf\r\n") == 2
-
-
-def test_how_long_what_is_staged_is_kept() -> None:
-    assert build(jobs(1_001), staged_seconds=1).parts[0].args[1] == 1
-    with pytest.raises(BadArgument, match="staged_seconds must be at least 1"):
-        build(jobs(1_001), staged_seconds=0)
+    first, second, third = (
+        jobs(3, outside(number))[n] for n, number in enumerate((250, 3_100, 3))
+    )
+    second = second._replace(met=outside(50) + [f"o{n}" for n in range(1_000, 1_050)])
+    sequence = build([first, second, third])
+    assert names(sequence) == [
+        *("begin", "put.many", "put.many", "depends", "depends", "depends", "depends"),
+        *("put.many", "release"),
+    ]
+    links = [part.args for part in sequence.parts if part.name == "depends"]
+    assert [link[:2] for link in links] == [*[("j1", "on")] * 3, ("j1", "met")]
+    assert [len(link) - 2 for link in links] == [1_000, 1_000, 50, 50]
+    named = [jid for link in links for jid in link[2:]]
+    assert sorted(named) == sorted(outside(3_100)[1_000:])
+    assert sequence.parts[-1].args == ("f", 3 + 2_100)
+    _, _, columns, *values = sequence.parts[2].args
+    row = dict(zip(str(columns).split(), values, strict=True))
+    assert str(row["depends"]).count('"o999"') == 1
+    assert "met" in row
 
 
 @pytest.mark.parametrize("name", ["f", "F-1_2.3~4", "0" * 128])

@@ -28,7 +28,7 @@ READS = frozenset(
 )
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "
-    "worker.deregister log order schedule.pause schedule.remove cancel.each detached.keep forget".split()
+    "worker.deregister log order schedule.pause schedule.remove detached.keep forget".split()
 )
 #: The classes of calls with KEYS.
 KINDS = ("read", "write", "drain")
@@ -41,13 +41,70 @@ def call_class(command: str, args: tuple[Any, ...]) -> str:
         return "read"
     if command == "tag" and args[:1] in (("get",), ("top",)):
         return "read"
-    return "drain" if command in DRAINS else "write"
+    drains = command in DRAINS or (command == "each" and args[:1] == ("cancel",))
+    return "drain" if drains else "write"
 
 
 def entity_jid(queue: str, entity: str) -> str:
     """Return the id of the job that carries an entity."""
     digest = hashlib.sha1(f"{queue}\0{entity}".encode(), usedforsecurity=False)
     return f"entity-{digest.hexdigest()}"
+
+
+# How many arguments stand before the jobs, in commands that put some.
+PUTS = {
+    "put": 1,
+    "requeue": 1,
+    "put.many": 1,
+    "spawn": 3,
+    "put.once": 4,
+    "workflow.put": 3,
+}
+
+
+def as_rows(command: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of a put as the core wants them: shape, columns, values.
+
+    Tests write a job as queue jid klass data delay (name value)..., those of a batch as
+    jid queue klass data delay k (name value)*k. What is of neither form stays as it is.
+    """
+    if command not in PUTS:
+        return args
+    head, rest = args[: PUTS[command]], list(args[PUTS[command] :])
+    if len(head) < PUTS[command]:
+        return args
+    jobs: list[dict[str, Any]] = []
+    if command in ("put", "requeue"):
+        names = ("queue", "jid", "klass", "data", "delay")
+        if len(rest) < len(names) or len(rest) % 2 == 0:
+            return args
+        jobs.append(dict(zip(names, rest, strict=False)) | paired(rest[5:]))
+        rest = []
+    while rest:
+        names = ("jid", "queue", "klass", "data", "delay")
+        count = str(rest[5]) if len(rest) > 5 else ""
+        if not count.isdigit() or len(rest) < 6 + 2 * int(count):
+            return args
+        end = 6 + 2 * int(count)
+        jobs.append(dict(zip(names, rest, strict=False)) | paired(rest[6:end]))
+        rest = rest[end:]
+    # An empty value in a column says nothing: what is to be empty goes into the shape.
+    empty = {name: "" for job in jobs for name in job if job[name] == ""}
+    shape = {name: "" for name in empty if name not in REQUIRED}
+    named = dict.fromkeys(name for job in jobs for name in job) or ["jid"]
+    columns = [name for name in named if name not in shape]
+    if not all(isinstance(name, str) for name in columns):
+        return args
+    values = [job.get(name, "") for job in jobs for name in columns]
+    return (*head, json.dumps(shape), " ".join(columns), *values)
+
+
+REQUIRED = ("jid", "queue", "klass", "data")
+
+
+def paired(flat_pairs: list[Any]) -> dict[str, Any]:
+    """Return names and values as a dict."""
+    return dict(zip(flat_pairs[::2], flat_pairs[1::2], strict=True))
 
 
 class Library:
@@ -109,7 +166,8 @@ class Core:
     def ours(self, command: str, *args: Any, now: Any = "*", request: str = "") -> Any:
         """Call with KEYS, in the command's class."""
         keys = (self.prefix + "!", self.prefix + "meta")
-        return self.call(call_class(command, args), keys, command, now, request, *args)
+        kind, args = call_class(command, args), as_rows(command, args)
+        return self.call(kind, keys, command, now, request, *args)
 
     def put(
         self,

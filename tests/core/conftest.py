@@ -14,7 +14,6 @@ from tests import drawing
 from tests.core.caller import Core, Library
 from tests.core.invariants import violations
 from tests.core.keyed import Keyed
-from tests.core.keyspace import snapshot
 from tests.permissions import PASSWORD, nothing_refused, set_user
 from tests.real_servers import available_kinds
 
@@ -78,7 +77,7 @@ def core(
     with nothing_refused(each_server):
         yield Core(client, library, users={"worker": worker})
     if not request.node.get_closest_marker("damages"):
-        assert violations(snapshot(client)) == []
+        assert violations(client) == []
 
 
 @pytest.fixture

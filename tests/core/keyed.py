@@ -9,7 +9,6 @@ from typing import Any
 
 from tests.core.caller import Core, flat
 from tests.core.invariants import violations
-from tests.core.keyspace import snapshot
 
 RESERVED = "jid queue klass data token retries remaining priority tags context expires"
 
@@ -142,4 +141,4 @@ class Keyed:
 
     def violations(self) -> list[str]:
         """Return which invariants the keys of the namespace break, in words."""
-        return violations(snapshot(self.server), self.core.prefix)
+        return violations(self.server, self.core.prefix)

@@ -101,7 +101,12 @@ local names, texts = redis.call('KEYS', '*'), {}
 table.sort(names)
 for _, name in ipairs(names) do
   local text
-  if redis.call('TYPE', name).ok == 'hash' then
+  local kind = redis.call('TYPE', name).ok
+  if kind == 'set' then
+    local members = redis.call('SMEMBERS', name)
+    table.sort(members)
+    text = table.concat(members, '\\n')
+  elseif kind == 'hash' then
     local fields = redis.call('HGETALL', name)
     local pairs = {}
     for i = 1, #fields, 2 do
@@ -121,7 +126,7 @@ return redis.sha1hex(table.concat(texts, '\\n'))
 def digest(server: redis.Redis) -> str:
     """Return a digest of all keys and their contents: quick, for small keyspaces only.
 
-    (A hash may be moved about by a read, which shows in its DUMP.)
+    (A hash may be moved about by a read, a set by a restore: that shows in the DUMP.)
     """
     text: str = server.eval(DIGEST, 0)
     return text

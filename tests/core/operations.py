@@ -82,6 +82,7 @@ class Generator:
         self.now = 1_700_000_000.0
         self.requests = 0
         self.flows = 0
+        self.begun = 0
         self.running: list[str] = []
         chosen = weights or WEIGHTS
         self.names = list(chosen)
@@ -220,11 +221,11 @@ class Generator:
         flow = f"f{self.flows}"
         return self.ours("workflow.put", flow, "worker", "{}", *self.graph(flow))
 
-    def graph(self, flow: str) -> list[Any]:
+    def graph(self, flow: str, first: int = 0) -> list[Any]:
         """Jobs of a workflow, each behind those that it depends on."""
         args: list[Any] = []
-        before: list[str] = []
-        for n in range(self.random.randint(1, 4)):
+        before = [f"{flow}-{n}" for n in range(1, first)]
+        for n in range(first, first + self.random.randint(1, 4)):
             pairs = ["workflow", flow]
             some = [jid for jid in before if self.random.random() < 0.5]
             if self.random.random() < 0.2:
@@ -240,12 +241,25 @@ class Generator:
             args += [before[-1], self.queue(), "k", "[]", 0, len(pairs) // 2, *pairs]
         return args
 
+    def workflow_in_parts(self) -> Operation:
+        choose, flow = self.random.choice, f"s{self.begun}"
+        step = self.random.random()
+        if step < 0.3:
+            return self.ours("workflow.begin", flow, "{}")
+        if step < 0.7:
+            return self.ours("put.many", "worker", *self.graph(flow, choose([1, 1, 6])))
+        if step < 0.8:
+            word = choose(["on", "on", "met", "off"])
+            return self.ours("depends", f"{flow}-{choose([1, 6])}", word, self.jid())
+        self.begun += 1
+        return self.ours("workflow.release", flow, choose([0, 0, 1, 9]))
+
     def workflow(self) -> Operation:
         choose, back = self.random.choice, self.random.randint(0, 3)
-        flow = f"f{self.flows - back}"
+        flow = choose([f"f{self.flows - back}", f"s{self.begun - back}"])
         own = f"{flow}-{choose([0, 1, 1, 2])}"
         return self.ours(*choose([
-            ("workflow.cancel", flow), ("workflow.get", flow),
+            ("workflow.release", flow, 0), ("workflow.cancel", flow), ("workflow.get", flow),
             ("workflow.retry", flow, 0), ("workflow.retry", flow, 0),
             ("workflow.jobs", flow, 0, 5), ("cancel", own),
             ("put", "worker", self.queue(), self.jid(), "klass", "[]", 0, "workflow",
@@ -383,7 +397,7 @@ class Generator:
         which, choose = self.random.choice([*CRONS, *TIMERS]), self.random.choice
         made = ("schedule.set", which, self.queue(), "klass", "[1]")
         more = choose([(), ("missed", choose(["all", "last", "none"])), ("unique", "tick"),
-                       ("owner", "code", "declared", choose("xy")), ("expires", 50)])  # fmt: skip
+                       ("owner", "code"), ("expires", 50)])  # fmt: skip
         second = int(self.now)
         return self.ours(*choose([
             (*made, "interval", choose([30, 600]), "offset", choose([0, 10]), *more),
@@ -394,9 +408,10 @@ class Generator:
             ("schedule.resume", *self.some([*CRONS, *TIMERS], 2)), ("schedule.resume", which),
             ("schedule.run", which), ("schedule.remove", which), ("schedule.list",),
             ("schedule.due", choose(OUR_WORKERS), 2), ("schedule.get", which),
-            ("schedule.tick", which, Score(which), "", "", "", second + 60),
-            ("schedule.tick", which, Score(which), second - 60, second, second, second + 60),
-            ("schedule.tick", which, Score(which), second, second + 60, second, second + 60),
+            ("schedule.tick", which, Score(which), "", "", second + 60, ""),
+            ("schedule.tick", which, Score(which), second - 60, second + 5, second + 60, ""),
+            ("schedule.tick", which, Score(which), second, "", second + 60, ""),
+            ("schedule.tick", which, Score(which), "", "", "", "trouble"),
         ]))  # fmt: skip
 
     def configure(self) -> Operation:
@@ -424,11 +439,11 @@ class Generator:
         """Several jobs, each for itself; and pauses with a reason."""
         jids, choose = self.some(JIDS, 6), self.random.choice
         return self.ours(*choose([
-            ("cancel.each", *jids), ("revive.each", *JIDS), ("revive.each", *jids),
-            ("move.each", self.queue(), self.delay(), *jids),
-            ("priority.each", choose([-5, 0, 3]), *jids), ("timeout.each", *jids),
-            ("tag.each", choose(TAGS), *jids), ("untag.each", choose(TAGS), *jids),
-            ("track.each", *jids), ("untrack.each", *jids),
+            ("each", "cancel", *jids), ("each", "revive", *JIDS), ("each", "revive", *jids),
+            ("each", "move", self.queue(), self.delay(), *jids),
+            ("each", "priority", choose([-5, 0, 3]), *jids), ("each", "timeout", *jids),
+            ("each", "tag", choose(TAGS), *jids), ("each", "untag", choose(TAGS), *jids),
+            ("each", "track", *jids), ("each", "untrack", *jids),
             ("queue.pause", choose(["", "why"]), "me", *self.some(QUEUES, 1)),
             ("queue.forget.empty", self.queue()),
         ]))  # fmt: skip
@@ -475,11 +490,12 @@ class Generator:
         return self.ours(*choose([
             push, push, push, push, ("settle", *take), ("settle", *take),
             ("dead.back", queue, *ids), ("dead.delete", queue, *ids),
+            ("each", "run", *(entity_jid(queue, each) for each in ids)),
             ("entities.kill", queue, *choose([[], ids])),
             ("entities.drop", queue, *choose([[], ids])),
-            ("cancel", entity_jid(queue, ids[0])), ("timeout.each", entity_jid(queue, ids[0])),
+            ("cancel", entity_jid(queue, ids[0])), ("each", "timeout", entity_jid(queue, ids[0])),
             ("put", "w", self.queue(), entity_jid(queue, ids[0]), "klass", "[]", 0),
-            ("revive.each", entity_jid(queue, ids[0])),
+            ("each", "revive", entity_jid(queue, ids[0])),
         ]))  # fmt: skip
 
     def ask(self) -> Operation:
@@ -498,7 +514,7 @@ WEIGHTS = {
     "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12,
     "unfail": 2, "look": 4, "recur": 2, "schedule": 4, "configure": 1, "administer": 1, "ask": 1,
     "spawn": 4, "needs": 1, "each": 3, "view": 1,
-    "workflow_put": 2, "workflow": 5,
+    "workflow_put": 2, "workflow_in_parts": 6, "workflow": 5,
 }  # fmt: skip
 
 #: The same with entities.

@@ -49,7 +49,7 @@ CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
     "schedules.of": lambda many: ("schedules.of", *many),
     "schedules.count": lambda many: ("schedules.count", *many),
     "failed.of": lambda many: ("failed.of", *many),
-    "cancel.each": lambda many: ("cancel.each", *many),
+    "each cancel": lambda many: ("each", "cancel", *many),
     "schedule.remove": lambda many: ("schedule.remove", *many),
     "schedule.pause": lambda many: ("schedule.pause", *many),
     "schedule.resume": lambda many: ("schedule.resume", *many),
@@ -66,7 +66,7 @@ CALLS: dict[str, Callable[[list[str]], tuple[object, ...]]] = {
 
 
 #: How many items other commands than these take at most: a thousand.
-FEWER = {"schedules.count": 200, "failed.of": 200, "cancel.each": 250}
+FEWER = {"schedules.count": 200, "failed.of": 200, "each cancel": 250}
 
 
 @pytest.mark.parametrize("name", CALLS)

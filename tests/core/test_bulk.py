@@ -12,7 +12,7 @@ from tests.core.keyspace import digest
 
 def each(keyed: Keyed, word: str, *args: Any, now: Any = 10, **more: Any) -> Any:
     """Return what was done, and what refused with which words."""
-    done, refused = keyed.call(f"{word}.each", *args, now=now, **more)
+    done, refused = keyed.call("each", word, *args, now=now, **more)
     return done, dict(zip(refused[::2], refused[1::2], strict=True))
 
 
@@ -176,5 +176,18 @@ def test_bad_arguments_refuse_the_whole_call(
 ) -> None:
     keyed.put("jid", 1)
     before = digest(keyed.server)
-    assert keyed.refusal(f"{word}.each", *args, now=5).startswith("BADARG ")
+    assert keyed.refusal("each", word, *args, now=5).startswith("BADARG ")
     assert digest(keyed.server) == before
+
+
+def test_at_most_250(keyed: Keyed) -> None:
+    refused = keyed.refusal("each", "cancel", *map(str, range(251)), now=5)
+    assert refused.startswith("TOOBIG each(): 251 jobs in one call")
+
+
+@pytest.mark.damages
+def test_an_error_of_the_server_is_not_taken_for_a_refusal(keyed: Keyed) -> None:
+    keyed.put("a")
+    keyed.server.set("ql:j:a-dependents", "no set")
+    assert "WRONGTYPE" in keyed.refusal("each", "cancel", "a", now=1)
+    assert keyed.server.hget("ql:j:a", "state") == "waiting"

@@ -14,6 +14,12 @@ from tests.core.test_job_summary import rows
 DAY = 86400
 
 
+def left(keyed: Keyed) -> set[str]:
+    """Return the keys of canceled jobs, but for their histories."""
+    names = set(keyed.server.scan_iter("ql:canceled*"))
+    return {name for name in names if not name.startswith("ql:canceled_history:")}
+
+
 def reason(keyed: Keyed, jid: str) -> tuple[str, str, str]:
     """Return what a job was when it was canceled, why it was, and by what."""
     job = keyed.job(jid, 50)
@@ -78,7 +84,7 @@ def test_for_the_protocol_the_job_does_not_exist(keyed: Keyed) -> None:
     keyed.put("old", 2)
     core.old("put", 2, "w", "queue", "late", "klass", "{}", 0, "depends", '["jid"]')
     assert core.state("late") == "waiting"
-    assert keyed.call("cancel.each", "jid", now=2)[0] == []
+    assert keyed.call("each", "cancel", "jid", now=2)[0] == []
     assert keyed.json("tag", "get", "tag", now=2)["total"] == 0
 
 
@@ -193,6 +199,54 @@ def test_a_page_of_one(keyed: Keyed) -> None:
     [own, *_] = rows([found["brief"]])
     assert own and own["state"] == "canceled"
     assert [row["jid"] for row in rows(found["spawned"]) if row] == ["s"]
+    child = keyed.json("job.view", "s", 5, 50, now=6)
+    assert [row["jid"] for row in rows(child["spawners"]) if row] == ["jid"]
+
+
+def test_it_goes_by_itself(keyed: Keyed) -> None:
+    keyed.call("config.set", "canceled-history", 100, now=0)
+    keyed.put("jid", "*")
+    keyed.call("cancel", "jid")
+    for name in ("ql:canceled:jid", "ql:canceled_history:jid"):
+        assert 0 < keyed.server.ttl(name) <= 100, name
+    keyed.server.delete("ql:canceled:jid")  # what the server does when its time is over
+    assert keyed.call("get", "jid") is None
+    assert rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now="*"))[0] is None
+    assert keyed.violations() == []
+
+
+def cancel(keyed: Keyed, numbers: range, now: int) -> None:
+    jids = [f"j{number}" for number in numbers]
+    keyed.put_many([{"jid": jid} for jid in jids], now)
+    keyed.call("cancel", *jids, now=now)
+
+
+def test_only_the_newest_records_are_kept(keyed: Keyed) -> None:
+    for thousand in range(5):
+        cancel(keyed, range(thousand * 1000, thousand * 1000 + 1000), thousand)
+    assert keyed.server.zcard("ql:canceled") == 5000
+    cancel(keyed, range(5000, 5010), 9)
+    assert keyed.server.zcard("ql:canceled") == 5000
+    assert keyed.call("get", "j5009", now=9) is not None
+    assert keyed.violations() == []
+
+
+def test_old_records_go_in_bounded_steps(keyed: Keyed) -> None:
+    cancel(keyed, range(600), 0)
+    for number, kept in enumerate((399, 198, 3)):
+        keyed.put(f"one-more-{number}", 0)
+        keyed.call("cancel", f"one-more-{number}", now=DAY + number + 1)
+        assert keyed.server.zcard("ql:canceled") == kept, number
+        assert len(left(keyed)) == kept + 1
+
+
+@pytest.mark.parametrize("value", [0, -1])
+def test_none_is_kept_if_so_wanted(keyed: Keyed, value: int) -> None:
+    keyed.call("config.set", "canceled-history", value, now=0)
+    keyed.put("jid")
+    keyed.call("cancel", "jid", now=1)
+    assert left(keyed) == set()
+    assert keyed.call("get", "jid", now=1) is None
 
 
 def test_the_options_are_no_options_of_the_original(core: Core) -> None:
@@ -210,6 +264,26 @@ def test_an_old_client_cancels(keyed: Keyed) -> None:
     now = seconds + micros / 1e6
     assert job["canceled"]["when"] == pytest.approx(now, abs=60)
     assert keyed.call("jobs", "canceled") == ["jid"]
+    assert keyed.violations() == []
+
+
+def test_a_job_without_a_name_can_be_canceled(keyed: Keyed) -> None:
+    """Something has damaged its record."""
+    keyed.put("jid", "*")
+    keyed.server.hdel("ql:j:jid", "klass")
+    keyed.call("cancel", "jid")
+    job = keyed.job("jid", "*")
+    assert (job["state"], job["klass"]) == ("canceled", "")
+    [row] = rows(keyed.json("briefs", 9, "canceled", "", 0, 9, now="*"))
+    assert row and (row["state"], row["klass"]) == ("canceled", "")
+    assert keyed.violations() == []
+
+
+def test_a_job_of_this_name(keyed: Keyed) -> None:
+    keyed.put("canceled")
+    keyed.call("cancel", "canceled", now=1)
+    assert left(keyed) == {"ql:canceled", "ql:canceled:canceled"}
+    assert reason(keyed, "canceled") == ("waiting", "call", "")
 
 
 def test_a_canceled_job_says_whether_it_is_tracked(keyed: Keyed) -> None:
@@ -221,6 +295,19 @@ def test_a_canceled_job_says_whether_it_is_tracked(keyed: Keyed) -> None:
         shown = keyed.json("job.view", jid, 9, 9, now=3)
         job = shown["job"]
         assert (job["state"], job["tracked"]) == ("canceled", jid == "tracked")
+
+
+@pytest.mark.parametrize(("bytes_", "left_out"), [(16_384, 0), (16_385, 16_385)])
+def test_long_data_are_not_kept(keyed: Keyed, bytes_: int, left_out: int) -> None:
+    context = '{"c":1}'
+    data = '"' + (bytes_ - len(context) - 2) * "x" + '"'
+    keyed.put("a", data=data, context=context)
+    keyed.call("cancel", "a")
+    job = keyed.job("a")
+    assert job["canceled"]["left_out"] == left_out
+    kept = ("null", None) if left_out else (data, json.loads(context))
+    assert (job["data"], job["context"]) == kept
+    assert keyed.json("job.view", "a", 9, 9)["job"]["data"] == kept[0]
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(100, True), (0, False), (-1, False)])

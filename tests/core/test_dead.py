@@ -89,7 +89,7 @@ def test_payloads_brought_back_onto_a_queued_entity_begin_again(
     assert count(orders) == ("waiting", -1, 1501, 0)
 
 
-def test_later_failures_are_brought_back_apart(orders: Entities) -> None:
+def test_what_died_since_is_brought_back_for_itself(orders: Entities) -> None:
     back(orders)
     job = orders.take()[0]
     orders.settle(job, "fail", "broken", "why")

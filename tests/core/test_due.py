@@ -44,7 +44,7 @@ def states(keyed: Keyed, jid: str, now: Any) -> dict[str, str]:
         "job.view of another": link[2],
         "track": next(job["state"] for job in tracked if job["jid"] == jid),
         "await": keyed.call("await", "waiter", 0, "job", jid, now=now)[1],
-        "revive.each": keyed.call("revive.each", jid, now=now)[1][1].split()[-1],
+        "each": keyed.call("each", "revive", jid, now=now)[1][1].split()[-1],
         "timeout": keyed.refusal("timeout", jid, now=now).split()[-1],
         "heartbeat": keyed.refusal("heartbeat", jid, "token", now=now).split()[-1],
     }

@@ -236,7 +236,7 @@ def test_a_killer_is_dead_after_its_crashes(orders: Entities) -> None:
     assert orders.state("o") == ("waiting", -1, [2], [], [1])
 
 
-def test_kill_named_and_all_failed_ones(orders: Entities) -> None:
+def test_run_now_kill_all_failed_and_delete_all_failed(orders: Entities) -> None:
     for n in range(4):
         orders.now += 1
         orders.push(f"o{n}", n)
@@ -249,7 +249,9 @@ def test_kill_named_and_all_failed_ones(orders: Entities) -> None:
     assert orders.state("o0")[4] == [0] and orders.state("o3")[4] == [3]
     assert orders.show("o0")["dead"]["message"] == "why"
     assert orders.call("entities.kill", "orders") == 1
-    assert [job["entity"] for job in orders.take(5)] == ["o2"]
+    assert orders.call("each", "run", jid_of("later"))[0] == [jid_of("later")]
+    assert [job["entity"] for job in orders.take(5)] == ["o2", "later"]
+    assert orders.violations() == []
     assert orders.call("dead.delete", "orders", "o0", "o3", "nobody") == 2
     assert [row["entity"] for row in listed(orders, "dead")] == ["o1"]
 
@@ -278,10 +280,10 @@ def test_lists_of_fresh_retrying_running_and_dead(orders: Entities) -> None:
     orders.settle(jobs["d"], "retry", 0, "broken", "why")
     found = {
         which: [row["entity"] for row in listed(orders, which)]
-        for which in ("fresh", "retrying", "running", "dead", "dead-ids")
+        for which in ("fresh", "retrying", "running", "dead", "oldest-dead")
     }
     assert found == {"fresh": ["c"], "retrying": ["b"], "running": ["a"],
-                     "dead": ["d"], "dead-ids": ["d"]}  # fmt: skip
+                     "dead": ["d"], "oldest-dead": ["d"]}  # fmt: skip
 
 
 def test_cancel_takes_everything_away(orders: Entities) -> None:
@@ -322,7 +324,7 @@ def test_foreign_clients_see_a_queue_that_gives_them_nothing(
         (("push", "", "orders", "sync", 1, "o", '{"v":1}', "1", "", "", "x", 1), "BADARG"),
         (("push", "", "orders", "sync", 1, "o", '{"v":1}', f'"{"x" * 70000}"', "", ""), "TOOBIG"),
         (("put", "", "orders", "ENTITY", "sync", "{}", 0), "STATE"),
-        (("move.each", "other", 0, "ENTITY"), ""),
+        (("each", "move", "other", 0, "ENTITY"), ""),
         (("entities.list", "nothing", "orders"), "BADARG"),
         (("dead.back", "orders", ""), "BADARG"),
     ],
@@ -367,6 +369,17 @@ def test_a_repeated_reservation_brings_the_payloads_again(orders: Entities) -> N
     )
     assert first == again
     assert len(first[1]) == 1
+
+
+def test_a_corrupt_record_is_dead_with_all_its_payloads(orders: Entities) -> None:
+    orders.push("o", 1, 2)
+    orders.keyed.server.hset(f"ql:j:{jid_of('o')}", "tags", "[")
+    assert orders.take() == []
+    assert orders.state("o")[4] == [1, 2]
+    assert orders.show("o")["dead"]["group"] == "corrupt-record"
+    assert orders.violations() == []
+    orders.call("dead.back", "orders", "o")
+    assert only(orders.take())["payloads"] == [1, 2]
 
 
 def test_the_dead_stay_where_they_are_if_another_job_is_in_the_way(

@@ -48,13 +48,49 @@ def test_a_call_changes_250_the_next_due_first(orders: Entities, command: str) -
 
 
 @pytest.mark.parametrize(
-    "command", ["entities.kill", "entities.drop", "dead.back", "dead.delete"]
+    "command",
+    ["entities.kill", "entities.drop", "dead.back", "dead.delete"],
 )
 def test_a_call_names_250_at_most(orders: Entities, command: str) -> None:
     many = [f"o{n}" for n in range(251)]
     orders.call(command, "orders", *many[:250])
     with pytest.raises(redis.ResponseError, match=r"^TOOBIG "):
         orders.call(command, "orders", *many)
+
+
+def run_now(orders: Entities, *entities: str) -> int:
+    """Let entities run now; return how many were delayed."""
+    return len(orders.call("each", "run", *map(jid_of, entities))[0])
+
+
+def test_run_now_counts_those_that_were_delayed(orders: Entities) -> None:
+    orders.push("waits", 1, priority=3)
+    orders.push("later", 1, due=orders.now + 60, priority=3)
+    orders.now += 1
+    assert run_now(orders, "waits", "later", "unknown") == 1
+    assert orders.counts()["lag"] == pytest.approx(1)
+    assert orders.violations() == []
+    orders.push("urgent", 1, priority=2)
+    assert [job["entity"] for job in orders.take(3)] == ["waits", "later", "urgent"]
+    assert run_now(orders, "later") == 0
+    assert orders.violations() == []
+
+
+def test_who_runs_now_lags_from_now_on(orders: Entities) -> None:
+    orders.push("later", 1, due=orders.now + 60)
+    orders.now += 10
+    assert run_now(orders, "later") == 1
+    assert orders.counts()["lag"] == 0
+    orders.now += 5
+    assert orders.counts()["lag"] == 5
+
+
+def test_a_failed_one_that_runs_now_keeps_its_count(orders: Entities) -> None:
+    failing(orders, 1)
+    assert run_now(orders, "o000") == 1
+    assert orders.state("o000")[:2] == ("waiting", 0)
+    assert names(orders, "retrying") == ["o000"]
+    assert orders.violations() == []
 
 
 def test_a_call_kills_a_thousand_payloads(orders: Entities) -> None:

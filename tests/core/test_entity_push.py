@@ -1,4 +1,4 @@
-"""Pushing payloads: what is refused, whose queue it is, when they are due."""
+"""Pushing payloads: what is refused, whose queue it is, when it is due."""
 
 from __future__ import annotations
 
@@ -16,21 +16,18 @@ def orders(keyed: Keyed) -> Entities:
     return Entities(keyed)
 
 
-@pytest.mark.parametrize("left", ["waiting", "delayed", "running", "dead"])
-def test_a_queue_with_entities_belongs_to_their_job_type(
-    orders: Entities, left: str
-) -> None:
-    orders.push("o", 1, due=orders.now + 60 if left == "delayed" else "", retries=0)
-    if left in ("running", "dead"):
-        job = orders.take()[0]
-    if left == "dead":
-        orders.settle(job, "retry", 0, "broken", "why")
-    with pytest.raises(redis.ResponseError, match=r"^STATE .*sync.*other"):
-        orders.push("o", 2, klass="other")
-    with pytest.raises(redis.ResponseError, match=r"^STATE "):
-        orders.push("o", 2, klass="other", known=["another"])
-    assert orders.push("o", 2, klass="other", known=["another", "sync"]) == 1
-    assert orders.counts()["klass"] == "other"
+def fail_by_an_older_core(orders: Entities) -> None:
+    """Fail the run of an entity as a core does that knows nothing of payloads."""
+    [job] = orders.take()
+    server = orders.keyed.server
+    server.zrem("ql:q:orders-locks", job["jid"])
+    server.zrem("ql:w:w1:jobs", job["jid"])
+    server.delete(f"ql:taken:{job['jid']}")
+    failure = '{"group":"g","message":"m","when":1000,"worker":""}'
+    fields = {"state": "failed", "worker": "", "expires": "", "failure": failure}
+    server.hset(f"ql:j:{job['jid']}", mapping=fields)
+    server.lpush("ql:f:g", job["jid"])
+    server.sadd("ql:failures", "g")
 
 
 def test_pushes_are_counted_and_the_queue_is_known(orders: Entities) -> None:

@@ -215,6 +215,7 @@ def test_the_end_of_a_run_makes_room_under_limits(orders: Entities) -> None:
     [job] = orders.take()
     orders.push("b", 1)
     assert orders.take() == []
+    orders.now += 1
     orders.settle(job, "retry", 0, "broken", "why")
     assert orders.state("a") == ("waiting", -1, [2], [], [1])
     assert [each["entity"] for each in orders.take()] == ["b"]

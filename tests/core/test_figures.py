@@ -90,7 +90,7 @@ def test_counters_per_queue_and_minute(keyed: Keyed) -> None:
     keyed.put("other", 125, queue="side")
     assert keyed.json("minutes", "queue", 0, 5) == {
         "put": {"0": 6},
-        "started": {"1": 2, "2": 2},
+        "started": {"1": 4, "2": 2},
         "completed": {"2": 2},
         "failed": {"2": 1},
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -37,7 +36,9 @@ def test_an_unknown_format_is_refused(keyed: Keyed, number: str) -> None:
     repeated = ("put", "worker", "queue", "a", "klass", "{}", 0)
     for command, *args in [*KEYED, repeated]:
         text = keyed.refusal(command, *args, now="*", request="me:1")
-        wanted = rf"FORMAT the namespace stores format {re.escape(number)}, .*: upgrade"
+        wanted = (
+            rf"FORMAT the namespace stores format {re.escape(number)}, .*: drain it"
+        )
         assert re.match(wanted, text), (command, text)
     assert digest(keyed.server) == before
 
@@ -47,12 +48,14 @@ def test_an_older_format_is_refused_with_the_remedy(keyed: Keyed) -> None:
     store(keyed, "0")
     text = keyed.refusal("put", "w", "q", "b", "k", "{}", 0, now="*")
     assert text.startswith("FORMAT the namespace stores format 0")
-    assert text.endswith("let workers of the build before drain it first")
+    assert "drain it with workers of the build that has written it" in text
 
 
-def test_calls_without_keys_do_not_ask_for_the_format(keyed: Keyed) -> None:
+def test_calls_without_keys_are_refused_as_well(keyed: Keyed) -> None:
     keyed.put("a", "*")
     store(keyed, "17")
-    assert keyed.core.popped(10) == ["a"]
-    assert keyed.core.complete("a", 11) == "complete"
-    assert json.loads(keyed.core.old("get", 12, "a"))["state"] == "complete"
+    before = digest(keyed.server)
+    for command, *args in (("pop", "queue", "w", 1), ("get", "a"), ("queues",)):
+        text = keyed.core.error(command, 10, *args)
+        assert "the namespace stores format 17" in text
+    assert digest(keyed.server) == before

@@ -62,7 +62,7 @@ REFUSED = [
     ("config.set", "heartbeat", 5),
     ("pause", "queue"),
     ("queue.pause", "reason", "by", "queue"),
-    ("move.each", "other", 0, "waiting"),
+    ("each", "move", "other", 0, "waiting"),
 ]
 
 
@@ -89,7 +89,7 @@ ACCEPTED = [
     ("progress", "f", TOKEN, "[0.5]"),
     ("log", "waiting", "message"),
     ("cancel", "waiting"),
-    ("cancel.each", "waiting", "a"),
+    ("each", "cancel", "waiting", "a"),
     ("worker.deregister", "worker"),
 ]  # fmt: skip
 

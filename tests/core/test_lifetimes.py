@@ -80,6 +80,7 @@ def test_what_concerns_workers_and_waiters_expires_within_a_day(
 ) -> None:
     keyed.put("run")
     keyed.take(worker="some-name")
+    keyed.call("beat", "w", "", 0, now=0)  # writes what is buffered of statistics
     before = set(keyed.server.scan_iter())
     make(keyed)
     for name in set(keyed.server.scan_iter()) - before:

@@ -11,7 +11,13 @@ from tests.core.keyed import Keyed
 # Each call, and what it lacks.
 CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("beat", "w"), "info"),
-    (("cancel.each",), "jid"),
+    (
+        (
+            "each",
+            "cancel",
+        ),
+        "jid",
+    ),
     (("config.set",), "option"),
     (("config.set", "heartbeat"), "value"),
     (("config.unset",), "option"),
@@ -56,6 +62,9 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("workflow.get",), "workflow"),
     (("workflow.jobs",), "workflow"),
     (("workflow.put",), "workflow"),
+    (("workflow.begin",), "workflow"),
+    (("workflow.begin", "id"), "meta"),
+    (("workflow.release",), "workflow"),
 ]
 
 

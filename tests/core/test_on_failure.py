@@ -184,7 +184,7 @@ def test_a_failed_job_that_goes_in_the_same_call_is_not_counted_as_failed(
     keyed.put("a", depends=["root"], on_failure="cancel")
     keyed.put("block", depends=["a"])
     # From the last to the first: "block" fails with "a", which goes with "root".
-    assert keyed.call("cancel.each", "block", "root", now=1)[0] == ["block", "root"]
+    assert keyed.call("each", "cancel", "block", "root", now=1)[0] == ["block", "root"]
     assert states(keyed, "root", "a", "block") == [None, None, None]
     stats = keyed.json("stats", "queue", 1, now=1)
     assert (stats["failures"], stats["failed"]) == (1, 0)
@@ -204,7 +204,33 @@ def test_a_tracked_job_that_fails_with_its_dependency_is_announced(
     assert ("failed", "root") not in heard
 
 
-def test_a_job_whose_dependents_cancel_or_run_may_be_cancelled(keyed: Keyed) -> None:
+@pytest.mark.parametrize("dependents", [1200, 40])
+def test_a_complete_job_put_again_keeps_those_that_were_not_released_yet(
+    keyed: Keyed, dependents: int
+) -> None:
+    """What a call had to leave of the first run waits for the second."""
+    keyed.put("root", queue="side")
+    for start in range(0, dependents, 600):
+        keyed.put_many(
+            [
+                {"jid": f"j{n}", "depends": ["root"]}
+                for n in range(start, min(start + 600, dependents))
+            ]
+        )
+    [job] = keyed.take(queue="side")
+    keyed.settle([settlement("root", job["token"], "complete")], now=1)
+    left = keyed.server.scard("ql:j:root-dependents")
+    assert left == max(0, dependents - 1000)
+    keyed.put("root", 2, queue="side")
+    keyed.settle([], now=3)
+    assert keyed.server.scard("ql:j:root-dependents") == left
+    [job] = keyed.take(queue="side", now=4)
+    keyed.settle([settlement("root", job["token"], "complete")], now=5)
+    assert keyed.json("queues", "queue", now=5)["waiting"] == dependents
+    assert keyed.violations() == []
+
+
+def test_a_job_may_be_cancelled_if_nobody_minds(keyed: Keyed) -> None:
     keyed.put("root", queue="side")
     keyed.put("cancel", depends=["root"], on_failure="cancel")
     keyed.put("run", depends=["root"], on_failure="run")

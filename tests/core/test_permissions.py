@@ -36,7 +36,7 @@ def limited(each_server: Server, library: Library) -> Iterator[Limit]:
 
 
 def refusal(core: Core) -> str:
-    arguments = ("w", "q", "j", "k", "{}", 0)
+    arguments = ("w", '{"queue":"q","klass":"k","data":"{}"}', "jid", "j")
     with pytest.raises(redis.ResponseError) as caught:
         core.call("write", KEYS, "put", "*", "me:1", *arguments)
     return str(caught.value)

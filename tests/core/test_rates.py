@@ -1,4 +1,4 @@
-"""Rates: how often jobs start under a limit, in a sliding window."""
+"""Rates: how often jobs start under a limit."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def most_in_a_window(times: list[float], length: float) -> int:
     return most
 
 
-@pytest.mark.parametrize(
-    "option", ["klass-rate-of-type", "klass-rate-per-key", "queue-rate"]
-)
+OPTIONS = ["klass-rate-of-type", "klass-rate-per-key", "queue-rate"]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
 def test_a_window_never_holds_more_starts_and_nearly_all_are_used(
     keyed: Keyed, option: str
 ) -> None:
@@ -46,14 +47,18 @@ def test_a_window_never_holds_more_starts_and_nearly_all_are_used(
     times = starts(keyed, 500, 0.011, 20)
     assert most_in_a_window(times, 1) == 100
     assert len(times) >= 0.98 * 100 * 5.5
+    sound(keyed)
 
 
 @pytest.mark.parametrize(
     ("first", "then", "room", "opens"),
     [
-        ("10/m", "20/m", 16, 60.1),
-        ("20/m", "20/h", 16, 3601),
-        ("20/h", "20/m", 16, 61),
+        ("10000/m", "10/m", 6, 60.1),
+        ("10/m", "10000/m", 9996, 60.1),
+        ("100/m", "100/h", 96, 3601),
+        ("100/h", "100/m", 96, 61),
+        ("100/h", "100/s", 96, 3),
+        ("10000/m", "4/m", 0, 60.1),
         ("4/m", "1/m", 0, 60.1),
     ],
 )
@@ -79,11 +84,13 @@ def test_a_rate_that_is_changed_counts_what_started_before(
     assert more == min(20, 26 - taken, count - taken)
 
 
-def test_a_full_window_is_looked_at_when_it_opens(keyed: Keyed) -> None:
+def test_a_window_that_is_full_again_is_looked_at_when_it_opens(
+    keyed: Keyed,
+) -> None:
     limit(keyed, "klass-rate-of-type", "10/s")
     keyed.put_many([{"jid": f"j{n:02}"} for n in range(50)], START)
     for burst in range(4):
-        # A little late, so that the window is empty when the next are called.
+        # A little late, so that the window is empty when the next come back.
         now = START + 1.05 * burst
         assert len(keyed.take(now=now)) == 10
         settled = keyed.settle([], 1, now=now + 0.01, wait=100)
@@ -92,7 +99,7 @@ def test_a_full_window_is_looked_at_when_it_opens(keyed: Keyed) -> None:
         sound(keyed)
 
 
-def test_a_window_opens_for_others_though_the_next_job_is_not_taken(
+def test_a_window_opens_for_jobs_of_a_queue_though_those_before_them_are_not_taken(
     keyed: Keyed,
 ) -> None:
     limit(keyed, "klass-rate-of-type", "2/2s")
@@ -102,9 +109,23 @@ def test_a_window_opens_for_others_though_the_next_job_is_not_taken(
     for n, (jid, queue) in enumerate([("b", "queue"), ("x", "paused"), ("c", "queue")]):
         keyed.put(jid, START + 1.1 + n / 10, queue=queue)
         assert keyed.take(1, queue=queue, now=START + 1.15 + n / 10) == []
-    # x stays in its queue, which is not served.
-    taken = keyed.take(2, now=START + 10) + keyed.take(2, now=START + 12.1)
-    assert [job["jid"] for job in taken] == ["b", "c"]
+    # There is room for two, and x is not taken.
+    assert [job["jid"] for job in keyed.take(2, now=START + 10)] == ["b", "c"]
+    sound(keyed)
+    assert keyed.take(1, queue="paused", now=START + 11) == []
+    assert len(keyed.take(1, queue="paused", now=START + 12.1)) == 1
+
+
+def test_starts_of_one_moment_are_all_counted_and_kept_as_long_as_needed(
+    keyed: Keyed,
+) -> None:
+    limit(keyed, "queue-rate", "100/m")
+    keyed.put_many([{"jid": f"j{n:02}"} for n in range(20)], START)
+    for count in (2, 3, 1, 4):
+        assert len(keyed.take(count, now=START)) == count
+    shown = keyed.json("limits", "queue", now=START)
+    assert shown["queue"]["started"] == 10
+    assert 60_000 < keyed.server.pttl("ql:limit:queue:queue:starts") <= 120_000
 
 
 def test_a_rate_wakes_idle_workers_when_it_opens(keyed: Keyed) -> None:
@@ -142,7 +163,7 @@ def test_idle_workers_are_told_when_enough_of_a_window_has_passed(
 
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "100/", "-1/s", "0/s", "1/0s", "1/w",
-                                  "1.5/s", "1/.s", "1000000001/s", "1/367d", "1 / s"])  # fmt: skip
+                                  "1.5/s", "1/.s", "1/367d", "1 / s"])  # fmt: skip
 @pytest.mark.parametrize(
     "option", ["q-rate", "100%z-rate", "t-rate-of-type", "t-rate-per-key"]
 )
@@ -154,8 +175,21 @@ def test_a_rate_that_cannot_be_read_is_refused(
     assert refusal.endswith(f" or 0 for none, not {text or 'an empty text'}")
 
 
-@pytest.mark.parametrize("text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "1/366d"])
-def test_rates_in_all_units_are_accepted(keyed: Keyed, text: str) -> None:
+@pytest.mark.parametrize("text", ["10001/s", "20000/m", "1000000000/d"])
+def test_more_starts_than_can_be_counted_are_refused_with_a_remedy(
+    keyed: Keyed, text: str
+) -> None:
+    refusal = keyed.refusal("config.set", "q-rate", text, now=1)
+    assert refusal == (
+        "BADARG config.set(): q-rate must be a rate of at most 10000 starts in a window: "
+        f"give a rate per second instead of {text}"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "1/s", "100/m", "5/10s", "3/1.5h", "10000/d", "1/366d"]
+)
+def test_these_are_rates(keyed: Keyed, text: str) -> None:
     keyed.call("config.set", "q-rate", text, now=1)
 
 
@@ -187,18 +221,11 @@ def test_a_queue_whose_last_start_is_left_waits_for_no_window(keyed: Keyed) -> N
     assert float(keyed.settle([], 1, now=START + 1, wait=1000).rest[0]) > 50
 
 
-@pytest.mark.parametrize(
-    ("option", "rate"),
-    [
-        ("klass-rate-of-type", "10/20s"),
-        ("klass-rate-per-key", "10/20s"),
-        ("queue-rate", "10/20s"),
-    ],
-)
-def test_a_release_before_the_start_gives_its_room_back(
-    keyed: Keyed, option: str, rate: str
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_goes_back_before_it_started_leaves_its_room_to_others(
+    keyed: Keyed, option: str
 ) -> None:
-    limit(keyed, option, rate)
+    limit(keyed, option, "10/20s")
     keyed.put_many([{"jid": f"j{n:02}", "limit_key": "k"} for n in range(30)], START)
     ran, *first = keyed.take(10, now=START)
     assert len(first) == 9
@@ -206,3 +233,17 @@ def test_a_release_before_the_start_gives_its_room_back(
     back.append(settlement(ran["jid"], ran["token"], "release", 0, held=0.5))
     keyed.settle(back, now=START + 1)
     assert len(keyed.take(20, now=START + 1)) == 6
+    sound(keyed)
+
+
+@pytest.mark.parametrize("option", ["klass-rate-of-type", "klass-rate-per-key"])
+def test_what_goes_back_to_wait_lets_the_next_one_of_its_limit_start(
+    keyed: Keyed, option: str
+) -> None:
+    limit(keyed, option, "1/20s")
+    for n in range(2):
+        keyed.put(f"j{n}", START + n / 10, limit_key="k")
+    [job] = keyed.take(now=START + 1)
+    done(keyed, job, START + 2, "release", 60)
+    sound(keyed)
+    assert [each["jid"] for each in keyed.take(now=START + 2)] == ["j1"]

@@ -17,6 +17,8 @@ NEXT = ["ready2", *READY[1:]]
 RUN = ["run", *READY[1:]]
 LOST = "settle(): Job waiting is not currently running: waiting"
 
+REPLY = "ql:reply:client"
+
 # Every command that writes, with its reply. `{run}` stands for the token of a running job.
 MUTATING: list[tuple[Call, Any]] = [
     (("put", "w", "queue", "new", "klass", "{}", 0, "tags", '["t"]'), "new"),
@@ -137,7 +139,11 @@ def test_a_repeat_has_no_effect_and_the_same_reply(
         again = keyed.call(command, *args, now=11, request="client:1")
     assert again == first
     assert heard == []
-    assert difference(after, snapshot(keyed.server)) == {}
+    changed = difference(after, snapshot(keyed.server))
+    # The reply is written again as it was, so that WAIT speaks of it as well.
+    kept = changed.pop(REPLY, ((), ()))
+    assert kept[0][:2] == kept[1][:2]
+    assert changed == {}
 
 
 def test_an_older_request_is_stale(keyed: Keyed) -> None:
@@ -172,6 +178,32 @@ def test_a_refused_request_may_be_sent_again(keyed: Keyed) -> None:
     assert refused.startswith("NOJOB ")
     keyed.put("jid")
     assert keyed.call("priority", "jid", 5, now=0, request="client:1") == 5
+
+
+def test_what_is_done_once_has_its_reply_for_a_week(keyed: Keyed) -> None:
+    for _ in range(2):
+        reply = keyed.call("put", "w", "q", "jid", "k", "{}", 0, request="once:a-1/0")
+        assert reply == "jid"
+        keyed.call("cancel", "jid")
+    assert keyed.call("length", "q") == 0
+    assert 6 * 86_400 < keyed.server.ttl("ql:once:a-1/0") <= 7 * 86_400
+
+
+def test_what_is_done_once_is_known_for_a_minute_after_its_end(keyed: Keyed) -> None:
+    for number in range(2):
+        keyed.put(f"jid{number}", request=f"once:{number}")
+    assert keyed.call("once.forget", "0", "unknown", "1") == 2
+    for _ in range(2):
+        assert 50 < keyed.server.ttl("ql:once:0") <= 60
+        # (A repeat does not make it stay longer.)
+        keyed.put("jid0", request="once:0")
+    assert keyed.server.exists("ql:once:unknown") == 0
+
+
+@pytest.mark.parametrize("id_", ["", "a b", "a:b", "ü", "x" * 129])
+def test_no_id_of_what_is_done_once(keyed: Keyed, id_: str) -> None:
+    text = keyed.refusal("cancel", "jid", request=f"once:{id_}")
+    assert text.startswith("BADARG request must be ")
 
 
 def test_a_repeated_pop_hands_out_the_same_jobs(keyed: Keyed) -> None:
@@ -240,7 +272,7 @@ def test_malformed_request_ids_are_refused(keyed: Keyed, request_id: str) -> Non
 
 def test_meta_shows_no_replies(keyed: Keyed) -> None:
     keyed.put("jid", request="client:1")
-    assert set(keyed.json("meta")) == {"token", "format", "now"}
+    assert set(keyed.json("meta")) == {"format", "now"}
 
 
 def test_without_a_request_id_every_call_counts(keyed: Keyed) -> None:

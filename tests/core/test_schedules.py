@@ -1,4 +1,4 @@
-"""Schedules of both kinds: making, changing, pausing, listing, running, removing them."""
+"""Schedules: making, changing, pausing, listing, running, removing them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.core.caller import Core, flat
-from tests.core.keyed import Keyed
+from tests.core.keyed import Keyed, chunks
 from tests.core.keyspace import digest
 
 BOTH = [{"interval": 60}, {"cron": "* * * * *"}]
@@ -37,34 +37,59 @@ def listed(keyed: Keyed, *args: int, now: float = 0) -> list[str]:
 
 
 def due(keyed: Keyed, which: str = "s") -> float | None:
-    """Return when a schedule ticks next."""
-    score: float | None = shown(keyed, which).get("next")
-    return score
+    """Return when an interval schedule goes on; None while it is paused."""
+    return shown(keyed, which).get("next")
+
+
+def looked(keyed: Keyed, worker: str, now: float, count: int = 100) -> Any:
+    """Ask as a ticker does: seconds, whether it is the ticker, what is due."""
+    seconds, told, leads, flat = keyed.call("schedule.due", worker, count, now=now)
+    assert float(told) == now
+    return float(seconds), leads == 1, chunks(flat, 7)
+
+
+def tick(keyed: Keyed, *ticks: tuple[Any, ...], now: float) -> list[int]:
+    """Tell ticks: id, score, tick, missed_at, next, trouble."""
+    reply: list[int] = keyed.call(
+        "schedule.tick", *[part for each in ticks for part in each], now=now
+    )
+    return reply
+
+
+def serve(keyed: Keyed, now: float) -> None:
+    """Serve intervals as a ticker does: of missed ticks the last one puts a job."""
+    for which, score, since, interval, *_ in looked(keyed, "ticker", now)[2]:
+        every = float(interval)
+        first = float(since) + every if since else float(score)
+        last = first + (now - first) // every * every
+        if first > now:
+            tick(keyed, (which, score, "", "", first, ""), now=now)
+        else:
+            tick(keyed, (which, score, last, "", last + every, ""), now=now)
 
 
 def taken(keyed: Keyed, now: float, count: int = 50) -> list[str]:
+    """Serve intervals, and reserve jobs."""
+    serve(keyed, now)
     return [job["jid"] for job in keyed.take(count, now=now)]
 
 
 class TestMaking:
-    def test_an_interval_schedule_first_ticks_after_its_offset(
-        self, keyed: Keyed
-    ) -> None:
-        assert make(keyed, now=100, offset=7, retries=2) == "new"
+    def test_an_interval_begins_after_its_offset(self, keyed: Keyed) -> None:
+        assert make(keyed, now=100, offset=7) == "new"
         assert due(keyed) == 107
-        assert taken(keyed, 106.9) == []
-        assert taken(keyed, 107) == ["s-1"]
+        assert taken(keyed, 106) == []
+        assert taken(keyed, 107) == ["s@107"]
 
-    def test_an_interval_schedule_is_shown(self, keyed: Keyed) -> None:
-        make(keyed, now=100, name="Clock", tags=["t"], priority=1.5, backlog=3,
-             owner="code:x", declared="d", missed="all", unique="u", expires=9,
-             context={"a": 1}, data="[1]")  # fmt: skip
+    def test_what_is_shown_of_an_interval(self, keyed: Keyed) -> None:
+        make(keyed, now=100, name="Clock", tags=["t"], priority=1.5, owner="code:x",
+             missed="all", unique="u", expires=9, context={"a": 1}, data="[1]")  # fmt: skip
         assert shown(keyed) == {
             "id": "s", "kind": "interval", "queue": "queue", "klass": "klass",
             "data": "[1]", "priority": 1.5, "retries": 5, "tags": ["t"], "count": 0,
-            "interval": 60, "backlog": 3, "missed": "all", "name": "Clock",
-            "owner": "code:x", "declared": "d", "unique": "u", "expires": 9,
-            "context": '{"a": 1}', "next": 100, "paused": False, "edited": False,
+            "interval": 60, "missed": "all", "name": "Clock", "owner": "code:x",
+            "unique": "u", "expires": 9, "context": '{"a": 1}', "next": 100,
+            "paused": False, "edited": False,
         }  # fmt: skip
 
     def test_a_cron_schedule_is_shown(self, keyed: Keyed) -> None:
@@ -76,11 +101,13 @@ class TestMaking:
             "paused": False, "edited": False,
         }  # fmt: skip
 
-    def test_cron_is_never_where_an_old_client_would_spawn_it(
-        self, keyed: Keyed
+    @pytest.mark.parametrize("kind", BOTH, ids=["interval", "cron"])
+    def test_old_clients_neither_see_nor_spawn_it(
+        self, keyed: Keyed, kind: dict[str, Any]
     ) -> None:
-        make(keyed, cron="* * * * *")
-        assert keyed.core.old("recur.get", 0, "s") is None
+        make(keyed, **kind)
+        assert keyed.core.old("recur.get", 1e9, "s") is None
+        assert keyed.core.old("jobs", 1e9, "recurring", "queue") == []
         assert keyed.core.pop(1e9) == []
 
     def test_an_unknown_schedule_is_nothing(self, keyed: Keyed) -> None:
@@ -97,19 +124,20 @@ class TestMaking:
         assert len(listed(keyed)) == 1
 
     def test_recur_takes_the_id_over(self, keyed: Keyed) -> None:
-        make(keyed, cron="* * * * *", declared="d", owner="code")
-        keyed.core.old("recur", 0, "queue", "s", "k", "{}", "interval", 60, 0)
-        assert shown(keyed)["kind"] == "interval"
-        assert listed(keyed) == ["s"]
-        assert keyed.call("schedule.declared") == []
-
-    def test_recur_forgets_what_only_we_know(self, keyed: Keyed) -> None:
-        make(keyed, missed="none", name="n")
+        make(keyed, cron="* * * * *", owner="code")
         keyed.call("schedule.pause", "s", now=0)
         keyed.core.old("recur", 0, "queue", "s", "k", "{}", "interval", 60, 0)
         after = shown(keyed)
-        assert not {"name", "owner", "declared"} & set(after)
-        assert (after["paused"], after["next"]) == (False, 0)
+        assert (after["kind"], after["paused"], after.get("owner")) == (
+            "interval", False, None,
+        )  # fmt: skip
+        assert listed(keyed) == ["s"]
+        assert keyed.core.popped(0) == ["s-1"]
+
+    def test_unrecur_removes_it(self, keyed: Keyed) -> None:
+        make(keyed)
+        keyed.core.old("unrecur", 0, "s")
+        assert listed(keyed) == []
 
     @pytest.mark.parametrize(
         ("pairs", "words"),
@@ -118,12 +146,10 @@ class TestMaking:
             ({"interval": "x"}, "interval"),
             ({"interval": 60, "cron": "* * * * *"}, "not both"),
             ({"cron": ""}, "interval or cron"),
-            ({"cron": "* * * * *", "offset": 5}, "belong to an interval"),
-            ({"cron": "* * * * *", "backlog": 5}, "belong to an interval"),
+            ({"cron": "* * * * *", "offset": 5}, "belongs to an interval"),
             ({"timezone": "UTC"}, "belongs to cron"),
             ({"missed": "some"}, "all, last or none, not some"),
             ({"retries": -1}, "retries"),
-            ({"backlog": -1}, "backlog"),
             ({"priority": "nan"}, "priority"),
             ({"offset": "inf"}, "offset"),
             ({"tags": "{"}, "tags"),
@@ -159,7 +185,7 @@ class TestMaking:
 class TestSettingAgain:
     def test_the_same_interval_keeps_all(self, keyed: Keyed) -> None:
         make(keyed, now=100)
-        assert taken(keyed, 100) == ["s-1"]
+        assert taken(keyed, 100) == ["s@100"]
         assert make(keyed, now=130, data="[2]") == "changed"
         after = shown(keyed)
         assert (after["next"], after["count"], after["last"]) == (160, 1, 100)
@@ -180,8 +206,17 @@ class TestSettingAgain:
     def test_a_tick_that_is_due_stays_due(self, keyed: Keyed) -> None:
         make(keyed, now=100)
         make(keyed, now=130, interval=3600)
-        assert taken(keyed, 130) == ["s-1"]
+        assert taken(keyed, 130) == ["s@100"]
         assert due(keyed) == 3700
+
+    def test_who_was_about_to_put_a_tick_does_not_undo_the_change(
+        self, keyed: Keyed
+    ) -> None:
+        make(keyed, now=100, interval=86400)
+        make(keyed, now=100, interval=60)
+        assert tick(keyed, ("s", 100, 100, "", 86500, ""), now=100) == [0]
+        assert taken(keyed, 101) == ["s@100"]
+        assert due(keyed) == 160
 
     def test_a_changed_offset_begins_anew(self, keyed: Keyed) -> None:
         make(keyed, now=100, offset=10)
@@ -193,9 +228,10 @@ class TestSettingAgain:
     def test_another_queue(self, keyed: Keyed) -> None:
         make(keyed, now=100, offset=10)
         make(keyed, now=101, offset=10, queue="other")
-        assert (shown(keyed)["queue"], due(keyed)) == ("other", 110)
-        assert taken(keyed, 110) == []
-        assert [job["jid"] for job in keyed.take(queue="other", now=110)] == ["s-1"]
+        serve(keyed, 110)
+        [job] = keyed.take(queue="other", now=110)
+        assert job["jid"] == "s@110"
+        assert keyed.call("schedules.count", "queue", "other") == [0, 1]
 
     def test_a_pause_stays(self, keyed: Keyed) -> None:
         make(keyed, now=100)
@@ -204,59 +240,47 @@ class TestSettingAgain:
         assert shown(keyed)["paused"]
         assert (due(keyed), taken(keyed, 1000)) == (None, [])
 
+    def test_a_former_id_goes_on_with_all_that_it_has(self, keyed: Keyed) -> None:
+        make(keyed, now=100)
+        taken(keyed, 100)
+        keyed.call("schedule.pause", "s", now=110)
+        assert make(keyed, "new", now=120, formerly=["no", "s"]) == "changed"
+        assert listed(keyed) == ["new"]
+        after = shown(keyed, "new")
+        assert (after["count"], after["last"], after["paused"]) == (1, 100, True)
+        keyed.call("schedule.resume", "new", now=120)
+        assert due(keyed, "new") == 160
+
+    def test_there_are_at_most_a_thousand_declared_ones(self, keyed: Keyed) -> None:
+        for n in range(1000):
+            make(keyed, f"s{n}", owner="code")
+        text = keyed.refusal(
+            "schedule.set", "one", "q", "k", "{}", "interval", 60, "owner", "code"
+        )
+        assert text.startswith("TOOBIG")
+        assert make(keyed, "s7", owner="code") == "changed"
+        assert make(keyed, "one") == "new"
+
+    def test_those_that_code_declares(self, keyed: Keyed) -> None:
+        make(keyed, "mine")
+        make(keyed, owner="code")
+        assert keyed.call("schedule.declared") == ["s", "code", "0"]
+        keyed.call("schedule.update", "s", "interval", 10)
+        assert keyed.call("schedule.declared") == ["s", "code", "1"]
+        make(keyed, "new", owner="code", formerly=["s"], edited=1)
+        assert keyed.call("schedule.declared") == ["new", "code", "1"]
+        make(keyed, "new")
+        assert keyed.call("schedule.declared") == []
+
     def test_a_template_of_an_old_client_is_adopted_in_its_rhythm(
         self, keyed: Keyed
     ) -> None:
         keyed.core.old("recur", 95, "queue", "s", "k", "{}", "interval", 60, 10)
         make(keyed, now=100)
         assert (due(keyed), shown(keyed)["missed"]) == (105, "last")
-
-    def test_the_same_declaration_changes_nothing(self, keyed: Keyed) -> None:
-        make(keyed, declared="d1", owner="code")
-        before = shown(keyed)
-        assert make(keyed, interval=5, declared="d1", owner="code") == "same"
-        assert shown(keyed) == before
-        assert make(keyed, interval=5, declared="d2", owner="code") == "changed"
-        assert keyed.call("schedule.declared") == ["s", "d2", "code", "0"]
-
-    def test_a_schedule_of_another_owner_is_kept(self, keyed: Keyed) -> None:
-        make(keyed)
-        assert make(keyed, interval=5, owner="code") == "kept"
-        make(keyed, "t", owner="code:a")
-        assert make(keyed, "t", interval=5, owner="code:b") == "kept"
-        assert shown(keyed, "t")["interval"] == 60
-        assert make(keyed, "t", interval=5, owner="code:b", force=1) == "changed"
-        assert shown(keyed, "t")["owner"] == "code:b"
-
-    def test_an_edited_schedule_is_kept(self, keyed: Keyed) -> None:
-        make(keyed, owner="code", declared="d1")
-        keyed.call("schedule.update", "s", "interval", 10)
-        assert make(keyed, owner="code", declared="d2") == "kept"
-        assert keyed.call("schedule.declared") == ["s", "d1", "code", "1"]
-        assert make(keyed, owner="code", declared="d2", force=1) == "changed"
-        assert keyed.call("schedule.declared") == ["s", "d2", "code", "0"]
-
-    def test_setting_without_an_owner_removes_the_owner(self, keyed: Keyed) -> None:
-        make(keyed, owner="code", declared="d1")
-        make(keyed)
-        assert "owner" not in shown(keyed)
-        assert keyed.call("schedule.declared") == []
-
-    def test_there_are_at_most_a_thousand_declared_ones(self, keyed: Keyed) -> None:
-        for n in range(1000):
-            make(keyed, f"s{n}", declared="d")
-        text = keyed.refusal(
-            "schedule.set", "one", "q", "k", "{}", "interval", 60, "declared", "d"
-        )
-        assert text.startswith("TOOBIG")
-        assert make(keyed, "s7", declared="d2") == "changed"
-
-    def test_a_count_never_makes_two_jobs_share_an_id(self, keyed: Keyed) -> None:
-        make(keyed)
-        taken(keyed, 0)
-        keyed.call("schedule.remove", "s", now=0)
-        make(keyed, now=60)
-        assert taken(keyed, 60) == ["s-2"]
+        assert keyed.core.old("recur.get", 100, "s") is None
+        assert keyed.core.popped(105) == []
+        assert taken(keyed, 105) == ["s@105"]
 
 
 class TestUpdating:
@@ -269,12 +293,7 @@ class TestUpdating:
         assert not {"unique", "context", "expires"} & set(after)
         assert (after["tags"], after["next"], after["edited"]) == (["a"], 100, False)
 
-    def test_no_backlog(self, keyed: Keyed) -> None:
-        make(keyed, backlog=2)
-        keyed.call("schedule.update", "s", "backlog", 0)
-        assert shown(keyed)["backlog"] == 0
-
-    def test_updating_a_declared_schedule_marks_it_edited(self, keyed: Keyed) -> None:
+    def test_one_that_has_an_owner_is_edited_then(self, keyed: Keyed) -> None:
         make(keyed, owner="code")
         keyed.call("schedule.update", "s", "retries", 0)
         assert shown(keyed)["edited"]
@@ -287,24 +306,24 @@ class TestUpdating:
 
     @pytest.mark.parametrize("paused", [False, True])
     def test_the_kind(self, keyed: Keyed, paused: bool) -> None:
-        make(keyed, now=100, backlog=2)
+        make(keyed, now=100, offset=2)
         if paused:
             keyed.call("schedule.pause", "s", now=100)
         keyed.call("schedule.update", "s", "cron", "0 0 * * *", now=110)
         after = shown(keyed)
         assert (after["kind"], after["paused"]) == ("cron", paused)
-        assert not {"interval", "backlog"} & set(after)
+        assert not {"interval", "offset"} & set(after)
 
     def test_cron_and_zone(self, keyed: Keyed) -> None:
         make(keyed, cron="* * * * *", now=100)
-        [*_, flat] = keyed.call("schedule.due", "w", 1, now=100)
-        keyed.call("schedule.tick", "s", flat[1], "", "", "", 120, now=100)
+        [(_, score, *_)] = looked(keyed, "w", 100)[2]
+        tick(keyed, ("s", score, "", "", 120, ""), now=100)
         assert shown(keyed)["next"] == 120
         keyed.call("schedule.update", "s", "timezone", "Europe/Berlin", now=101)
         assert "next" not in shown(keyed)
 
     @pytest.mark.parametrize(
-        "pairs", [("owner", "x"), ("declared", "x"), ("force", "1"), ("x", "y"),
+        "pairs", [("owner", "x"), ("edited", "1"), ("formerly", "[]"), ("x", "y"),
                   ("retries",), ("cron", "a", "interval", 5), ("retries", "x")]
     )  # fmt: skip
     def test_bad_updates_are_refused(
@@ -321,20 +340,13 @@ class TestUpdating:
         text = keyed.refusal(f"schedule.{command}", "no")
         assert text == f"NOSCHEDULE schedule.{command}(): Schedule no does not exist"
 
-    def test_old_clients_update_a_paused_one(self, keyed: Keyed) -> None:
-        make(keyed, now=100)
-        keyed.call("schedule.pause", "s", now=110)
-        keyed.core.old("recur.update", 115, "s", "interval", 30, "queue", "other")
-        assert keyed.violations() == []
-        keyed.call("schedule.resume", "s", now=120)
-        assert (shown(keyed)["queue"], due(keyed)) == ("other", 130)
-
-    def test_old_clients_remove_a_paused_one(self, keyed: Keyed) -> None:
-        make(keyed, now=100, declared="d")
-        keyed.call("schedule.pause", "s", now=110)
-        keyed.core.old("unrecur", 120, "s")
-        assert listed(keyed) == []
-        assert keyed.call("schedule.declared") == []
+    def test_a_template_of_an_old_client_becomes_a_schedule(self, keyed: Keyed) -> None:
+        keyed.core.old("recur", 100, "queue", "s", "k", "{}", "interval", 60, 0)
+        assert keyed.core.popped(100) == ["s-1"]
+        keyed.call("schedule.update", "s", "priority", 3, now=110)
+        after = shown(keyed)
+        assert (after["count"], after["next"], after["missed"]) == (1, 160, "all")
+        assert keyed.core.old("recur.get", 110, "s") is None
 
 
 class TestPausing:
@@ -358,7 +370,16 @@ class TestPausing:
         assert keyed.call("schedule.resume", "s", now=now) == 0
         assert due(keyed) == then
         assert taken(keyed, now) == []
-        assert taken(keyed, then) == ["s-2"]
+        assert taken(keyed, then) == [f"s@{then}"]
+
+    def test_no_tick_stays_far_ahead_when_the_clock_was_set_back(
+        self, keyed: Keyed
+    ) -> None:
+        make(keyed, now=100_000)
+        taken(keyed, 100_000)
+        keyed.call("schedule.pause", "s", now=130)
+        keyed.call("schedule.resume", "s", now=130)
+        assert due(keyed) == 160
 
     def test_all_or_none(self, keyed: Keyed) -> None:
         make(keyed, "a")
@@ -368,30 +389,59 @@ class TestPausing:
         assert keyed.call("schedule.pause", "a", "b", "a", now=0) == 2
         assert keyed.call("schedule.resume", "a", "b", "b", now=0) == 2
 
-    def test_a_resumed_schedule_wakes_an_idle_worker(self, keyed: Keyed) -> None:
+    def test_a_change_of_one_whose_tick_was_due_keeps_the_rhythm(
+        self, keyed: Keyed
+    ) -> None:
         make(keyed, now=100)
-        keyed.call("schedule.pause", "s", now=100)
-        _, *names = keyed.settle([], 1, wait=5, now=158).rest
-        keyed.call("schedule.resume", "s", now=159)
-        assert keyed.is_woken(names)
+        keyed.call("schedule.pause", "s", now=110)
+        make(keyed, now=120, priority=3)
+        keyed.call("schedule.resume", "s", now=130)
+        assert due(keyed) == 160
+
+    def test_a_template_of_an_old_client_can_be_paused(self, keyed: Keyed) -> None:
+        keyed.core.old("recur", 100, "queue", "s", "k", "{}", "interval", 60, 0)
+        keyed.call("schedule.pause", "s", now=110)
+        assert keyed.core.popped(500) == []
+        keyed.call("schedule.resume", "s", now=500)
+        assert due(keyed) == 520
 
 
 class TestListing:
-    def test_both_kinds_page_by_page(self, keyed: Keyed) -> None:
+    def test_page_by_page(self, keyed: Keyed) -> None:
         make(keyed, "i1", queue="b", offset=5)
-        make(keyed, "i2", queue="a")
-        make(keyed, "i3", queue="b")
         make(keyed, "c1", cron="* * * * *", now=2)
-        make(keyed, "c2", cron="* * * * *", now=1)
+        make(keyed, "i2", queue="a", now=1)
         make(keyed, "p")
         keyed.call("schedule.pause", "p", now=0)
-        keyed.core.old("recur", 0, "b", "old", "k", "{}", "interval", 60, 9)
-        everything = ["c2", "c1", "p", "i2", "i3", "i1", "old"]
+        keyed.core.old("recur", 0, "b", "old1", "k", "{}", "interval", 60, 9)
+        keyed.core.old("recur", 0, "a", "old2", "k", "{}", "interval", 60, 10)
+        everything = ["i2", "c1", "i1", "p", "old2", "old1"]
         assert listed(keyed) == everything
-        assert keyed.json("schedule.list", 0, 0) == {"total": 7, "schedules": {}}
-        for offset in range(8):
-            for count in range(8):
+        assert keyed.json("schedule.list", 0, 0) == {"total": 6, "schedules": {}}
+        for offset in range(7):
+            for count in range(7):
                 assert listed(keyed, offset, count) == everything[offset:][:count]
+
+    def test_of_a_queue(self, keyed: Keyed) -> None:
+        for which in ("c", "a", "b"):
+            make(keyed, which)
+        make(keyed, "elsewhere", queue="other")
+        keyed.call("schedule.pause", "b", now=0)
+        keyed.core.old("recur", 0, "queue", "old", "k", "{}", "interval", 60, 9)
+        everything = ["a", "b", "c", "old"]
+        for offset in range(5):
+            for count in range(5):
+                reply = keyed.json("schedules.in", "queue", offset, count)
+                ids = [each["id"] for each in reply["schedules"] or ()]
+                assert (reply["total"], ids) == (4, everything[offset:][:count])
+
+    def test_those_that_tick_next(self, keyed: Keyed) -> None:
+        make(keyed, "late", offset=50)
+        make(keyed, "soon", offset=10)
+        make(keyed, "unknown", cron="* * * * *")
+        for count in range(4):
+            found = keyed.json("schedules.next", count) or ()
+            assert [each["id"] for each in found] == ["soon", "late"][:count]
 
     def test_a_thousand_at_most(self, keyed: Keyed) -> None:
         for n in range(1001):
@@ -401,10 +451,10 @@ class TestListing:
 
     def test_reading_writes_nothing(self, keyed: Keyed) -> None:
         make(keyed, "a")
-        make(keyed, "b", cron="* * * * *", declared="d")
+        make(keyed, "b", cron="* * * * *")
         before = digest(keyed.server)
-        for command in ("get a", "list", "declared"):
-            keyed.call(*f"schedule.{command}".split(), now=1000)
+        for command in ("schedule.get a", "schedule.list", "schedule.declared"):
+            keyed.call(*command.split(), now=1000)
         assert digest(keyed.server) == before
 
 
@@ -426,6 +476,12 @@ class TestRunning:
         assert shown(keyed) == before | {"count": 1}
         assert keyed.call("schedule.run", "s", now=130) != jid
 
+    def test_a_template_of_an_old_client(self, keyed: Keyed) -> None:
+        keyed.core.old("recur", 100, "queue", "s", "k", "[1]", "interval", 60, 0)
+        jid = keyed.call("schedule.run", "s", now=100)
+        assert keyed.job(jid)["data"] == "[1]"
+        assert keyed.core.json("recur.get", 100, "s")["count"] == 1
+
     def test_a_repeat_gives_the_same_job(self, keyed: Keyed) -> None:
         make(keyed)
         jid = keyed.call("schedule.run", "s", now=1, request="c:1")
@@ -435,14 +491,17 @@ class TestRunning:
 
 class TestRemoving:
     def test_jobs_stay_and_nothing_else(self, keyed: Keyed) -> None:
-        make(keyed, "a", declared="d")
-        make(keyed, "b", cron="* * * * *", declared="d")
+        make(keyed, "a")
+        serve(keyed, 0)
+        make(keyed, "b", cron="* * * * *")
         make(keyed, "c", cron="* * * * *")
+        keyed.core.old("recur", 0, "queue", "old", "k", "{}", "interval", 60, 0)
         keyed.call("schedule.pause", "c", now=0)
-        assert taken(keyed, 0) == ["a-1"]
-        assert keyed.call("schedule.remove", "a", "b", "c", "no", now=0) == 3
-        assert listed(keyed) == keyed.call("schedule.declared") == []
-        assert keyed.job("a-1")["state"] == "running"
+        assert [job["jid"] for job in keyed.take()] == ["old-1", "a@0"]
+        assert keyed.call("schedule.remove", "a", "b", "c", "old", "no", now=0) == 4
+        assert listed(keyed) == []
+        assert keyed.call("schedules.count", "queue") == [0]
+        assert keyed.job("a@0")["state"] == "running"
 
 
 def test_a_sum_of_all_in_a_row(core: Core) -> None:
@@ -450,7 +509,8 @@ def test_a_sum_of_all_in_a_row(core: Core) -> None:
     keyed = Keyed(core)
     make(keyed, "ours")
     core.old("recur", 100.5, "queue", "old", "k", "{}", "interval", 60, 0)
-    assert sorted(core.popped(290)) == ["old-1", "old-2", "old-3", "old-4", "ours-1"]
+    serve(keyed, 290)
+    assert sorted(core.popped(290)) == ["old-1", "old-2", "old-3", "old-4", "ours@240"]
     assert json.loads(core.old("recur.get", 290, "old"))["count"] == 4
 
 

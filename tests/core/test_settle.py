@@ -41,7 +41,7 @@ def test_reserving_is_popping(keyed: Keyed) -> None:
     assert keyed.server.zscore("ql:q:queue-locks", "jid") == 70
     assert keyed.server.zscore("ql:w:worker:jobs", "jid") == 70
     assert keyed.server.zscore("ql:workers", "worker") == 10
-    assert keyed.json("stats", "queue", 10)["wait"]["count"] == 0
+    assert keyed.json("stats", "queue", 10)["wait"]["count"] == 1
 
 
 def test_queues_are_served_in_the_order_given(keyed: Keyed) -> None:
@@ -100,7 +100,7 @@ def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
     assert keyed.job("j1")["state"] == "failed"
 
 
-def test_jobs_freed_by_a_settlement_may_be_reserved_at_once(keyed: Keyed) -> None:
+def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:
     keyed.call("config.set", "queue-max-concurrency", 1, now=0)
     keyed.put("a", 0)
     keyed.put("b", 1)

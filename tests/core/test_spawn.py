@@ -73,12 +73,16 @@ def test_dependents_wait_for_what_was_spawned(keyed: Keyed) -> None:
     keyed.put("between", depends=["root"])
     end(keyed, "root")
     keyed.put("later", depends=["root"])
-    [a, b] = [job["jid"] for job in keyed.take(queue="side", now=2)]
-    end(keyed, a)
-    waiting = ("before", "between", "later")
-    assert {state(keyed, jid) for jid in waiting} == {"depends"}
-    end(keyed, b)
-    assert {state(keyed, jid) for jid in waiting} == {"waiting"}
+    for jid in ("before", "between", "later"):
+        assert keyed.job(jid)["dependencies"] == ["root"]
+    assert keyed.violations() == []
+    taken = [job["jid"] for job in keyed.take(queue="side", now=2)]
+    end(keyed, taken[0])
+    assert state(keyed, "later") == "depends"
+    end(keyed, taken[1])
+    for jid in ("before", "between", "later"):
+        assert state(keyed, jid) == "waiting"
+    assert keyed.violations() == []
 
 
 def test_dependents_wait_for_what_spawned_jobs_spawn(keyed: Keyed) -> None:
@@ -90,7 +94,9 @@ def test_dependents_wait_for_what_spawned_jobs_spawn(keyed: Keyed) -> None:
     keyed.call("spawn", "a", job["token"], "w", *items("b"), now=2)
     end(keyed, "a")
     assert state(keyed, "after") == "depends"
-    assert run(keyed) == ["b"]
+    assert keyed.violations() == []
+    keyed.take(queue="side", now=3)
+    end(keyed, "b")
     assert state(keyed, "after") == "waiting"
     assert keyed.call("offspring", "root") == ["a", 1]
 
@@ -101,8 +107,11 @@ def test_a_spawned_job_may_wait_for_its_spawner(keyed: Keyed) -> None:
     spawn(keyed, token, "a", depends=["root"])
     assert state(keyed, "a") == "depends"
     end(keyed, "root")
-    assert (state(keyed, "a"), state(keyed, "after")) == ("waiting", "depends")
-    assert run(keyed) == ["a"]
+    assert state(keyed, "a") == "waiting"
+    assert state(keyed, "after") == "depends"
+    assert keyed.violations() == []
+    keyed.take(queue="side", now=3)
+    end(keyed, "a")
     assert state(keyed, "after") == "waiting"
 
 
@@ -119,96 +128,35 @@ def test_a_spawned_job_cannot_be_made_to_wait_for_what_waits_for_it(
         keyed.put("a", 3, depends=["after"])
 
 
-@pytest.mark.parametrize("how", ["depends", "move", "put"])
-def test_a_job_that_comes_late_waits_for_all_spawned_jobs(
-    keyed: Keyed, how: str
+def test_children_of_a_cancelled_child_make_no_circle(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.call("spawn", "root", token, "w", *items("middle"), now=1)
+    [middle] = keyed.take(queue="side", now=1)
+    below = items("below", depends=["root"])
+    keyed.call("spawn", "middle", middle["token"], "w", *below, now=2)
+    keyed.call("spawn", "root", token, "w", *items("next", depends=["below"]), now=2)
+    keyed.call("cancel", "middle", now=3)
+    end(keyed, "root")
+    assert state(keyed, "below") == "waiting"
+    keyed.take(queue="side", now=4)
+    end(keyed, "below")
+    assert state(keyed, "next") == "waiting"
+
+
+def test_a_job_that_takes_the_place_of_a_child_of_another_spawner_stays_that_ones(
+    keyed: Keyed,
 ) -> None:
+    first = start(keyed, "first")
     token = start(keyed)
-    spawn(keyed, token, "a", "b")
-    keyed.put("other", queue="third")
-    if how == "move":
-        start(keyed, "after")
-    elif how == "depends":
-        keyed.put("after", depends=["other"])
-    end(keyed, "root")
-    keyed.take(queue="side", now=2)
-    end(keyed, "b", "fail", "group", "m")
-    if how == "move":
-        end(keyed, "after", "move", "queue", 0, json.dumps(["root"]))
-    elif how == "depends":
-        keyed.call("depends", "after", "on", "root", now=3)
-        run(keyed, "third")
-    else:
-        keyed.put("after", 3, depends=["root"])
-    end(keyed, "a")
-    assert state(keyed, "after") == "depends"
-    keyed.call("revive", "b", now=4)
-    run(keyed, now=4)
-    assert state(keyed, "after") == "waiting"
-
-
-def test_thousands_of_spawned_jobs_are_waited_for(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("before", depends=["root"])
-    for begin in range(0, 3000, 1000):
-        spawn(keyed, token, *(f"j{n}" for n in range(begin, begin + 1000)))
-    end(keyed, "root")
-    keyed.put("later", depends=["root"])
-    jobs = keyed.take(100, queue="side", now=3)
-    assert len(run(keyed)) == 2900
-    assert state(keyed, "before") == state(keyed, "later") == "depends"
-    ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
-    keyed.settle(ends, now=3)
-    assert state(keyed, "before") == state(keyed, "later") == "waiting"
-
-
-def test_thousands_of_dependents_wait_for_spawned_jobs(keyed: Keyed) -> None:
-    token = start(keyed)
-    for begin in range(0, 2000, 500):
-        jids = [f"after{n}" for n in range(begin, begin + 500)]
-        keyed.put_many([{"jid": jid, "depends": ["root"]} for jid in jids])
-    spawn(keyed, token, "a", "b")
-    end(keyed, "root")
-    carry_on(keyed)
-    assert keyed.json("queues", "queue", now=4)["depends"] == 2000
-    assert len(run(keyed)) == 2
-    carry_on(keyed)
-    assert keyed.json("queues", "queue", now=4)["waiting"] == 2000
-
-
-def test_dependents_are_released_after_the_spawner_was_forgotten(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a", "b")
-    end(keyed, "root")
-    keyed.call("config.set", "jobs-history", -1, now=2)
-    run(keyed)
-    keyed.put_many([{"jid": f"x{n}", "queue": "x"} for n in range(9)], now=3)
-    run(keyed, "x")
-    assert state(keyed, "after") == "waiting"
-
-
-def test_a_jid_is_spawned_again_and_again(keyed: Keyed) -> None:
-    for number in range(1, 6):
-        root, after = f"root-{number}", f"after-{number}"
-        token = start(keyed, root)
-        keyed.call("spawn", root, token, "w", *items("same"), now=1)
-        keyed.put(after, depends=[root])
-        end(keyed, root)
-        assert state(keyed, after) == "depends"
-        run(keyed)
-        assert state(keyed, after) == "waiting"
-        assert keyed.call("offspring", root) == ["same", 0]
-
-
-def test_a_child_complete_before_its_spawner_delays_no_dependent(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a")
-    keyed.take(queue="side", now=1)
-    end(keyed, "a")
-    end(keyed, "root")
-    assert state(keyed, "after") == "waiting"
+    keyed.call("spawn", "first", first, "w", *items("a", unique="key"), now=1)
+    reply = spawn(keyed, token, "b", unique="key", conflict="replace")
+    assert reply == [[], ["b", "a"]]
+    for jid in ("first", "root"):
+        keyed.put(f"after-{jid}", depends=[jid])
+        end(keyed, jid)
+    assert state(keyed, "after-first") == "depends"
+    assert state(keyed, "after-root") == "waiting"
+    assert keyed.call("offspring", "root") == []
 
 
 @pytest.mark.parametrize(("worker", "is_told"), [("worker", False), ("other", True)])
@@ -233,6 +181,128 @@ def test_a_stale_holder_spawns_nothing(keyed: Keyed) -> None:
     with pytest.raises(redis.ResponseError, match=r"^LOCKLOST "):
         spawn(keyed, token, "a")
     assert state(keyed, "a") is None
+
+
+# Who waits for a job waits for its children: none of these may come to wait for the former.
+
+
+def cycle(keyed: Keyed, *call: Any) -> str:
+    """Make a call that is refused because of a cycle and changes nothing; return why."""
+    before = snapshot(keyed.server)
+    text = keyed.refusal(*call, now=2)
+    assert text.startswith("CYCLE "), text
+    assert snapshot(keyed.server) == before
+    return text.partition("itself: ")[2]
+
+
+@pytest.mark.parametrize("behind", [["after"], ["last"], ["root", "last"]])
+def test_a_child_that_would_wait_for_a_dependent_of_its_spawner_is_refused(
+    keyed: Keyed, behind: list[str]
+) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"])
+    keyed.put("last", depends=["after"])
+    path = cycle(keyed, "spawn", "root", token, "w", *items("a", depends=behind))
+    assert path.endswith("after waits for root")
+
+
+def test_a_dependent_of_any_ancestor_is_one_of_the_spawner(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"])
+    spawn(keyed, token, "a")
+    [job] = keyed.take(queue="side", now=1)
+    end(keyed, "root")
+    path = cycle(keyed, "spawn", "a", job["token"], "w", *items("b", depends=["after"]))
+    assert path == "a waits for after waits for root waits for a"
+    keyed.call("spawn", "a", job["token"], "w", *items("b", depends=["root"]), now=2)
+    assert state(keyed, "b") == "waiting"  # the run of an ancestor is over
+    assert keyed.violations() == []
+
+
+@pytest.mark.parametrize("when", ["running", "complete"])
+def test_a_child_may_not_come_to_wait_for_a_dependent_later(
+    keyed: Keyed, when: str
+) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"])
+    keyed.put("other", queue="third")
+    spawn(keyed, token, "a", "c", depends=["other"])
+    if when == "complete":
+        end(keyed, "root")
+    cycle(keyed, "depends", "a", "on", "after")
+    cycle(keyed, "put", "w", "side", "a", "k", "{}", 0, "depends", '["after"]')
+    b = ["b", "side", "k", "{}", 0, 2, "depends", '["after"]', "retries", 1]
+    a = ["a", "side", "k", "{}", 0, 2, "depends", '["b"]', "retries", 1]
+    cycle(keyed, "put.many", "w", *a, *b)
+    assert keyed.violations() == []
+
+
+def test_a_dependent_may_not_come_to_wait_for_the_spawner_later(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.put("other", queue="third")
+    keyed.put("after", depends=["other"])
+    spawn(keyed, token, "a", depends=["after"])
+    end(keyed, "root")
+    path = cycle(keyed, "depends", "after", "on", "root")
+    assert path == "after waits for root waits for a waits for after"
+
+
+def test_a_job_is_not_adopted_whose_children_wait_for_a_dependent(
+    keyed: Keyed,
+) -> None:
+    tokens = {jid: start(keyed, jid) for jid in ("a", "root")}
+    keyed.put("after", depends=["root"])
+    keyed.call(*("spawn", "a", tokens["a"], "w"), *items("b", depends=["after"]), now=1)
+    cycle(keyed, "spawn", "root", tokens["root"], "w", *items("a", absent="1"))
+    end(keyed, "root")
+    assert state(keyed, "after") == "waiting"
+
+
+def test_a_child_is_no_parent_of_those_above_it(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"])
+    spawn(keyed, token, "a")
+    [job] = keyed.take(queue="side", now=1)
+    keyed.call("spawn", "a", job["token"], "w", *items("root", absent="1"), now=2)
+    end(keyed, "a")
+    end(keyed, "root")
+    assert state(keyed, "after") == "waiting"
+    assert keyed.violations() == []
+
+
+def test_a_child_put_again_waits_neither_for_itself_nor_for_its_spawner(
+    keyed: Keyed,
+) -> None:
+    token = start(keyed)
+    spawn(keyed, token, "a", "b")
+    end(keyed, "root")
+    keyed.put("a", 3, depends=["root", "b"])
+    assert keyed.job("a")["dependencies"] == ["b"]
+    assert keyed.violations() == []
+
+
+@pytest.mark.parametrize("behind", ["after", "last"])
+def test_a_child_may_not_move_behind_a_dependent(keyed: Keyed, behind: str) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"])
+    keyed.put("last", depends=["after"])
+    spawn(keyed, token, "a")
+    [a] = keyed.take(queue="side", now=1)
+    end(keyed, "root")
+    move = settlement("a", a["token"], "move", "side", 0, json.dumps([behind]))
+    cycle(keyed, "settle", "worker", 1, *move, 0, 1, "side")
+
+
+def test_what_is_too_far_to_be_seen_is_refused(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.put_many([{"jid": f"w{n}", "queue": "wide"} for n in range(1000)])
+    keyed.put_many([{"jid": f"after{n}", "depends": ["root"]} for n in range(999)])
+    spawn(keyed, token, "a", depends=[f"w{n}" for n in range(1000)])
+    keyed.put("far", depends=["after0", *(f"w{n}" for n in range(999))])
+    text = keyed.refusal(
+        "spawn", "root", token, "w", *items("b", depends=["far"]), now=2
+    )
+    assert text.startswith(("TOOBIG ", "CYCLE ")), text
 
 
 def test_siblings_may_wait_for_each_other(keyed: Keyed) -> None:
@@ -272,7 +342,10 @@ def test_spawning_again_after_a_crash_adds_none(keyed: Keyed) -> None:
     assert keyed.call("offspring", "root") == ["a", 0, "b", 0, "c", 0]
     end(keyed, "root")
     assert state(keyed, "after") == "depends"
-    assert len(run(keyed)) == 3
+    assert keyed.violations() == []
+    keyed.take(queue="side", now=4)
+    for jid in ("a", "b", "c"):
+        end(keyed, jid)
     assert state(keyed, "after") == "waiting"
 
 
@@ -283,8 +356,24 @@ def test_the_holder_of_a_spawned_jobs_key_is_waited_for(keyed: Keyed) -> None:
     assert spawn(keyed, token, "a", unique="key") == [[], ["a", "holder"]]
     end(keyed, "root")
     assert state(keyed, "after") == "depends"
-    assert run(keyed) == ["holder"]
+    assert keyed.violations() == []
+    keyed.take(queue="side", now=3)
+    end(keyed, "holder")
     assert state(keyed, "after") == "waiting"
+
+
+def test_only_its_first_spawner_waits_for_a_job(keyed: Keyed) -> None:
+    tokens = {jid: start(keyed, jid) for jid in ("root", "other")}
+    keyed.put("one", depends=["root"])
+    keyed.put("two", depends=["other"])
+    for jid, token in tokens.items():
+        keyed.call("spawn", jid, token, "w", *items("a", absent="1"), now=1)
+        end(keyed, jid)
+    assert (state(keyed, "one"), state(keyed, "two")) == ("depends", "waiting")
+    assert keyed.violations() == []
+    keyed.take(queue="side", now=2)
+    end(keyed, "a")
+    assert state(keyed, "one") == "waiting"
 
 
 @pytest.mark.parametrize(
@@ -322,6 +411,7 @@ def test_on_failure_run_waits_for_children_that_have_not_failed(keyed: Keyed) ->
     assert state(keyed, "after") == "depends"
     end(keyed, "b")
     assert state(keyed, "after") == "waiting"
+    assert keyed.violations() == []
 
 
 def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(keyed: Keyed) -> None:
@@ -331,6 +421,7 @@ def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(keyed: Keyed) 
     keyed.call("cancel", "a", now=1)
     end(keyed, "root")
     assert state(keyed, "after") == "waiting"
+    assert keyed.violations() == []
 
 
 def test_depends_off_the_spawner_drops_its_children_too(keyed: Keyed) -> None:
@@ -341,7 +432,47 @@ def test_depends_off_the_spawner_drops_its_children_too(keyed: Keyed) -> None:
     assert state(keyed, "after") == "waiting"
 
 
-def test_a_dependent_that_would_be_canceled_at_once_is_refused(keyed: Keyed) -> None:
+@pytest.mark.parametrize("how", ["depends", "workflow", "move", "put"])
+def test_who_comes_late_waits_for_each_of_them_in_the_end(
+    keyed: Keyed, how: str
+) -> None:
+    token = start(keyed)
+    spawn(keyed, token, "a", "b")
+    keyed.put("other", queue="third")
+    if how == "move":
+        start(keyed, "after")
+    elif how == "depends":
+        keyed.put("after", depends=["other"])
+    elif how == "workflow":
+        keyed.call("workflow.begin", "f", "{}", now=0)
+        keyed.put("after", workflow="f")
+        keyed.call("depends", "after", "on", "root", now=0)
+    end(keyed, "root")
+    keyed.take(queue="side", now=2)
+    end(keyed, "b", "fail", "group", "m")
+    if how == "move":
+        end(keyed, "after", "move", "queue", 0, json.dumps(["root"]))
+    elif how == "depends":
+        keyed.call("depends", "after", "on", "root", now=3)
+        keyed.take(queue="third", now=3)
+        end(keyed, "other")
+    elif how == "workflow":
+        assert keyed.call("workflow.release", "f", 2, now=3) == 0
+    else:
+        keyed.put("after", 3, depends=["root"])
+    assert state(keyed, "after") == "depends"
+    end(keyed, "a")
+    assert state(keyed, "after") == "depends"
+    keyed.call("revive", "b", now=4)
+    keyed.take(queue="side", now=4)
+    end(keyed, "b")
+    assert state(keyed, "after") == "waiting"
+    assert keyed.violations() == []
+
+
+def test_who_would_be_canceled_at_once_by_what_was_spawned_is_refused(
+    keyed: Keyed,
+) -> None:
     token = start(keyed)
     spawn(keyed, token, "a", "b")
     end(keyed, "root")
@@ -368,6 +499,7 @@ def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
     end(keyed, "root")
     keyed.call("depends", "after", "off", "all", now=3)
     assert state(keyed, "after") == "waiting"
+    assert keyed.violations() == []
 
 
 def test_a_job_that_is_put_anew_forgets_what_it_waited_for(keyed: Keyed) -> None:
@@ -380,6 +512,69 @@ def test_a_job_that_is_put_anew_forgets_what_it_waited_for(keyed: Keyed) -> None
     keyed.take(queue="third", now=3)
     end(keyed, "other")
     assert state(keyed, "after") == "waiting"
+
+
+def test_thousands_are_waited_for(keyed: Keyed) -> None:
+    token = start(keyed)
+    for n in range(3):
+        keyed.put(f"after{n}", depends=["root"])
+    for begin in range(0, 3000, 1000):
+        spawn(keyed, token, *(f"j{n}" for n in range(begin, begin + 1000)))
+    end(keyed, "root")
+    keyed.put("later", depends=["root"])
+    assert keyed.violations() == []
+    left = 3000
+    while jobs := keyed.take(100, queue="side", now=3):
+        assert state(keyed, "later") == "depends"
+        ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
+        assert keyed.settle(ends, now=3).refused == []
+        left -= len(jobs)
+    assert left == 0
+    for jid in ("after0", "after1", "after2", "later"):
+        assert state(keyed, jid) == "waiting"
+    assert keyed.violations() == []
+
+
+def test_thousands_wait_for_them(keyed: Keyed) -> None:
+    token = start(keyed)
+    for begin in range(0, 2000, 500):
+        keyed.put_many(
+            [
+                {"jid": f"after{n}", "depends": ["root"]}
+                for n in range(begin, begin + 500)
+            ]
+        )
+    spawn(keyed, token, "a", "b")
+    end(keyed, "root")
+    for job in keyed.take(2, queue="side", now=3):
+        assert keyed.violations() == []
+        end(keyed, job["jid"])
+    for _ in range(10):
+        if not keyed.server.exists("ql:releasing"):
+            break
+        keyed.settle([], now=4)
+        assert keyed.violations() == []
+    assert keyed.json("queues", "queue", now=4)["waiting"] == 2000
+
+
+def test_what_was_spawned_outlives_the_record_of_its_spawner(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"])
+    spawn(keyed, token, "a", "b")
+    end(keyed, "root")
+    keyed.call("config.set", "jobs-history", -1, now=2)
+    for jid in [job["jid"] for job in keyed.take(queue="side", now=3)]:
+        end(keyed, jid)
+    keyed.put_many([{"jid": f"x{n}", "queue": "x"} for n in range(9)], now=3)
+    ends = [
+        settlement(job["jid"], job["token"], "complete")
+        for job in keyed.take(9, queue="x", now=3)
+    ]
+    keyed.settle(ends, now=4)
+    assert keyed.call("get", "root") is None
+    assert state(keyed, "after") == "waiting"
+    assert keyed.server.ttl("ql:offspring:root") > 0
+    assert keyed.violations() == []
 
 
 def test_spawned_jobs_belong_to_the_workflow(keyed: Keyed) -> None:
@@ -411,3 +606,184 @@ def test_needs_are_kept_after_the_links_are_gone(keyed: Keyed) -> None:
     assert keyed.call("needs", "job") == ["open", 0, "done", 0, "more", 0]
     assert keyed.call("needs", "job", 1, 1) == ["done", 0]
     assert keyed.call("results", "open", "done", "nosuch") == [None, "[1]", None]
+
+
+def test_needs_go_with_the_record(keyed: Keyed) -> None:
+    keyed.put("a", queue="side")
+    keyed.put("b", depends=["a"])
+    keyed.put("c", depends=["a"])
+    keyed.call("cancel", "b", now=1)
+    assert not keyed.server.exists("ql:needs:b")
+    keyed.take(queue="side", now=1)
+    end(keyed, "a")
+    keyed.call("config.set", "jobs-history", -1, now=2)
+    keyed.take(now=3)
+    end(keyed, "c")
+    keyed.put_many([{"jid": f"x{n}"} for n in range(9)], now=3)
+    ends = [
+        settlement(job["jid"], job["token"], "complete") for job in keyed.take(9, now=3)
+    ]
+    keyed.settle(ends, now=4)
+    assert keyed.call("get", "c") is None
+    assert not keyed.server.exists("ql:needs:c")
+    assert keyed.violations() == []
+
+
+def test_old_clients_leave_no_such_lists(keyed: Keyed) -> None:
+    keyed.core.put("a", queue="side")
+    keyed.core.put("b", depends=["a"])
+    assert not keyed.server.exists("ql:needs:b")
+
+
+def test_a_job_that_has_ended_may_have_another_spawner(keyed: Keyed) -> None:
+    for number in range(1, 4):
+        root = f"root-{number}"
+        token = start(keyed, root)
+        keyed.call("spawn", root, token, "w", *items("same"), now=1)
+        keyed.put(f"after-{number}", depends=[root])
+        end(keyed, root)
+        assert state(keyed, f"after-{number}") == "depends"
+        keyed.take(queue="side", now=2)
+        end(keyed, "same")
+        assert state(keyed, f"after-{number}") == "waiting"
+        assert keyed.call("offspring", root) == ["same", 0]
+    assert keyed.violations() == []
+
+
+def test_dependents_of_which_later_calls_hear_wait_for_it_too(keyed: Keyed) -> None:
+    token = start(keyed)
+    jids = [f"d{number:04}" for number in range(1200)]
+    for first in (0, 600):
+        part = jids[first : first + 600]
+        keyed.put_many([{"jid": jid, "depends": '["root"]'} for jid in part])
+    spawn(keyed, token, "a")
+    end(keyed, "root")
+    for _ in range(3):
+        keyed.take(1, queue="none", now=3)
+    assert {state(keyed, jid) for jid in jids} == {"depends"}
+    assert keyed.violations() == []
+
+
+# Three generations, with a history of one job.
+
+
+def complete_others(keyed: Keyed, now: int) -> None:
+    """Complete jobs that displace others from the history."""
+    keyed.put_many([{"jid": f"x{n}", "queue": "x"} for n in range(5)], now=now)
+    jobs = keyed.take(5, queue="x", now=now)
+    keyed.settle([settlement(j["jid"], j["token"], "complete") for j in jobs], now=now)
+
+
+@pytest.fixture
+def generations(keyed: Keyed) -> Keyed:
+    """`root` has spawned `a`, and that `b`: both are complete, and each has a dependent."""
+    keyed.call("config.set", "jobs-history-count", 1, now=0)
+    token = start(keyed)
+    for parent, child in (("root", "a"), ("a", "b")):
+        keyed.put(f"after-{parent}", depends=[parent])
+        keyed.call("spawn", parent, token, "w", *items(child), now=1)
+        token = keyed.take(queue="side", now=1)[0]["token"]
+    for jid in ("root", "a"):
+        end(keyed, jid)
+    complete_others(keyed, 3)
+    assert (state(keyed, "root"), state(keyed, "a")) == ("complete", "complete")
+    return keyed
+
+
+def after(keyed: Keyed) -> set[str | None]:
+    """Return the states of the dependents."""
+    assert keyed.violations() == []
+    return {state(keyed, f"after-{parent}") for parent in ("root", "a")}
+
+
+@pytest.mark.parametrize("way", ["complete", "cancel"])
+def test_the_end_of_the_last_child_releases_the_dependents_of_all_generations(
+    generations: Keyed, way: str
+) -> None:
+    keyed = generations
+    assert after(keyed) == {"depends"}
+    end(keyed, "b", "fail", "group", "message")
+    assert after(keyed) == {"depends"}
+    keyed.call("revive", "b", now=4)
+    complete_others(keyed, 5)
+    assert after(keyed) == {"depends"}
+    if way == "complete":
+        keyed.take(queue="side", now=6)
+        end(keyed, "b")
+    else:
+        keyed.call("cancel", "b", now=6)
+    assert after(keyed) == {"waiting"}
+    complete_others(keyed, 7)
+    gone = None if way == "complete" else "canceled"
+    assert [state(keyed, jid) for jid in ("root", "a", "b")] == [None, None, gone]
+    assert keyed.violations() == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "result"), [("cancel", "canceled"), ("run", "waiting")]
+)
+def test_a_failure_reaches_the_dependents_of_all_generations(
+    generations: Keyed, policy: str, result: str
+) -> None:
+    keyed = generations
+    for jid in ("root", "a"):
+        keyed.put(f"after-{jid}", 3, depends=[jid], on_failure=policy)
+    end(keyed, "b", "fail", "group", "message")
+    assert after(keyed) == {result}
+
+
+def test_a_failure_below_counts_for_those_who_come_later(generations: Keyed) -> None:
+    keyed = generations
+    end(keyed, "b", "fail", "group", "message")
+    keyed.put("run", 4, depends=["root"], on_failure="run")
+    assert state(keyed, "run") == "waiting"
+    keyed.call("revive", "b", now=5)
+    keyed.put("run", 6, depends=["root"], on_failure="run")
+    assert state(keyed, "run") == "depends"
+    assert keyed.violations() == []
+
+
+def test_a_job_with_open_children_cannot_be_forgotten(keyed: Keyed) -> None:
+    token = start(keyed)
+    spawn(keyed, token, "b")
+    keyed.take(queue="side", now=1)
+    end(keyed, "root")
+    text = keyed.refusal("forget", "root", now=4)
+    assert text.startswith("STATE ") and "has spawned jobs" in text
+    end(keyed, "b")
+    assert keyed.call("forget", "root", now=5) == 1
+
+
+def test_cancelling_a_spawner_lets_its_children_go_their_way(keyed: Keyed) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"], on_failure="run")
+    spawn(keyed, token, "a")
+    keyed.call("cancel", "root", now=2)
+    assert (state(keyed, "after"), state(keyed, "a")) == ("waiting", "waiting")
+    assert keyed.violations() == []
+
+
+def test_what_is_put_behind_a_spawner_waits_for_its_run_alone(keyed: Keyed) -> None:
+    token = start(keyed, unique="key")
+    keyed.put("next", unique="key", conflict="replace")
+    assert state(keyed, "next") == "depends"
+    spawn(keyed, token, "a")
+    end(keyed, "root")
+    assert state(keyed, "next") == "waiting"
+    assert keyed.violations() == []
+
+
+def test_a_long_line_of_generations_is_gone_up_by_several_calls(keyed: Keyed) -> None:
+    parent, token = "root", start(keyed)
+    keyed.put("after", depends=["root"])
+    depth = 1100
+    for n in range(depth):
+        keyed.call("spawn", parent, token, "w", *items(f"g{n}"), now=1)
+        [job] = keyed.take(queue="side", now=1)
+        end(keyed, parent)
+        parent, token = job["jid"], job["token"]
+    end(keyed, parent)
+    assert state(keyed, "after") == "depends"
+    keyed.settle([], now=3)
+    assert state(keyed, "after") == "waiting"
+    assert keyed.violations() == []

@@ -53,8 +53,16 @@ def test_throughput_of_the_namespace(busy: Keyed) -> None:
     }  # fmt: skip
 
 
-def test_throughput_of_many_jobs_of_one_call(keyed: Keyed) -> None:
-    """Jobs that waited differently long: too many samples for the journal."""
+def test_it_is_the_same_whether_the_samples_are_written_or_not(busy: Keyed) -> None:
+    assert busy.server.llen("ql:samples") > 0
+    before = [shown(busy, queue, 0, 61, 10) for queue in ("", "a", "b")]
+    busy.call("beat", "worker", "", 0, now=9000)
+    assert busy.server.llen("ql:samples") == 0
+    assert [shown(busy, queue, 0, 61, 10) for queue in ("", "a", "b")] == before
+
+
+def test_of_many_at_once_which_are_written_without_the_list(keyed: Keyed) -> None:
+    """Jobs that waited differently long: too many samples for the list."""
     for number in range(10):
         keyed.put(f"j{number}", number, queue=f"q{number % 2}")
     jobs = keyed.settle([], 10, ["q0", "q1"], now=70).jobs

@@ -1,4 +1,4 @@
-"""Ticks of schedules: each puts one job; what becomes of missed ones; who looks after cron."""
+"""Ticks of schedules: each puts one job; queues that no worker asks; who is the ticker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import digest
-from tests.core.test_schedules import due, make, shown, taken
+from tests.core.test_schedules import due, looked, make, shown, taken, tick
 
 MINUTE = 1_700_000_040
 """A time in whole minutes."""
@@ -18,240 +18,166 @@ EARLY = 2**-10
 """What a score lies before the time if it is no tick and the time is whole."""
 
 
-def looked(
-    keyed: Keyed, worker: str = "w", now: float = 0, count: int = 100
-) -> tuple[float, bool, list[tuple[str, ...]]]:
-    """Look as a worker does: seconds, whether it leads, what is due."""
-    seconds, told, leads, flat = keyed.call("schedule.due", worker, count, now=now)
-    assert float(told) == now
-    found = [tuple(flat[n : n + 6]) for n in range(0, len(flat), 6)]
-    return float(seconds), leads == 1, found
-
-
-def tick(keyed: Keyed, *ticks: tuple[Any, ...], now: float) -> list[int]:
-    """Tell ticks: id, score, first, following, last, next."""
-    reply: list[int] = keyed.call(
-        "schedule.tick", *[part for each in ticks for part in each], now=now
-    )
-    return reply
+def at(time: float, then: float | None = None, missed_at: Any = "") -> tuple[Any, ...]:
+    """Return the tick of "s" at this time, which it is due at."""
+    return ("s", time, time, missed_at, then or time + 60, "")
 
 
 def jobs(keyed: Keyed) -> list[str]:
     return sorted(keyed.server.zrange("ql:q:queue-work", 0, -1))
 
 
-@pytest.fixture
-def minutely(keyed: Keyed) -> Keyed:
-    """A namespace with a cron schedule whose next tick is MINUTE."""
-    keyed.call("config.set", "heartbeat", 10**6, now=0)
-    make(keyed, cron="* * * * *", now=MINUTE - 5)
-    tick(keyed, ("s", MINUTE - 5 - EARLY, "", "", "", MINUTE), now=MINUTE - 5)
+def began(keyed: Keyed, **pairs: Any) -> Keyed:
+    """Make a cron schedule whose next tick is MINUTE."""
+    make(keyed, now=MINUTE - 5, **({"cron": "* * * * *"} | pairs))
+    tick(keyed, ("s", MINUTE - 5 - EARLY, "", "", MINUTE, ""), now=MINUTE - 5)
     return keyed
 
 
-class TestMissedIntervals:
-    @pytest.mark.parametrize(
-        ("missed", "now", "count", "then"),
-        [
-            ("all", 100, 1, 160), ("last", 100, 1, 160), ("none", 100, 1, 160),
-            ("all", 130, 1, 160), ("last", 130, 1, 160), ("none", 130, 1, 160),
-            ("all", 131, 1, 160), ("last", 131, 1, 160), ("none", 131, 0, 160),
-            ("all", 700, 11, 760), ("last", 700, 1, 760), ("none", 700, 1, 760),
-            ("all", 750, 11, 760), ("last", 750, 1, 760), ("none", 750, 0, 760),
-        ],
-    )  # fmt: skip
-    def test_missed_ticks_of_a_minute(
-        self, keyed: Keyed, missed: str, now: float, count: int, then: float
-    ) -> None:
-        make(keyed, now=100, missed=missed)
-        assert len(taken(keyed, now)) == count
-        assert due(keyed) == then
-        assert len(taken(keyed, now)) == 0
-
-    @pytest.mark.parametrize(("late", "count"), [(59, 1), (60, 1), (61, 0)])
-    def test_missed_ticks_of_a_day(self, keyed: Keyed, late: float, count: int) -> None:
-        make(keyed, interval=86400, missed="none", now=1000)
-        assert len(taken(keyed, 1000 + late)) == count
-
-    def test_the_last_one_tells_its_tick(self, keyed: Keyed) -> None:
-        make(keyed, now=100)
-        [jid] = taken(keyed, 750)
-        assert keyed.job(jid)["history"][0]["when"] == 700
-        assert (shown(keyed)["last"], shown(keyed)["count"]) == (700, 1)
-
-    def test_all_are_carried_on_when_more_is_asked_for(self, keyed: Keyed) -> None:
-        keyed.call("config.set", "heartbeat", 10**6, now=0)
-        make(keyed, now=100, missed="all")
-        assert taken(keyed, 700, 4) == ["s-1", "s-2", "s-3", "s-4"]
-        assert len(taken(keyed, 700)) == 7
-
-    def test_all_within_a_backlog(self, keyed: Keyed) -> None:
-        make(keyed, now=100, missed="all", backlog=2)
-        assert len(taken(keyed, 700)) == 3
-
-    def test_fractions_do_not_wear_the_rhythm_down(self, keyed: Keyed) -> None:
-        keyed.call("config.set", "heartbeat", 10**6, now=0)
-        make(keyed, now=100.25, interval=1.5, missed="all")
-        for n in range(40):
-            taken(keyed, 100.25 + 1.5 * n)
-        assert due(keyed) == 160.25
-        assert shown(keyed)["count"] == 40
-
-    def test_each_tick_once_however_many_pop(self, keyed: Keyed) -> None:
-        keyed.call("config.set", "heartbeat", 10**6, now=0)
-        make(keyed, now=100, interval=1)
-        for n in range(30):
-            assert taken(keyed, 100 + n) == [f"s-{n + 1}"]
-            assert taken(keyed, 100 + n + 0.9) == []
+@pytest.fixture
+def minutely(keyed: Keyed) -> Keyed:
+    keyed.call("config.set", "heartbeat", 10**6, now=0)
+    return began(keyed)
 
 
 class TestTheJobOfATick:
-    @pytest.mark.parametrize("kind", ["interval", "cron"])
-    def test_the_job_of_a_tick_has_the_options_of_its_schedule(
-        self, keyed: Keyed, kind: str
-    ) -> None:
-        given: dict[str, Any] = {"priority": 7, "retries": 2, "tags": ["t"], "context": {"a": 1},
-                                 "unique": "key", "expires": 30}  # fmt: skip
-        if kind == "cron":
-            make(keyed, cron="* * * * *", now=MINUTE - 5, data="[1]", **given)
-            tick(keyed, ("s", MINUTE - 5 - EARLY, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60),
-                 now=MINUTE + 1)  # fmt: skip
-            jid = f"s@{MINUTE}"
-        else:
-            make(keyed, now=MINUTE, data="[1]", **given)
-            jid = "s-1"
+    def test_it_has_all_that_the_schedule_says(self, keyed: Keyed) -> None:
+        began(keyed, priority=7, retries=2, tags=["t"], context={"a": 1}, unique="key",
+              expires=30, data="[1]")  # fmt: skip
+        tick(keyed, at(MINUTE), now=MINUTE + 1)
+        jid = f"s@{MINUTE}"
+        assert keyed.server.get("ql:unique:key") == jid
         [job] = keyed.take(1, now=MINUTE + 1)
-        assert job["jid"] == jid
-        assert (job["data"], job["priority"], job["retries"]) == ("[1]", "7", "2")
+        assert (job["jid"], job["data"]) == (jid, "[1]")
+        assert (job["priority"], job["retries"]) == ("7", "2")
         assert (json.loads(job["tags"]), job["context"]) == (["t"], '{"a": 1}')
         record = keyed.job(jid)
         assert (record["spawned_from_jid"], record["deadline"]) == ("s", MINUTE + 30)
-        assert keyed.put("other", MINUTE + 1, unique="key") == jid
-        assert keyed.violations() == []
+        assert record["history"][0]["when"] == MINUTE
         keyed.settle([settlement(jid, job["token"], "complete")], now=MINUTE + 2)
         assert keyed.put("other", MINUTE + 2, unique="key") == "other"
 
     def test_the_key_names_the_job_put_last(self, keyed: Keyed) -> None:
-        keyed.call("config.set", "heartbeat", 10**6, now=0)
-        make(keyed, now=100, unique="key")
-        first = keyed.take(1, now=100)
-        keyed.take(1, now=160)
-        assert keyed.put("other", 160, unique="key") == "s-2"
-        end = settlement("s-1", first[0]["token"], "complete")
-        keyed.settle([end], now=161)
-        assert keyed.put("other", 161, unique="key") == "s-2"
+        began(keyed, unique="key")
+        tick(keyed, at(MINUTE), now=MINUTE)
+        [first] = keyed.take(1, now=MINUTE)
+        tick(keyed, at(MINUTE + 60), now=MINUTE + 60)
+        assert keyed.server.get("ql:unique:key") == f"s@{MINUTE + 60}"
+        end = settlement(first["jid"], first["token"], "complete")
+        keyed.settle([end], now=MINUTE + 61)
+        assert keyed.server.get("ql:unique:key") == f"s@{MINUTE + 60}"
 
-    def test_an_expired_tick_does_not_start(self, keyed: Keyed) -> None:
-        make(keyed, now=100, expires=5)
-        keyed.call("schedule.run", "s", now=100)
-        assert taken(keyed, 106) == []  # also counted from the tick that it puts late
-        assert keyed.core.json("failed", 106) == {"expired": 2}
-        assert taken(keyed, 161) == ["s-3"]
+    def test_it_does_not_start_when_it_is_too_late(self, keyed: Keyed) -> None:
+        began(keyed, expires=5)
+        tick(keyed, at(MINUTE), now=MINUTE + 6)
+        assert keyed.take(now=MINUTE + 6) == []
+        assert keyed.core.json("failed", MINUTE + 6) == {"expired": 1}
 
-    def test_a_tick_wakes_a_worker_and_is_counted(self, minutely: Keyed) -> None:
-        _, *names = minutely.settle([], 1, wait=100, now=MINUTE - 1).rest
-        tick(
-            minutely,
-            ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60),
-            now=MINUTE,
-        )
-        assert minutely.is_woken(names)
+    def test_its_place_and_its_wait_count_from_the_tick(self, minutely: Keyed) -> None:
+        minutely.put("between", MINUTE + 5)
+        tick(minutely, at(MINUTE), now=MINUTE + 10)
+        taken = minutely.take(now=MINUTE + 20)
+        assert [job["jid"] for job in taken] == [f"s@{MINUTE}", "between"]
+        waits = minutely.json("stats", "queue", MINUTE + 20, now=MINUTE + 20)["wait"]
+        assert waits["mean"] == 17.5
+
+    def test_putting_it_says_nothing(self, minutely: Keyed) -> None:
+        with minutely.core.listening() as heard:
+            tick(minutely, at(MINUTE), now=MINUTE)
+        assert heard == []
+
+    def test_its_minute_is_counted(self, minutely: Keyed) -> None:
+        tick(minutely, at(MINUTE), now=MINUTE)
         minute = MINUTE // 60
         counted = minutely.json("minutes", "queue", minute, minute, now=MINUTE)
         assert counted["put"] == {str(minute): 1}
 
 
-class TestCron:
-    def test_a_new_one_is_due_at_once_to_be_worked_out(self, keyed: Keyed) -> None:
+class TestTicks:
+    def test_a_new_one_is_due_at_once_to_be_computed(self, keyed: Keyed) -> None:
         make(keyed, cron="0 3 * * *", timezone="Asia/Kathmandu", now=100.25)
-        assert looked(keyed, now=100.25) == (
+        assert looked(keyed, "w", 100.25) == (
             3.0, True,
-            [("s", "100.25", "100.25", "0 3 * * *", "Asia/Kathmandu", "last")],
+            [("s", "100.25", "100.25", "", "0 3 * * *", "Asia/Kathmandu", "last")],
         )  # fmt: skip
-        assert tick(keyed, ("s", 100.25, "", "", "", 10800), now=100.25) == [0]
+        assert tick(keyed, ("s", 100.25, "", "", 10800, ""), now=100.25) == [0]
         assert (shown(keyed)["next"], jobs(keyed)) == (10800, [])
-        assert looked(keyed, now=200) == (3.0, True, [])
+        assert looked(keyed, "w", 200) == (3.0, True, [])
 
-    def test_due_schedules_come_with_their_policy(self, keyed: Keyed) -> None:
-        for missed in ("all", "last", "none"):
-            make(keyed, missed, cron="* * * * *", missed=missed, now=100)
-        found = looked(keyed, now=200)[2]
-        assert {each[0]: each[5] for each in found} == {
-            "all": "all", "last": "last", "none": "none",
-        }  # fmt: skip
+    def test_an_interval_is_due_at_its_tick(self, keyed: Keyed) -> None:
+        make(keyed, missed="none", now=100.25)
+        assert looked(keyed, "w", 200)[2] == [("s", "100.25", "", "60", "", "", "none")]
+
+    def test_one_without_a_record_is_dropped(self, minutely: Keyed) -> None:
+        minutely.server.zadd("ql:schedules", {"ghost": MINUTE - 1})
+        assert [each[0] for each in looked(minutely, "w", MINUTE)[2]] == ["s"]
+        assert minutely.server.zrange("ql:schedules", 0, -1) == ["s"]
 
     def test_a_tick_puts_one_job(self, minutely: Keyed) -> None:
         now = MINUTE + 0.004
-        assert looked(minutely, now=now)[2] == [
-            ("s", str(MINUTE), "", "* * * * *", "UTC", "last")
+        assert looked(minutely, "w", now)[2] == [
+            ("s", str(MINUTE), "", "", "* * * * *", "UTC", "last")
         ]
-        told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
-        assert tick(minutely, told, told, now=now) == [1, 0]
-        assert tick(minutely, told, now=now) == [0]
+        assert tick(minutely, at(MINUTE), at(MINUTE), now=now) == [1, 0]
+        assert tick(minutely, at(MINUTE), now=now) == [0]
         assert jobs(minutely) == [f"s@{MINUTE}"]
         after = shown(minutely)
         assert (after["next"], after["last"], after["count"]) == (
             MINUTE + 60, MINUTE, 1,
         )  # fmt: skip
 
+    def test_ticks_of_intervals_may_have_fractions(self, keyed: Keyed) -> None:
+        keyed.call("config.set", "heartbeat", 10**6, now=0)
+        make(keyed, now=100.25, interval=1.5)
+        for n in range(40):
+            then = 100.25 + 1.5 * n
+            assert len(taken(keyed, then)) == 1
+            assert taken(keyed, then + 1.4) == []
+        assert (due(keyed), shown(keyed)["count"]) == (160.25, 40)
+
     def test_a_job_that_is_there_is_left_alone(self, minutely: Keyed) -> None:
         minutely.put(f"s@{MINUTE}", MINUTE, data="[0]")
-        told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
-        assert tick(minutely, told, now=MINUTE) == [0]
+        assert tick(minutely, at(MINUTE), now=MINUTE) == [0]
         assert minutely.job(f"s@{MINUTE}")["data"] == "[0]"
         assert shown(minutely)["next"] == MINUTE + 60
 
     @pytest.mark.parametrize("ahead", [0.001, 30, 3600])
     def test_no_tick_before_its_time(self, minutely: Keyed, ahead: float) -> None:
-        told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
-        assert tick(minutely, told, now=MINUTE - ahead) == [0]
+        assert tick(minutely, at(MINUTE), now=MINUTE - ahead) == [0]
         assert (shown(minutely)["next"], jobs(minutely)) == (MINUTE, [])
 
-    @pytest.mark.parametrize(
-        ("missed", "late", "put"),
-        [
-            ("last", 0, [0]), ("last", 59, [0]), ("last", 310, [5]),
-            ("none", 30, [0]), ("none", 31, []), ("none", 310, [5]), ("none", 331, []),
-            ("all", 310, [0, 1, 2, 3, 4, 5]),
-        ],
-    )  # fmt: skip
-    def test_missed_ticks(
-        self, minutely: Keyed, missed: str, late: int, put: list[int]
+    def test_several_missed_ticks_in_one_call(self, minutely: Keyed) -> None:
+        chain = [at(MINUTE + 60 * n) for n in range(5)]
+        assert tick(minutely, *chain, now=MINUTE + 250) == [1] * 5
+        assert shown(minutely)["next"] == MINUTE + 300
+
+    @pytest.mark.parametrize(("now", "count"), [(30, 1), (30.001, 0)])
+    def test_one_that_comes_too_late_puts_nothing(
+        self, minutely: Keyed, now: float, count: int
     ) -> None:
-        minutely.call("schedule.update", "s", "missed", missed, now=MINUTE - 4)
-        ticks = [MINUTE + 60 * n for n in range(late // 60 + 1)]
-        last, then = ticks[-1], ticks[-1] + 60
-        chain = [("s", at, at, at + 60, last, then) for at in ticks]
-        tick(minutely, *chain, now=MINUTE + late)
-        assert jobs(minutely) == [f"s@{MINUTE + 60 * n}" for n in put]
-        assert shown(minutely)["next"] == then
+        told = at(MINUTE, missed_at=MINUTE + 30)
+        assert tick(minutely, told, now=MINUTE + now) == [count]
+        assert shown(minutely)["next"] == MINUTE + 60
 
     def test_a_change_wins_over_a_tick_under_way(self, minutely: Keyed) -> None:
         make(minutely, cron="0 0 * * *", now=MINUTE)
-        told = ("s", MINUTE, MINUTE, MINUTE + 60, MINUTE, MINUTE + 60)
-        assert tick(minutely, told, now=MINUTE) == [0]
+        assert tick(minutely, at(MINUTE), now=MINUTE) == [0]
         minutely.call("schedule.pause", "s", now=MINUTE)
-        assert tick(minutely, told, now=MINUTE) == [0]
+        assert tick(minutely, at(MINUTE), now=MINUTE) == [0]
         minutely.call("schedule.remove", "s", now=MINUTE)
-        assert tick(minutely, told, now=MINUTE) == [0]
+        assert tick(minutely, at(MINUTE), now=MINUTE) == [0]
         assert jobs(minutely) == []
 
     def test_a_resumed_one_counts_from_then_on(self, minutely: Keyed) -> None:
         minutely.call("schedule.pause", "s", now=MINUTE - 1)
         minutely.call("schedule.resume", "s", now=MINUTE + 500)
-        [(_, score, since, *_)] = looked(minutely, now=MINUTE + 500)[2]
+        [(_, score, since, *_)] = looked(minutely, "w", MINUTE + 500)[2]
         assert (float(score), float(since)) == (MINUTE + 500 - EARLY, MINUTE + 500)
-
-    def test_a_short_pause_changes_nothing(self, minutely: Keyed) -> None:
-        minutely.call("schedule.pause", "s", now=MINUTE - 2)
-        minutely.call("schedule.resume", "s", now=MINUTE - 1)
-        assert shown(minutely)["next"] == MINUTE
 
     @pytest.mark.parametrize(
         "args",
-        [("s",), ("s", "x", "", "", "", 5), ("s", 5, "", "", "", ""), ("s", 5, 1, 1, 1, 2),
-         ("s", 5, 1, 2, 0, 2), ("s", 5, 1, 2, 3, 3), ("s", 5, 1.5, 2, 3, 4),
-         ("s", 5, "", "", "", -1), ("s", 5, -1, 2, 3, 4)],
+        [("s",), ("s", "x", "", "", 5, ""), ("s", 5, "", "", "", ""), ("s", 5, 2, "", 2, ""),
+         ("s", 5, "x", "", 5, ""), ("s", 5, 1, "x", 5, ""), ("s", 5, "", "", -1, "")],
     )  # fmt: skip
     def test_nonsense_is_refused(self, minutely: Keyed, args: tuple[Any, ...]) -> None:
         before = digest(minutely.server)
@@ -259,46 +185,178 @@ class TestCron:
         assert text.startswith("BADARG")
         assert digest(minutely.server) == before
 
-    def test_ticks_may_be_as_early_as_can_be(self, minutely: Keyed) -> None:
-        told = ("nosuch", 0, "", "", "", 0), ("nosuch", 0, 0, 1, 0, 1)
-        assert tick(minutely, *told, now=MINUTE) == [0, 0]
-
     def test_a_thousand_at_most(self, minutely: Keyed) -> None:
-        told = ("s", 1, 1, 2, 1, 2)
+        told = ("s", 1, 1, "", 2, "")
         assert tick(minutely, *[told] * 1000, now=MINUTE) == [0] * 1000
         text = minutely.refusal("schedule.tick", *[*told] * 1001)
         assert text.startswith("TOOBIG")
 
 
-class TestLease:
-    def test_one_ticker_leads_at_a_time(self, minutely: Keyed) -> None:
+class TestAQueueThatNoWorkerAsks:
+    """It has one job of a schedule at most, that of the last tick."""
+
+    @staticmethod
+    def pass_by(keyed: Keyed, missed: str, minutes: int) -> None:
+        """Let ticks pass, each in its time."""
+        began(keyed, missed=missed)
+        for n in range(minutes):
+            time = MINUTE + 60 * n
+            late = time + 30 if missed == "none" else ""
+            assert tick(keyed, at(time, missed_at=late), now=time) == [1]
+
+    @pytest.mark.parametrize(
+        ("missed", "now", "left"),
+        [
+            ("all", 250, [0, 1, 2, 3, 4]),
+            ("last", 299, [4]),
+            ("none", 269, [4]), ("none", 270, [4]), ("none", 270.001, []),
+        ],
+    )  # fmt: skip
+    def test_when_a_worker_asks(
+        self, keyed: Keyed, missed: str, now: float, left: list[int]
+    ) -> None:
+        self.pass_by(keyed, missed, 5)
+        found = [job["jid"] for job in keyed.take(now=MINUTE + now)]
+        assert found == [f"s@{MINUTE + 60 * n}" for n in left]
+        assert shown(keyed)["count"] == len(left)
+
+    def test_an_old_client_asks(self, keyed: Keyed) -> None:
+        self.pass_by(keyed, "none", 5)
+        assert keyed.core.popped(MINUTE + 280) == []
+
+    def test_a_job_that_was_offered_stays(self, keyed: Keyed) -> None:
+        """Others go first; the next ticks put further jobs."""
+        keyed.call("config.set", "heartbeat", 10**6, now=0)
+        began(keyed)
+        for n in range(3):
+            time = MINUTE + 60 * n
+            keyed.put(f"first{n}", time, priority=9)
+            tick(keyed, at(time), now=time)
+            assert [job["jid"] for job in keyed.take(1, now=time + 1)] == [f"first{n}"]
+        assert jobs(keyed) == [f"s@{MINUTE + 60 * n}" for n in range(3)]
+
+    def test_a_paused_queue(self, keyed: Keyed) -> None:
+        began(keyed)
+        keyed.call("pause", "queue", now=MINUTE)
+        for n in range(3):
+            tick(keyed, at(MINUTE + 60 * n), now=MINUTE + 60 * n)
+            assert keyed.take(now=MINUTE + 60 * n + 1) == []
+        assert jobs(keyed) == [f"s@{MINUTE + 120}"]
+
+    def test_a_job_on_which_others_wait_stays(self, keyed: Keyed) -> None:
+        began(keyed)
+        tick(keyed, at(MINUTE), now=MINUTE)
+        keyed.put("after", MINUTE, queue="other", depends=[f"s@{MINUTE}"])
+        tick(keyed, at(MINUTE + 60), now=MINUTE + 60)
+        assert jobs(keyed) == [f"s@{MINUTE}", f"s@{MINUTE + 60}"]
+
+    def test_its_key_goes_over_to_the_last_one(self, keyed: Keyed) -> None:
+        began(keyed, unique="key")
+        for n in range(2):
+            tick(keyed, at(MINUTE + 60 * n), now=MINUTE + 60 * n)
+        assert keyed.server.get("ql:unique:key") == f"s@{MINUTE + 60}"
+
+
+class TestTrouble:
+    def test_it_is_shown_and_tried_again_and_no_tick_is_forgotten(
+        self, minutely: Keyed
+    ) -> None:
+        told = ("s", MINUTE, "", "", "", "no such zone")
+        assert tick(minutely, told, now=MINUTE + 1) == [0]
+        assert shown(minutely)["trouble"] == "no such zone"
+        assert "next" not in shown(minutely)
+        assert looked(minutely, "w", MINUTE + 60)[2] == []
+        [(_, score, since, *_)] = looked(minutely, "w", MINUTE + 61)[2]
+        assert (float(score), float(since)) == (MINUTE + 61 - EARLY, MINUTE - 1)
+        tick(minutely, ("s", score, "", "", "", "again"), now=MINUTE + 61)
+        [(_, score, since, *_)] = looked(minutely, "w", MINUTE + 200)[2]
+        assert float(since) == MINUTE - 1
+        told = ("s", score, MINUTE + 180, "", MINUTE + 240, "")
+        assert tick(minutely, told, now=MINUTE + 200) == [1]
+        assert jobs(minutely) == [f"s@{MINUTE + 180}"]
+        assert "trouble" not in shown(minutely)
+
+    def test_an_interval_keeps_its_rhythm(self, keyed: Keyed) -> None:
+        make(keyed, now=100)
+        tick(keyed, ("s", 100, "", "", "", "why"), now=110)
+        assert taken(keyed, 170) == ["s@160"]
+        assert due(keyed) == 220
+
+    def test_no_tick_is_forgotten_of_one_that_cannot_be_read(
+        self, minutely: Keyed
+    ) -> None:
+        minutely.server.hset("ql:schedule:s", "tags", "[")
+        assert tick(minutely, at(MINUTE), now=MINUTE + 1) == [0]
+        assert "tags is not JSON" in shown(minutely)["trouble"]
+        [(_, score, since, *_)] = looked(minutely, "w", MINUTE + 61)[2]
+        assert (float(score), float(since)) == (MINUTE + 61 - EARLY, MINUTE - 1)
+        refused = minutely.refusal("schedule.run", "s", now=MINUTE + 61)
+        assert refused.startswith("STATE schedule.run(): Schedule s: ")
+
+    def test_a_template_that_cannot_be_read_holds_up_no_other(
+        self, keyed: Keyed
+    ) -> None:
+        for which in ("a", "b"):
+            keyed.core.old("recur", 0, "queue", which, "k", "{}", "interval", 60, 0)
+        keyed.server.hset("ql:r:a", "interval", "soon")
+        assert keyed.core.popped(1) == ["b-1"]
+        assert "interval" in shown(keyed, "a")["trouble"]
+        keyed.core.old("recur.update", 2, "a", "interval", 60)
+        assert keyed.core.popped(61) == ["b-2", "a-1"]
+        assert "trouble" not in shown(keyed, "a")
+
+    def test_a_long_text_is_cut_between_its_letters(self, minutely: Keyed) -> None:
+        text = "x" + 600 * "ä"
+        tick(minutely, ("s", MINUTE, "", "", "", text), now=MINUTE + 1)
+        assert shown(minutely)["trouble"] == text[:500]
+
+    def test_of_one_that_went_on_meanwhile(self, minutely: Keyed) -> None:
+        tick(minutely, ("s", MINUTE - 60, "", "", "", "old news"), now=MINUTE)
+        assert "trouble" not in shown(minutely)
+
+
+class TestTheTicker:
+    def test_one_worker_at_a_time(self, minutely: Keyed) -> None:
         assert looked(minutely, "a", MINUTE)[1]
         seconds, leads, found = looked(minutely, "b", MINUTE)
         assert (leads, found) == (False, [])
         assert 0 < seconds <= 6
         assert looked(minutely, "a", MINUTE)[2]
 
-    def test_the_next_look_comes_before_the_next_tick(self, minutely: Keyed) -> None:
-        assert looked(minutely, now=MINUTE - 1.5)[0] == 1.5
-        assert looked(minutely, now=MINUTE - 5)[0] == 3.0
+    def test_it_comes_again_before_the_next_tick(self, minutely: Keyed) -> None:
+        assert looked(minutely, "w", MINUTE - 1.5)[0] == 1.5
+        assert looked(minutely, "w", MINUTE - 5)[0] == 3.0
 
     def test_much_that_is_due_comes_in_parts(self, keyed: Keyed) -> None:
         for n in range(5):
             make(keyed, f"s{n}", cron="* * * * *", now=n)
-        seconds, _, found = looked(keyed, now=10, count=2)
+        seconds, _, found = looked(keyed, "w", 10, 2)
         assert (seconds, [each[0] for each in found]) == (0, ["s0", "s1"])
         for count in (4, 5):  # Others are left, or there may be others.
-            assert looked(keyed, now=10, count=count)[0] == 0
-        assert looked(keyed, now=10, count=6)[0] == 3
+            assert looked(keyed, "w", 10, count)[0] == 0
+        assert looked(keyed, "w", 10, 6)[0] == 3
 
-    def test_a_ticker_that_ends_gives_its_lease_up(self, minutely: Keyed) -> None:
+    def test_a_worker_that_ends_is_it_no_longer(self, minutely: Keyed) -> None:
         looked(minutely, "a", MINUTE)
         minutely.call("worker.deregister", "b", now=MINUTE)
         assert not looked(minutely, "b", MINUTE)[1]
         minutely.call("worker.deregister", "b", "a", now=MINUTE)
         assert looked(minutely, "b", MINUTE)[1]
 
-    def test_the_leader_hears_of_changes(self, minutely: Keyed) -> None:
+    def test_a_worker_that_dies_is_it_for_six_seconds_at_most(
+        self, minutely: Keyed
+    ) -> None:
+        looked(minutely, "a", MINUTE)
+        assert 0 < minutely.server.pttl("ql:ticker") <= 6000
+
+    def test_a_lease_from_before_the_clock_was_set_back_ends(
+        self, keyed: Keyed
+    ) -> None:
+        looked(keyed, "dead", 0)
+        keyed.server.pexpire("ql:ticker", 3600 * 1000)
+        assert looked(keyed, "alive", 0)[1]
+
+    def test_it_hears_of_changes(self, minutely: Keyed) -> None:
         looked(minutely, "a", MINUTE - 4)
         told = [("w:a", '{"event":"schedules","worker":"a"}')]
         changes = {

@@ -30,7 +30,7 @@ def wait(
 
 
 def markers(keyed: Keyed) -> list[str]:
-    return sorted(keyed.server.scan_iter("ql:marker:*"))
+    return sorted(keyed.server.scan_iter("ql:wake:*"))
 
 
 WAYS: dict[str, Callable[[Keyed, str], object]] = {
@@ -158,7 +158,7 @@ def test_each_that_takes_a_job_wakes_another_as_long_as_there_are_more(
 ) -> None:
     _, names = wait(keyed, "w")
     keyed.put_many([{"jid": f"j{n}"} for n in range(3)], now=1)
-    assert keyed.server.zcard("ql:marker:queue") == 1
+    assert keyed.server.zcard("ql:wake:queue") == 1
     for left in (2, 1, 0):
         assert keyed.is_woken(names)
         assert len(keyed.take(1, worker=f"w{left}", now=1)) == 1
@@ -348,7 +348,7 @@ class Idle:
 
     def wake(self, now: float) -> None:
         """Let the marker wake the one that has waited longest."""
-        while self.looks and self.keyed.server.zpopmin("ql:marker:queue"):
+        while self.looks and self.keyed.server.zpopmin("ql:wake:queue"):
             self.look(next(iter(self.looks)), now)
 
     def next(self) -> str:

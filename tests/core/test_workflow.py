@@ -1,4 +1,4 @@
-"""Workflows: put in one call, counted, cancelled, retried, forgotten."""
+"""Workflows: put by one call or by several, counted, cancelled, retried, forgotten."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.caller import flat
 from tests.core.keyed import Keyed, settlement
-from tests.core.keyspace import digest
+from tests.core.keyspace import digest, snapshot
 
 
 def items(flow: str, jobs: dict[str, Any], **pairs: Any) -> list[Any]:
@@ -29,6 +29,31 @@ def put(keyed: Keyed, jobs: dict[str, Any], flow: str = "f", **pairs: Any) -> No
         "workflow.put", flow, "w", "{}", *items(flow, jobs, **pairs), now=0
     )
     assert name == flow
+
+
+def begin(keyed: Keyed, flow: str = "f") -> None:
+    """Begin a workflow whose jobs come by several calls."""
+    assert keyed.call("workflow.begin", flow, "{}", now=0) == flow
+
+
+def add(
+    keyed: Keyed, jobs: dict[str, Any], flow: str = "f", now: Any = 0, **pairs: Any
+) -> list[str]:
+    """Put some of its jobs; return those that are left alone."""
+    left: list[str]
+    left, _ = keyed.call("put.many", "w", *items(flow, jobs, **pairs), now=now)
+    return left
+
+
+def release(keyed: Keyed, flow: str = "f", now: Any = 0, given: int = 0) -> int:
+    """Release it; return how many of its jobs later calls let in."""
+    left: int = keyed.call("workflow.release", flow, given, now=now)
+    return left
+
+
+def beat(keyed: Keyed, now: Any = 0) -> None:
+    """Let a worker beat."""
+    keyed.call("beat", "worker", "", 0, now=now)
 
 
 def flow(keyed: Keyed, name: str = "f", now: Any = 0) -> dict[str, Any]:
@@ -213,21 +238,64 @@ def test_a_dependent_outside_fails_with_it(keyed: Keyed) -> None:
 
 def test_a_large_one_is_cancelled_step_by_step(keyed: Keyed) -> None:
     put(keyed, {f"j{n}": (f"j{n - 1}",) if n else () for n in range(900)})
-    left = keyed.call("workflow.cancel", "f", now=0)
-    assert 0 < left < 900
-    assert flow(keyed)["state"] == "canceling"
+    left = [keyed.call("workflow.cancel", "f", now=0)]
     assert "is being canceled" in keyed.refusal("workflow.retry", "f", 0, now=0)
-    for turn in range(20):
-        keyed.settle([], now=turn)
+    assert flow(keyed)["state"] == "canceling"
+    while left[-1]:
+        left.append(keyed.call("workflow.cancel", "f", now=0))
+    assert left == [650, 400, 150, 0]
     assert counts(keyed) == ("canceled", 900, 0, 0, 900, 0)
 
 
-def test_later_calls_carry_a_cancel_on(keyed: Keyed) -> None:
-    put(keyed, {f"j{n}": () for n in range(300)})
+def settle(keyed: Keyed) -> None:
+    keyed.settle([], 0)
+
+
+def pop(keyed: Keyed) -> None:
+    keyed.call("pop", "nothing", "w", 1, now=0)
+
+
+others = pytest.mark.parametrize("other", [beat, settle, pop])
+
+
+@others
+def test_a_cancel_whose_caller_is_gone_is_carried_on(keyed: Keyed, other: Any) -> None:
+    put(keyed, {f"j{n}": () for n in range(600)})
+    assert keyed.call("workflow.cancel", "f", now=0) == 350
+    other(keyed)
+    assert counts(keyed) == ("canceling", 600, 0, 0, 500, 0)
+    other(keyed)
+    assert counts(keyed) == ("canceled", 600, 0, 0, 600, 0)
+
+
+def test_what_waits_for_a_canceled_job_does_not_start_between_two_steps(
+    keyed: Keyed,
+) -> None:
+    put(keyed, {"root": (), "after": ("root",), **{f"j{n}": () for n in range(300)}})
+    [root] = [job for job in keyed.take(1) if job["jid"] == "root"]
+    child = ("child", "queue", "klass", "{}", 0, 0)
+    keyed.call("spawn", "root", root["token"], "w", *child, now=0)
+    keyed.settle([settlement("root", root["token"], "complete")])
     assert keyed.call("workflow.cancel", "f", now=0) > 0
-    for turn in range(9):
-        keyed.put(f"another-{turn}", 5, queue="side")
-    assert counts(keyed, now=5) == ("canceled", 300, 0, 0, 300, 0)
+    assert keyed.call("get", "child", now=0) is not None
+    assert keyed.job("child")["state"] == "canceled"
+    assert keyed.job("after")["state"] == "depends"
+    assert keyed.call("workflow.cancel", "f", now=0) == 0
+    assert counts(keyed) == ("canceled", 303, 1, 0, 302, 0)
+
+
+@others
+def test_a_retry_whose_caller_is_gone_is_carried_on(keyed: Keyed, other: Any) -> None:
+    put(keyed, {f"j{n:03}": () for n in range(500)})
+    for _ in range(2):
+        jobs = keyed.take(250)
+        keyed.settle([settlement(job["jid"], job["token"], *FAIL) for job in jobs])
+    assert counts(keyed) == ("failed", 500, 0, 500, 0, 0)
+    assert keyed.call("workflow.retry", "f", 0, now=0) == [250, 250]
+    other(keyed)
+    assert counts(keyed) == ("running", 500, 0, 0, 0, 0)
+    # Who comes back after all hears of what others have done.
+    assert keyed.call("workflow.retry", "f", 250, now=0) in ([0, 250], [500, 250])
 
 
 def test_no_job_of_one_that_is_being_cancelled_spawns_others(keyed: Keyed) -> None:
@@ -340,7 +408,233 @@ def test_a_graph_of_a_thousand_in_one_call(keyed: Keyed) -> None:
     assert [job["jid"] for job in keyed.take()] == ["j0"]
 
 
-def test_a_workflow_whose_jobs_are_duplicates_is_complete(keyed: Keyed) -> None:
+# Those that several calls put.
+
+
+def test_nothing_runs_before_everything_is_there(keyed: Keyed) -> None:
+    keyed.put("outside", queue="side")
+    begin(keyed)
+    add(keyed, {"a": (), "b": ("outside",)})
+    add(keyed, {"c": ("a", "outside"), "d": ("c",)})
+    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 4)
+    [outside] = keyed.take(queue="side")
+    keyed.settle([settlement("outside", outside["token"], "complete")])
+    assert keyed.call("pop", "queue", "w", 10, now=0) == "{}"
+    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 4)
+    assert release(keyed) == 0
+    assert counts(keyed) == ("running", 4, 0, 0, 0, 2)
+    assert sorted(job["jid"] for job in keyed.take()) == ["a", "b"]
+    assert keyed.server.keys("ql:*gate*") == []
+    assert release(keyed) == 0
+
+
+@pytest.mark.parametrize("client", ["ours", "old"])
+def test_get_names_no_gate(keyed: Keyed, client: str) -> None:
+    begin(keyed)
+    add(keyed, {"a": ()})
+    call = keyed.job if client == "ours" else keyed.core.job
+    assert (call("a")["state"], call("a")["dependencies"]) == ("depends", {})
+
+
+def test_many_dependencies_are_linked_in_parts(keyed: Keyed) -> None:
+    jids = [f"j{n}" for n in range(900)]
+    begin(keyed)
+    add(keyed, dict.fromkeys(jids, ()))
+    add(keyed, {"end": ()})
+    for part in (jids[:500], jids[500:]):
+        keyed.call("depends", "end", "on", *part, now=0)
+    assert release(keyed) == 0
+    assert counts(keyed) == ("running", 901, 0, 0, 0, 1)
+    assert len(keyed.job("end")["dependencies"]) == 900
+    for _ in range(4):
+        jobs = keyed.take(250)
+        keyed.settle([settlement(j["jid"], j["token"], "complete") for j in jobs])
+    end(keyed, "end")
+    assert counts(keyed) == ("complete", 901, 901, 0, 0, 0)
+
+
+def test_what_is_known_to_be_complete_may_be_gone(keyed: Keyed) -> None:
+    keyed.put("there", queue="side")
+    begin(keyed)
+    add(keyed, {"a": ()})
+    refusal = keyed.refusal("depends", "a", "on", "gone", now=0)
+    assert "Job gone does not exist" in refusal
+    keyed.call("depends", "a", "met", "gone", "there", now=0)
+    assert keyed.job("a")["dependencies"] == ["there"]
+    assert keyed.call("needs", "a") == ["gone", 0, "there", 0]
+
+
+def large(keyed: Keyed) -> None:
+    """Put a workflow of 2,500 jobs and release it, which lets in a thousand of them."""
+    begin(keyed)
+    for part in range(5):
+        add(keyed, {f"j{part}-{n}": () for n in range(500)})
+    assert release(keyed) == 1500
+    assert counts(keyed)[5] == 1500
+
+
+@others
+def test_a_release_whose_caller_is_gone_is_carried_on(keyed: Keyed, other: Any) -> None:
+    large(keyed)
+    other(keyed)
+    assert counts(keyed)[5] == 500
+    other(keyed)
+    assert counts(keyed) == ("running", 2500, 0, 0, 0, 0)
+
+
+def test_its_caller_may_carry_on_with_a_release(keyed: Keyed) -> None:
+    large(keyed)
+    assert [release(keyed), release(keyed), release(keyed)] == [500, 0, 0]
+
+
+def test_an_idle_worker_comes_back_soon_while_it_is_released(keyed: Keyed) -> None:
+    large(keyed)
+    pauses = []
+    while len(pauses) < 9:
+        rest = keyed.settle([], 1, ["other"], wait=60).rest
+        pauses.append(float(rest[0]))
+        if pauses[-1] > 1:
+            break
+    assert pauses == [pytest.approx(0.01, abs=0.001), pytest.approx(60, abs=0.001)]
+
+
+def test_what_is_not_released_is_canceled(keyed: Keyed) -> None:
+    """An hour after the last put, a part by each beat; and the record says why."""
+    begin(keyed)
+    add(keyed, {f"j{n}": () for n in range(300)})
+    add(keyed, {"x": ()}, now=3000)
+    beat(keyed, now=6599)
+    assert counts(keyed, now=6599)[0] == "unpacking"
+    beat(keyed, now=6601)
+    assert counts(keyed, now=6601) == ("canceling", 301, 0, 0, 250, 51)
+    beat(keyed, now=6602)
+    assert counts(keyed, now=6602) == ("canceled", 301, 0, 0, 301, 0)
+    record = keyed.json("workflow.get", "f", now=6602)
+    assert record["reason"] == "it was not released within an hour of the last put"
+    assert keyed.job("j0")["canceled"]["why"] == "workflow"
+    text = keyed.refusal("workflow.release", "f", 301, now=6603)
+    assert text.startswith("STATE ") and record["reason"] in text
+
+
+def test_a_job_that_has_failed_does_not_start_before_the_release(
+    keyed: Keyed,
+) -> None:
+    keyed.put("outside", queue="side")
+    begin(keyed)
+    add(keyed, {"a": ("outside",)})
+    keyed.call("cancel", "outside", "a", now=0)
+    keyed.put("outside", queue="side")
+    add(keyed, {"b": ("outside",), "c": ("b",)}, on_failure="block")
+    keyed.call("depends", "c", "off", "all", now=0)
+    assert keyed.job("c")["state"] == "depends"
+    [outside] = keyed.take(queue="side")
+    keyed.settle([settlement("outside", outside["token"], *FAIL)])
+    keyed.call("depends", "b", "off", "outside", now=0)
+    assert keyed.job("b")["state"] == "depends"
+    assert keyed.violations() == []
+    release(keyed)
+    assert sorted(job["jid"] for job in keyed.take()) == ["b", "c"]
+
+
+@pytest.mark.parametrize("way", ["revive", "put"])
+def test_what_is_enqueued_again_waits_for_the_release(keyed: Keyed, way: str) -> None:
+    begin(keyed)
+    add(keyed, {"a": ()}, expires=1)
+    add(keyed, {"b": ("a",)}, now=2)  # meets a, which has expired
+    assert keyed.job("a")["state"] == "failed"
+    if way == "revive":
+        keyed.call("revive", "a", now=3)
+    else:
+        keyed.put("a", 3)
+    assert keyed.job("a")["state"] == "depends"
+    assert keyed.violations() == []
+    release(keyed, now=4)
+    assert [job["jid"] for job in keyed.take(now=4)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("block", ("running", 2, 0, 0, 0, 2)),
+        ("cancel", ("unpacking", 2, 0, 0, 2, 0)),
+        ("run", ("running", 2, 0, 0, 0, 0)),
+    ],
+)
+def test_a_dependency_that_fails_before_the_release(
+    keyed: Keyed, policy: str, expected: tuple[Any, ...]
+) -> None:
+    keyed.put("x", queue="side")
+    begin(keyed)
+    add(keyed, {"a": ("x",), "b": ("x",)}, on_failure=policy)
+    [x] = keyed.take(queue="side")
+    keyed.settle([settlement("x", x["token"], *FAIL)])
+    if policy != "cancel":
+        release(keyed)
+    assert counts(keyed) == expected
+
+
+def test_a_jid_that_is_taken_is_refused(keyed: Keyed) -> None:
+    keyed.put("a", queue="other")
+    begin(keyed)
+    before = snapshot(keyed.server)
+    text = keyed.refusal("put.many", "w", *items("f", {"b": (), "a": ()}))
+    assert text == "STATE put.many(): Job a exists already"
+    assert snapshot(keyed.server) == before
+
+
+def test_what_a_client_has_put_in_part_it_may_put_again(keyed: Keyed) -> None:
+    for _ in range(2):
+        begin(keyed)
+        left = add(keyed, {"a": (), "b": ("a",)})
+    assert left == ["a", "b"]
+    assert add(keyed, {"a": (), "c": ()}) == ["a"]
+    release(keyed, given=3)
+    assert counts(keyed) == ("running", 3, 0, 0, 0, 1)
+    text = keyed.refusal("workflow.begin", "f", "{}")
+    assert text == "STATE workflow.begin(): Workflow f exists already"
+
+
+def test_an_incomplete_one_is_not_released(keyed: Keyed) -> None:
+    keyed.put("outside", unique="key")
+    begin(keyed)
+    add(keyed, {"a": (), "b": ("a",)})
+    add(keyed, {"c": ()}, unique="key")  # The other stands for it.
+    keyed.call("depends", "b", "on", "outside", now=0)
+    text = keyed.refusal("workflow.release", "f", 5, now=0)
+    words = "4 of 5 jobs and further dependencies of workflow f are there"
+    assert text == f"STATE workflow.release(): {words}"
+    assert release(keyed, given=4) == 0
+
+
+def test_cancelled_before_its_release(keyed: Keyed) -> None:
+    begin(keyed)
+    add(keyed, {"a": (), "b": ("a",)})
+    assert keyed.call("workflow.cancel", "f", now=0) == 0
+    assert counts(keyed) == ("canceled", 2, 0, 0, 2, 0)
+    assert keyed.server.keys("ql:j:*") == []
+    assert keyed.server.keys("ql:gate:*") == []
+
+
+def test_a_job_in_the_place_of_another_is_not_held_at_the_gate(keyed: Keyed) -> None:
+    put(keyed, {"x": []}, flow="other", unique="key")
+    begin(keyed)
+    add(keyed, {"a": []}, unique="key", conflict="replace")
+    add(keyed, {"b": []})
+    assert keyed.job("x")["state"] == "waiting"
+    assert counts(keyed) == ("unpacking", 1, 0, 0, 0, 1)
+    assert counts(keyed, "other") == ("running", 1, 0, 0, 0, 0)
+
+
+def test_a_debounced_job_waits_for_the_release_and_its_time(keyed: Keyed) -> None:
+    begin(keyed)
+    add(keyed, {"a": []}, unique="key", debounce=5)
+    assert keyed.job("a")["state"] == "depends"
+    release(keyed)
+    assert keyed.job("a")["state"] == "scheduled"
+    assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
+
+
+def test_one_whose_jobs_others_stand_for_is_complete(keyed: Keyed) -> None:
     keyed.put("old", unique="key")
     put(keyed, {"a": []}, unique="key")
     flow = keyed.json("workflow.get", "f", now=0)
@@ -348,8 +642,8 @@ def test_a_workflow_whose_jobs_are_duplicates_is_complete(keyed: Keyed) -> None:
     assert keyed.server.ttl("ql:workflow:f") > 0
 
 
-@pytest.mark.parametrize("command", ["cancel", "retry"])
-def test_an_unknown_workflow_is_refused(keyed: Keyed, command: str) -> None:
+@pytest.mark.parametrize("command", ["release", "cancel", "retry"])
+def test_what_is_not_there_is_told(keyed: Keyed, command: str) -> None:
     text = keyed.refusal(f"workflow.{command}", "f", 0)
     assert text.startswith("NOJOB") and "Workflow f does not exist" in text
 
@@ -366,7 +660,32 @@ def test_a_repeated_call_changes_nothing(keyed: Keyed) -> None:
     call = ("workflow.put", "f", "w", "{}", *items("f", {"a": ()}))
     for _ in range(2):
         assert keyed.call(*call, now=0, request="client:1") == "f"
-    assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
+    begin(keyed, "g")
+    calls = [
+        ("put.many", "w", *items("g", {"b": ()})),
+        ("workflow.release", "g", 1),
+    ]
+    for n, call in enumerate(calls):
+        for _ in range(2):
+            keyed.call(*call, now=0, request=f"client:{n + 2}")
+    assert counts(keyed, "g") == ("running", 1, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("nonsense", ["", "\0", "x y", "[]", "9" * 400])
+@pytest.mark.parametrize("command", ["begin", "release"])
+def test_a_begin_or_release_of_nonsense_changes_nothing(
+    keyed: Keyed, command: str, nonsense: str
+) -> None:
+    begin(keyed)
+    before = digest(keyed.server)
+    more = "{}" if command == "begin" else 0
+    text = keyed.refusal(f"workflow.{command}", nonsense, more, now=0)
+    assert text.split(" ")[0] in ("BADARG", "NOJOB"), text
+    short = keyed.refusal(f"workflow.{command}", now=0)
+    assert short.startswith("BADARG"), short
+    text = keyed.refusal("workflow.begin", "g", nonsense, now=0)
+    assert text.startswith("BADARG"), text
+    assert digest(keyed.server) == before
 
 
 @pytest.mark.parametrize("end", ["complete", "canceled"])

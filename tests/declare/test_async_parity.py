@@ -270,7 +270,7 @@ def test_another_alias_is_used_throughout(qless: Client, name: str, form: bool) 
 
 
 #: What depends on which client has called, and samples of how long it took.
-OTHERS = {"meta", "journal"}
+OTHERS = ("meta", "reply:", "samples", "s:")
 
 
 def stored(client: Client, prefix: str) -> list[str]:
@@ -288,7 +288,7 @@ def stored(client: Client, prefix: str) -> list[str]:
         if not raw.decode().startswith(prefix):
             continue
         name, kind = raw.decode().removeprefix(prefix), server.type(raw).decode()
-        if name not in OTHERS and not name.startswith("s:"):
+        if not name.startswith(OTHERS):
             found.append(bare(f"{name} {kind} {read[kind](raw)}"))
     return sorted(found)
 

@@ -80,35 +80,14 @@ def test_each_system_check_has_a_line() -> None:
 
 # Failure groups.
 
-#: The functions of the core that fail a job, and the place of the group in their calls.
-FAILING = re.compile(r"Outcome\.(?:write_failed|fail_now)\(")
-#: Groups that come from the caller of a command.
-GIVEN = {"group", "given.group"}
+#: The constants of the core's modules that name groups.
+NAMING = ("GROUP", "UNKNOWN", "OTHER")
 #: Exceptions of the package that leave a job as they are: their class is the group.
 ESCAPING = ("schedules/ticks.py",)
 
 
-def lua_arguments(text: str) -> list[str]:
-    """Return the arguments of a call; `text` begins behind its bracket."""
-    found, depth, part, quoted = [], 0, "", False
-    for character in text:
-        quoted ^= character == "'"
-        if not quoted:
-            depth += (character in "({[") - (character in ")}]")
-        if depth < 0 or (character == "," and not depth and not quoted):
-            found.append(part.strip())
-            part = ""
-            if depth < 0:
-                break
-        else:
-            part += character
-    return found
-
-
 def lua_texts(source: str, name: str) -> Iterator[str]:
     """Return what a name is given in a module: `name = 'text'`, `a or 'text' .. b`."""
-    if match := re.fullmatch(r"'([^']+)'", name):
-        yield match[1]
     for names, values in re.findall(
         r"^ *(?:local )?([\w, ]+?) =\s(.+)$", source, re.MULTILINE
     ):
@@ -128,15 +107,10 @@ def groups_of_lua() -> Iterator[str]:
         # One line for each assignment: `local A, B =` may go on below.
         source = re.sub(r"=\n\s*", "= ", source)
         source = re.sub(r",\n\s*", ", ", source)
-        for call in FAILING.finditer(source):
-            if source[: call.start()].endswith("function "):
-                continue
-            name = lua_arguments(source[call.end() :])[1]
-            found = list(lua_texts(source, name))
-            assert found or name in GIVEN, f"{path}: which group is {name}?"
-            yield from found
-    failures = (LUA / "failures.lua").read_text()
-    yield from re.findall(r"return '([\w-]+)'", failures)
+        for name in NAMING:
+            yield from lua_texts(source, name)
+    # What has no retries left, or had a lock too many, fails here.
+    yield from lua_texts((LUA / "core" / "finish.lua").read_text(), "group")
 
 
 def groups_of_python() -> Iterator[str]:

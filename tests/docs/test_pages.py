@@ -21,6 +21,7 @@ LANGUAGES = {
     "yaml",
     "toml",
     "html",
+    "lua",
     "{toctree}",
 }
 

@@ -62,13 +62,13 @@ def test_of_the_system_checks_those_of_this_package(
 
 def test_a_format_that_it_does_not_read(qless, redis_client) -> None:
     add.delay(1)
-    assert "fine format the namespace has format 1" in doctor_words()
-    redis_client.hset("ql:meta", "format", "2")
+    assert "fine format the namespace has format 2" in doctor_words()
+    redis_client.hset("ql:meta", "format", "3")
     found = doctor_findings()
     assert [each for each in found if each[0] == "PROBLEM"] == found[-1:]
     assert found[-1][1] == "format"
-    assert "stores format 2" in found[-1][2]
-    assert "upgrade the workers" in found[-1][2]
+    assert "stores format 3" in found[-1][2]
+    assert "drain it" in found[-1][2]
 
 
 def test_clock_set_back_by_hours_names_what_lasts_longer(qless, redis_client) -> None:

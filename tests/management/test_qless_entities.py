@@ -47,7 +47,8 @@ def test_lists_and_changes() -> None:
 
 
 def test_a_list_as_json(qless) -> None:
-    sync.push_many([("a", 1), ("b", 2)])
+    sync.push("a", 1)
+    sync.push("b", 2)
     page = json.loads(command("list", QUEUE, "--count", "1", "--json"))
     assert page["total"] == 2
     assert [row["entity"] for row in page["entities"]] == ["a"]

@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 
 from django_qless import recurring
 from django_qless.conf.connections import connections
+from django_qless.core import Tick
 from django_qless.core.exceptions import ScheduleNotFound
 from django_qless.exceptions import InvalidOption
 from django_qless.schedules.declared import sync_schedules
@@ -93,7 +94,7 @@ def test_the_list_as_json(declare) -> None:
 def test_what_is_broken_says_why(qless, declare) -> None:
     qless.schedule_set("broken", "q", "k", "{}", cron="0 0 30 2 *")
     (due,) = qless.schedule_due("w").schedules
-    qless.schedule_trouble(due, "it never fires")
+    qless.schedule_tick([Tick(due.id, due.score, trouble="it never fires")])
     text = told("list")
     assert cells(text, "broken")[-1] == "broken"
     assert "broken: it never fires" in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
@@ -95,10 +94,10 @@ def test_old_ones_are_delivered_in_their_order(qless, away, sweep_all) -> None:
 def test_the_server_is_told_that_entries_are_gone(qless, away, sweep_all) -> None:
     left(away, *range(3))
     assert sweep_all().entries == 3
-    marks = qless.redis.zrange(f"{qless.prefix}deliveries", 0, -1, withscores=True)
-    assert len(marks) == 3
+    replies = qless.redis.keys(f"{qless.prefix}once:*")
+    assert len(replies) == 3
     # A minute, and not the week of those whose source may come back.
-    assert all(score < time.time() + 3600 for _, score in marks)
+    assert all(0 < qless.redis.ttl(reply) <= 60 for reply in replies)
 
 
 def test_one_that_was_delivered_before_its_process_died_is_only_taken_out(
@@ -316,19 +315,17 @@ def test_a_database_without_the_table_is_left_out() -> None:
             cursor.execute(f"ALTER TABLE aside RENAME TO {Entry._meta.db_table}")
 
 
-def test_marks_of_entries_that_are_gone_are_told_with_the_next(server) -> None:
+def test_that_entries_are_gone_is_told_with_the_next(server) -> None:
     with override_settings(QLESS={"default": {"LOCATION": server.url}}):
         for number in range(3):
             with transaction.atomic():
                 kept.delay(number)
     client = server.client(decode_responses=True)
-    times = [
-        seconds for _, seconds in client.zrange("ql:deliveries", 0, -1, withscores=True)
-    ]
+    first, second, last = sorted(client.ttl(name) for name in client.keys("ql:once:*"))
     client.close()
     # Two are to be forgotten in a minute; of the last the server was not told yet.
-    assert max(times) - sorted(times)[1] > 86_400
-    assert sorted(times)[1] - sorted(times)[0] < 60
+    assert 0 < first <= second <= 60
+    assert last > 6 * 86_400
 
 
 def test_entries_that_others_deliver_just_now_are_no_trouble(
@@ -472,11 +469,18 @@ class TestReplicas:
     def test_what_a_sweep_has_delivered_is_not_put_again(
         self, lonely, sweep_all, caplog
     ) -> None:
-        with transaction.atomic():
-            handle = kept.delay(1)
+        handles = []
+
+        def put_it() -> None:
+            handles.append(kept.delay(1))
             # A sweep sees what is committed; here it is in the same connection.
             sweep_all()
-            qless_connections["default"].cancel(handle.jid)
+            qless_connections["default"].cancel(handles[0].jid)
+
+        # No replica has what the sweep put, either.
+        with pytest.raises(NotReplicated):
+            transaction.atomic(put_it)()
+        [handle] = handles
         assert (handle.pending, handle.created) == (False, True)
         assert waiting(qless_connections["default"]) == []
         assert Entry.objects.count() == 1

@@ -46,7 +46,8 @@ def test_keys_that_do_not_name_a_namespace_are_refused(
 
 def test_a_writing_command_is_refused_by_the_read_function(core: Core) -> None:
     keys = ("ql:!", "ql:meta")
-    arguments = ("*", "", "worker", "queue", "jid", "klass", "{}", 0)
+    shape = '{"queue":"queue","klass":"klass","data":"{}"}'
+    arguments = ("*", "", "worker", shape, "jid", "jid")
     with pytest.raises(redis.ResponseError, match="in the write or the drain class"):
         core.call("read", keys, "put", *arguments)
     assert core.server.dbsize() == 0

@@ -115,8 +115,9 @@ def test_schedules(keyed: Keyed, interval: str, offset: str) -> None:
     for other, further in itertools.product(["60", "1e300"], [*LARGE, "0"]):
         keyed.server.flushall()
         go_through(keyed.core, [
-            ("schedule.set", "s", *made, "backlog", 3, "missed", "all", 5),
+            ("schedule.set", "s", *made, "missed", "all", 5),
             ("schedule.update", "s", "interval", other, "offset", further, 6),
+            ("schedule.tick", "s", offset, "", "", "1e300", "", 7),
             ("settle", "w", 0, 5, 1, "queue", 7),
             ("schedule.pause", "s", 8),
             ("schedule.resume", "s", 9),

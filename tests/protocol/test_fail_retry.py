@@ -191,3 +191,14 @@ def test_retries_are_used_up_one_by_one(core: Core) -> None:
 def test_retry_into_a_new_queue_registers_it(held: Core) -> None:
     held.old("retry", 20, "jid", "other", "worker")
     assert "other" in dict(scores(held.server, "ql:queues"))
+
+
+def test_the_failure_of_a_run_whose_lock_was_lost_names_its_worker(core: Core) -> None:
+    core.put("jid", 0)
+    core.pop(1)
+    assert core.popped(70, worker="other") == []  # It is told that its lock is lost.
+    core.old("fail", 72, "jid", "worker", "group", "message")
+    assert core.job("jid")["history"][-2:] == [
+        {"when": 70, "what": "timed-out"},
+        {"when": 72, "what": "failed", "group": "group", "worker": "worker"},
+    ]

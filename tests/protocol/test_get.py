@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.core.caller import Core
@@ -58,17 +56,16 @@ def whens(core: Core, jid: str) -> list[int]:
     return [entry["when"] for entry in core.job(jid)["history"]]
 
 
-def test_the_history_is_a_list_of_triples(core: Core) -> None:
+def test_the_history_tells_of_each_event(core: Core) -> None:
     core.put("jid", 1.9)
     core.pop(2.9)
     core.old("log", 3.9, "jid", "hello", '{"a": 1}')
     core.complete("jid", 4.9)
-    stored = core.server.lrange("ql:j:jid-history", 0, -1)
-    assert [json.loads(entry) for entry in stored] == [
-        [1, "put", {"q": "queue"}],
-        [2, "popped", {"worker": "worker"}],
-        [3, "hello", {"a": 1}],
-        [4, "done"],
+    assert core.job("jid")["history"] == [
+        {"when": 1, "what": "put", "q": "queue"},
+        {"when": 2, "what": "popped", "worker": "worker"},
+        {"when": 3, "what": "hello", "a": 1},
+        {"when": 4, "what": "done"},
     ]
 
 

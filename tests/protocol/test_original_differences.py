@@ -35,14 +35,6 @@ def test_unfail_keeps_the_time(core: Core) -> None:
     assert raw_time(core, "jid") == 5
 
 
-def test_unfail_sets_the_time_beside_calls_with_keys(core: Core) -> None:
-    """The lag is counted from then on."""
-    Keyed(core).put("first", 0, queue="first")
-    fail(core, "jid", 5)
-    core.old("unfail", 9, "queue", "group")
-    assert raw_time(core, "jid") == 9
-
-
 def test_cancel_of_an_unknown_job_that_is_tracked_is_published(core: Core) -> None:
     core.put("jid")
     core.old("track", 0, "track", "jid")

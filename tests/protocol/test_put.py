@@ -31,23 +31,11 @@ def test_a_fresh_job(core: Core) -> None:
     }
 
 
-def test_the_stored_record_of_a_fresh_job(core: Core) -> None:
-    core.put("jid", 12.5, data='{"foo": "bar"}')
-    record = core.server.hgetall("ql:j:jid")
-    assert float(record["time"]) == 12.5
-    assert record.items() >= {
-        "jid": "jid", "klass": "klass", "data": '{"foo": "bar"}', "priority": "0",
-        "tags": "{}", "state": "waiting", "worker": "", "expires": "0",
-        "queue": "queue", "retries": "5", "remaining": "5",
-    }.items()  # fmt: skip
-
-
 def test_options(core: Core) -> None:
     core.put("jid", priority=7, retries=2, tags=["b", "a"])
     job = core.job("jid")
     assert (job["priority"], job["retries"], job["remaining"]) == (7, 2, 2)
     assert job["tags"] == ["b", "a"]
-    assert core.server.hget("ql:j:jid", "tags") == '["b","a"]'
 
 
 def test_unknown_options_are_ignored(core: Core) -> None:

@@ -80,6 +80,15 @@ def test_a_spawned_job(core: Core) -> None:
     assert core.server.zscore("ql:t:t", "cron-1") == 110
 
 
+def test_a_spawned_job_that_waits(core: Core) -> None:
+    recur(core, retries=2)
+    core.old("peek", 10, "queue", 1)
+    job = core.job("cron-1", 10)
+    assert (job["state"], job["worker"], job["expires"]) == ("waiting", "", 0)
+    assert (job["retries"], job["remaining"]) == (2, 2)
+    assert job["history"] == [{"when": 0, "what": "put", "q": "queue"}]
+
+
 def test_one_job_per_tick(core: Core) -> None:
     recur(core)
     assert core.popped(0) == ["cron-1"]
@@ -138,6 +147,13 @@ def test_a_template_put_again_keeps_its_count(core: Core) -> None:
     )
     assert not core.server.exists("ql:q:queue-recur")
     assert core.popped(100, queue="other") == ["cron-2"]
+
+
+def test_a_child_overwrites_no_job_that_has_its_id(core: Core) -> None:
+    recur(core)
+    core.put("cron-1", data='"another"')
+    assert sorted(core.popped(0)) == ["cron-1", "cron-2"]
+    assert core.job("cron-1")["data"] == '"another"'
 
 
 def test_update(core: Core) -> None:

@@ -40,7 +40,7 @@ def test_so_it_is_when_it_is_lost_while_it_is_applied(
     declared: None, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(startup, "listen_for_deletions", lambda alias: server.flush())
+        patch.setattr(startup, "sync_at_start", lambda alias: server.flush() or 0)
         worker = startup.Startup("default")
         worker.apply()
     assert config.get("heartbeat") != "17"
@@ -53,11 +53,12 @@ def test_what_goes_missing_each_time_is_not_applied_for_ever(
 ) -> None:
     applied: list[str] = []
 
-    def flush(alias: str) -> None:
+    def flush(alias: str) -> float:
         applied.append(alias)
         server.flush()
+        return 0
 
-    monkeypatch.setattr(startup, "listen_for_deletions", flush)
+    monkeypatch.setattr(startup, "sync_at_start", flush)
     worker = startup.Startup("default")
     worker.apply()
     for _ in range(5):
@@ -93,7 +94,7 @@ def test_a_server_that_goes_away_as_it_is_applied_stops_no_worker(
     )
     worker = startup.Startup("default")
     with monkeypatch.context() as patch:
-        patch.setattr(startup, "listen_for_deletions", lambda alias: away.enable())
+        patch.setattr(startup, "sync_at_start", lambda alias: away.enable() or 0)
         try:
             worker.apply()
         finally:

@@ -210,8 +210,10 @@ class TestHardLimits:
 
 class TestSettings:
     def problems(self, queues: Any) -> list[str]:
-        aliases = {"default": {"LOCATION": "redis://localhost", "QUEUES": queues}}
-        with override_settings(QLESS=aliases):
+        default = {"LOCATION": "redis://localhost", "QUEUES": queues}
+        # (Tasks of other tests are in the other one.)
+        other = {"LOCATION": "redis://localhost/1"}
+        with override_settings(QLESS={"default": default, "other": other}):
             return [each.msg for each in run_checks(tags=["qless"])]
 
     def test_what_a_queue_may_say(self) -> None:

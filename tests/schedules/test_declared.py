@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import json
 import time
 from dataclasses import replace
 from threading import Barrier, Thread
@@ -17,17 +16,22 @@ from django.test import override_settings
 
 from django_qless import recurring
 from django_qless.conf.connections import connections
+from django_qless.conf.declaration_mark import (
+    DEPLOYMENT_SECONDS,
+    MOST_EARLIER,
+    Mark,
+    read_mark,
+    write_mark,
+)
 from django_qless.core.exceptions import ConnectionLost, ScheduleNotFound
 from django_qless.exceptions import InvalidOption
 from django_qless.job_types.registry import registry
 from django_qless.runtime.environment import DjangoEnvironment
 from django_qless.schedules.declared import (
-    DEPLOYMENT_SECONDS,
-    MOST_EARLIER,
     NO_CHANGES,
-    Mark,
     _apply,
     declared_on,
+    mark_name,
     project_name,
     sync_at_start,
     sync_schedules,
@@ -49,13 +53,12 @@ WHO = "tests.jobs_app.jobs.whoami"
 
 
 def mark_of(client) -> Mark:
-    return Mark.read(client.schedule_marks()[project_name()])
+    return Mark.read(read_mark(client, mark_name("default")))
 
 
 def change_mark(client, **values) -> None:
-    before = client.schedule_marks()[project_name()]
-    after = Mark.read(before)._replace(**values).text()
-    assert client.schedule_mark(project_name(), after, expected=before)
+    after = mark_of(client)._replace(**values).text()
+    write_mark(client, mark_name("default"), after)
 
 
 def keyspace(client) -> dict[bytes, object]:
@@ -124,6 +127,7 @@ def test_jobs_without_arguments_run_whatever_their_options(qless, work, kind, gi
     with declaring() as declare:
         declare(name, every=3600, queue="recurring", **given)
         sync_schedules()
+        serve(qless, "w")
         [tick] = qless.settle("w", [], 1, ["recurring"]).jobs
         if given:
             assert tick.klass == f"{name}:tick"
@@ -455,8 +459,7 @@ def test_a_job_has_nothing_to_do_with_what_cannot_be_applied(
             declare(ECHO, every=seconds)
             world = DjangoEnvironment()
             world.on_start()
-        before = qless.schedule_marks()[project_name()]
-        assert qless.schedule_mark(project_name(), "[]", expected=before)
+        write_mark(qless, mark_name("default"), "[]")
         later = time.monotonic() + DEPLOYMENT_SECONDS + 1
         monkeypatch.setattr(startup, "monotonic", lambda: later)
         for expected in ("not applied yet", ""):
@@ -502,11 +505,8 @@ def test_one_that_the_server_refuses_keeps_nothing_from_working(
         assert sync_schedules() == NO_CHANGES
 
 
-@pytest.mark.parametrize("mark", ["tests", "rows"])
-def test_a_worker_begins_whatever_is_wrong_with_the_marks(
-    qless, mark: str, caplog
-) -> None:
-    qless.schedule_mark(mark, "[broken")
+def test_a_worker_begins_whatever_is_wrong_with_the_mark(qless, caplog) -> None:
+    write_mark(qless, mark_name("default"), "[broken")
     with declaring() as declare:
         declare(ECHO, every=60)
         DjangoEnvironment().on_start()
@@ -541,32 +541,12 @@ def test_many_processes_that_begin_together(qless) -> None:
         assert sync_schedules() == NO_CHANGES
 
 
-def test_a_process_that_was_faster_is_noticed(qless, monkeypatch) -> None:
-    """The later one looks at all of it again."""
-    with declaring() as declare:
-        declare(ECHO, every=60)
-        mark, calls = qless.schedule_mark, []
-
-        def late(name, text, *, expected=""):
-            calls.append(expected)
-            if len(calls) == 1:
-                other = json.dumps({"applied": "other", "ids": [], "earlier": {}})
-                mark(name, other)
-            return mark(name, text, expected=expected)
-
-        monkeypatch.setattr(qless, "schedule_mark", late)
-        sync_schedules()
-        assert len(calls) == 2
-        assert list(mark_of(qless).earlier) == ["other"]
-
-
 def test_a_start_that_was_cut_short_is_made_good(qless) -> None:
     with declaring() as declare:
         declare(ECHO, every=60)
         sync_schedules()
         # As if the process had died before it could leave its mark.
-        text = qless.schedule_marks()[project_name()]
-        qless.schedule_mark(project_name(), "", expected=text)
+        write_mark(qless, mark_name("default"), "")
         declare(WHO, every=60)
         assert sync_schedules() == NO_CHANGES._replace(added=[WHO])
     assert sorted(sync_schedules().removed) == [ECHO, WHO]

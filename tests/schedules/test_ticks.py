@@ -16,6 +16,7 @@ from django_qless.schedules.per_row import key_text
 from django_qless.schedules.ticks import RETRIES, rows_of
 from django_qless.worker.execution import Execution
 from django_qless.worker.ticker import serve
+from tests.in_process import WORKER
 from tests.jobs_app.jobs import whoami
 from tests.jobs_app.models import Feed, NewsFeed, Parcel
 from tests.rows_app.models import Source
@@ -35,6 +36,12 @@ def declare():
         yield declare
 
 
+def apply(client) -> None:
+    """Apply what is declared, and enqueue the jobs of ticks that are due."""
+    sync_schedules()
+    serve(client, WORKER)
+
+
 def enqueued_by_ticks(client, queue: str) -> list:
     """Return all jobs that wait in a queue, but those that enqueue others."""
     jobs: list = []
@@ -47,7 +54,7 @@ def test_one_job_for_each_row_of_a_queryset_method(qless, work, declare) -> None
     Feed.objects.create(body="")
     active = [Feed.objects.create(body="x") for _ in range(3)]
     declare(CHECK, every=3600, rows="active")
-    sync_schedules()
+    apply(qless)
     schedule = recurring[CHECK]
     assert (schedule.name, schedule.retries) == (CHECK, RETRIES)
     assert work() == 4  # the tick, and a job for each row
@@ -65,7 +72,7 @@ def test_a_row_that_is_refused_keeps_no_other_from_its_tick(
     for _ in range(3):
         Feed.objects.create()
     declare(CHECK, every=3600, rows="all", unique=True)
-    sync_schedules()
+    apply(qless)
     recurring[CHECK].run()
     worker = Execution(DjangoEnvironment("default"), qless, "w")
     first, second = qless.settle("w", [], 2, ["*"]).jobs
@@ -86,7 +93,7 @@ def test_all_rows_and_rows_by_a_function(qless, work, declare, rows) -> None:
     for _ in range(2):
         Feed.objects.create(body="x")
     declare(CHECK, every=3600, rows=rows)
-    sync_schedules()
+    apply(qless)
     assert work() == 3
     assert Feed.objects.filter(checks=1).count() == 2
 
@@ -103,7 +110,7 @@ def test_jobs_of_rows_have_the_options_of_the_declaration(qless, declare, work) 
         tags=["t"],
         expires=500,
     )
-    sync_schedules()
+    apply(qless)
     tick = recurring[CHECK].run()
     (reserved,) = qless.settle("w", [], 1, ["slow"]).jobs
     assert (reserved.klass, reserved.jid) == (f"{CHECK}:tick", tick.jid)
@@ -112,7 +119,7 @@ def test_jobs_of_rows_have_the_options_of_the_declaration(qless, declare, work) 
     assert (job.queue, job.priority, job.retries, job.tags) == ("slow", 4, 7, ("t",))
     assert job.deadline is not None
     assert json.loads(job.data) == {"v": 1, "row": feed.pk}
-    assert job.jid.startswith(f"{tick.jid}@") and job.jid.endswith(f":{feed.pk}")
+    assert job.jid == f"{tick.jid}:{feed.pk}"
 
 
 def run_tick(client, reserved):
@@ -140,7 +147,7 @@ def test_an_operator_may_give_them_another_queue(qless, work, declare) -> None:
 def test_thousands_of_rows_in_one_query(qless, declare) -> None:
     Feed.objects.bulk_create(Feed() for _ in range(5000))
     declare(CHECK, every=3600, rows="all")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
     queries = []
 
@@ -180,7 +187,7 @@ def test_repeating_a_tick_that_was_cut_off_adds_none(qless, declare) -> None:
     Feed.objects.bulk_create(Feed() for _ in range(3500))
     CutSet.cuts = [2500, 3000]
     declare(CHECK, every=3600, rows=lambda model: CutSet(model))
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
     for put in (2000, 3000):
         assert run_tick(qless, reserved).verb == "retry"
@@ -196,7 +203,7 @@ def test_what_has_run_meanwhile_is_not_enqueued_again(qless, work, declare) -> N
     Feed.objects.bulk_create(Feed() for _ in range(1500))
     CutSet.cuts = [1200]
     declare(CHECK, every=3600, rows=lambda model: CutSet(model), queue="q")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     first = run_tick(qless, reserved)
     assert first.verb == "retry"
@@ -213,7 +220,7 @@ def test_a_repeated_tick_goes_on_where_it_was(qless, work, declare) -> None:
     Feed.objects.bulk_create(Feed() for _ in range(1500))
     CutSet.cuts = [1200]
     declare(CHECK, every=3600, rows=lambda model: CutSet(model), queue="q")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     broken = run_tick(qless, reserved)
     assert broken.verb == "retry"
@@ -230,7 +237,7 @@ def test_a_repeated_tick_goes_on_where_it_was(qless, work, declare) -> None:
 def test_a_tick_that_lost_its_lock_enqueues_no_more(qless, work, declare) -> None:
     Feed.objects.create()
     declare(CHECK, every=3600, rows="all", queue="q")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     qless.timeout(reserved.jid)
     qless.config_set("jobs-history-count", 0)
@@ -242,15 +249,12 @@ def test_a_tick_that_lost_its_lock_enqueues_no_more(qless, work, declare) -> Non
 def test_a_schedule_that_is_made_again_enqueues_its_rows_again(
     qless, work, declare
 ) -> None:
-    """Its ticks are counted from the beginning, and old jobs may be there still."""
+    """Jobs of the old one may be there still."""
     Feed.objects.create()
     declare(CHECK, every=3600, rows="all")
-    sync_schedules()
+    apply(qless)
     assert work() == 2
     recurring[CHECK].remove()
-    # The job of the first tick is forgotten, and that of its row is not, yet.
-    qless.redis.delete(f"ql:j:{CHECK}-1", f"ql:j:{CHECK}-1-history")
-    poll_next_second(qless)
     recurring.handle(CHECK).reset()
     assert work() == 2
     assert recurring[CHECK].count == 1
@@ -260,18 +264,10 @@ def all_jobs(client) -> list:
     return client.multiget(client.completed(0, 100))
 
 
-def poll_next_second(client) -> None:
-    """Ids of a tick's jobs have its second: wait for the next one."""
-    from tests.real_servers import poll
-
-    now = client.redis.time()[0]
-    poll(lambda: client.redis.time()[0] > now, what="another second")
-
-
 def test_the_next_tick_enqueues_them_again(qless, work, declare) -> None:
     Feed.objects.create()
     declare(CHECK, every=3600, rows="all")
-    sync_schedules()
+    apply(qless)
     for ticks in range(1, 4):
         work()
         assert Feed.objects.get().checks == ticks
@@ -285,7 +281,7 @@ def test_a_row_that_comes_twice_has_one_job(qless, work, declare) -> None:
 
     feeds = [Feed.objects.create() for _ in range(3)]
     declare(CHECK, every=3600, rows=twice)
-    sync_schedules()
+    apply(qless)
     assert work() == 1 + len(feeds)
     assert Feed.objects.filter(checks=1).count() == len(feeds)
 
@@ -299,7 +295,7 @@ def test_keys_that_look_alike_are_told_apart() -> None:
 def test_keys_of_other_kinds(qless, work, declare) -> None:
     parcels = [Parcel.objects.create() for _ in range(3)]
     declare(SEND, every=3600, rows="all", queue="post")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["post"]).jobs
     run_tick(qless, reserved)
     jobs = enqueued_by_ticks(qless, "post")
@@ -316,7 +312,7 @@ def test_children_have_the_keys_of_their_parents(qless, work, declare) -> None:
     news = NewsFeed.objects.create()
     name = "jobs_app.NewsFeed.check_now"
     declare(name, every=3600, rows="all")
-    sync_schedules()
+    apply(qless)
     assert work() == 2
     news.refresh_from_db()
     assert news.checks == 1
@@ -325,7 +321,7 @@ def test_children_have_the_keys_of_their_parents(qless, work, declare) -> None:
 def test_rows_of_another_database(qless, work, declare) -> None:
     parcel = Parcel.objects.using("other").create()
     declare(SEND, every=3600, rows=lambda model: model.objects.using("other"))
-    sync_schedules()
+    apply(qless)
     assert work() == 2
     (job,) = [job for job in all_jobs(qless) if job.klass == SEND]
     assert json.loads(job.data)["db"] == "other"
@@ -346,7 +342,7 @@ def test_rows_are_run_where_they_are_written(qless, declare, settings) -> None:
     Parcel.objects.using("other").create()
     settings.DATABASE_ROUTERS = [f"{__name__}.Replica"]
     declare(SEND, every=3600, rows="all", queue="post")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["post"]).jobs
     run_tick(qless, reserved)
     (job,) = enqueued_by_ticks(qless, "post")
@@ -357,7 +353,7 @@ def test_a_row_that_goes_meanwhile_is_a_failure_of_its_own(qless, work, declare)
     Feed.objects.create()
     gone = Feed.objects.create()
     declare(CHECK, every=3600, rows="all")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
     run_tick(qless, reserved)
     gone.delete()
@@ -375,7 +371,7 @@ def test_a_row_that_goes_meanwhile_is_a_failure_of_its_own(qless, work, declare)
 )
 def test_rows_that_are_none(qless, declare, rows, words) -> None:
     declare(CHECK, every=3600, rows=rows)
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
     settlement = run_tick(qless, reserved)
     assert (settlement.verb, settlement.args[0]) == ("fail", "bad-rows")
@@ -387,7 +383,7 @@ def test_code_that_does_not_know_the_rows_leaves_them_to_others(qless, declare):
     Feed.objects.create()
     with declaring() as for_now:
         for_now(CHECK, every=3600, rows="all")
-        sync_schedules()
+        apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["checks"]).jobs
     settlement = run_tick(qless, reserved)
     assert settlement.verb == "retry"
@@ -406,7 +402,7 @@ def test_proxies_give_rows_of_their_model(declare) -> None:
 def test_unique_jobs_are_enqueued_once_per_row(qless, work, declare) -> None:
     feeds = [Feed.objects.create() for _ in range(3)]
     declare(CHECK, every=3600, rows="all", unique=True, queue="q")
-    sync_schedules()
+    apply(qless)
     for _ in range(2):
         (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
         run_tick(qless, reserved)
@@ -433,7 +429,7 @@ def test_unique_by_a_function_of_the_row(qless, declare) -> None:
         unique=lambda feed, by=1: feed.title,
         queue="q",
     )
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     assert run_tick(qless, reserved).args[0] == "2"
     assert len(enqueued_by_ticks(qless, "q")) == 2
@@ -443,7 +439,7 @@ def test_what_comes_first_is_enqueued_first_for_each_row(qless, work, declare) -
     feeds = [Feed.objects.create() for _ in range(2)]
     name = "jobs_app.Feed.my_jid"
     declare(name, every=3600, rows="all", after="check_now", queue="q")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     assert run_tick(qless, reserved).args[0] == "2"
     first = enqueued_by_ticks(qless, "checks")
@@ -463,7 +459,7 @@ def test_what_comes_first_has_the_keys_that_functions_make_of_its_row(
     sources = [Source.objects.create(title=title) for title in ("daily", "weekly")]
     declare("rows_app.Source.after_own", every=3600, rows="all", queue="q")
     on_its_way = sources[0].own.delay()
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     assert run_tick(qless, reserved).args[0] == "2"
     # The one of the first row is unique by declaration, and stands for the tick's.
@@ -476,7 +472,7 @@ def test_what_comes_first_has_the_keys_that_functions_make_of_its_row(
 def test_a_function_of_the_row_gives_the_limit_key(qless, work, declare) -> None:
     declare(CHECK, every=3600, rows="all", queue="q", concurrency_key=title_of)
     Feed.objects.create(title="daily")
-    sync_schedules()
+    apply(qless)
     (reserved,) = qless.settle("w", [], 1, ["q"]).jobs
     assert reserved.klass == f"{CHECK}:tick"
     assert run_tick(qless, reserved).args[0] == "1"
@@ -539,7 +535,7 @@ def sync(qless):
     """Declares the schedules, those of intervals with the first tick in half a minute."""
 
     def sync() -> None:
-        sync_schedules()
+        apply(qless)
         for schedule in qless.schedule_list().schedules:
             if schedule.every:
                 qless.schedule_update(schedule.id, offset=30)

@@ -139,13 +139,18 @@ def ticks(ledger: Ledger) -> tuple[int, list[str]]:
     """Return how many ticks came, and those that did not, though later ones did."""
     count, left_out = 0, []
     for queue in QUEUES:
-        head = f"tick-{queue}-"
-        numbers = {
-            int(name.removeprefix(head))
+        # The ids of their jobs end in the times of the ticks, which are a second apart.
+        head = f"tick-{queue}@"
+        times = sorted(
+            float(name.removeprefix(head))
             for name in ledger.names
             if name.startswith(head)
-        }
-        count += len(numbers)
-        missing = {*range(1, max(numbers, default=0) - LAST)} - numbers
-        left_out += [f"{head}{number}" for number in sorted(missing)]
+        )
+        count += len(times)
+        left_out += [
+            f"{head}{earlier}+{n}"
+            for earlier, later in pairwise(times)
+            if later < times[-1] - LAST
+            for n in range(1, round(later - earlier))
+        ]
     return count, left_out

@@ -118,7 +118,7 @@ def test_recurring_jobs_tick_up_to_the_end_of_a_span() -> None:
     done.clear()
     assert run_jobs("nosuch", with_scheduled=HOUR) == []
     runs = run_jobs(with_scheduled=HOUR)
-    assert len([run for run in runs if run.jid.startswith("each-")]) == 60
+    assert len([run for run in runs if run.jid.startswith("each@")]) == 60
     client.schedule_remove("each")
     runs += run_jobs(with_scheduled=dt.timedelta(days=7))
     ticks = [run.jid for run in runs if run.jid.startswith("daily@")]

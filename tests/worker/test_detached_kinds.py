@@ -112,7 +112,6 @@ print(json.dumps({
     "as_task": as_task.enqueue("t").id,
     "as_async_task": as_async_task.enqueue("at").id,
     "class": Qless.using(queue="long").delay(file="told").jid,
-    "daily": "cinema.jobs.daily-1",
 }))
 """
 
@@ -120,8 +119,10 @@ print(json.dumps({
 READ = """
 import json, sys
 from django_qless import jobs
-shown = {}
-for name, jid in json.loads(sys.argv[1]).items():
+shown, jids = {}, json.loads(sys.argv[1])
+[daily] = jobs.list(jid="cinema.jobs.daily@*", state="complete").handles
+jids["daily"] = daily.jid
+for name, jid in jids.items():
     handle = jobs[jid]
     run = handle.detached_run()
     result = open("told").read().split() if name == "class" else handle.result()

@@ -156,9 +156,11 @@ def test_a_tick_whose_worker_is_killed_puts_each_row_once(
     poll(lambda: len(ledger.all()) >= ROWS, what="a run for each row", seconds=PATIENCE)
     assert project.killed.exists()
     # The tick was tried again, and put the rest.
-    poll(lambda: client.get("news.Feed.refresh-1").state == "complete", what="the tick")
-    assert client.get("news.Feed.refresh-1").crashes == 1
-    assert client.result("news.Feed.refresh-1") == ROWS - 2000
+    last = client.schedule_get("news.Feed.refresh").last
+    tick = f"news.Feed.refresh@{last:.3f}".removesuffix(".000")
+    poll(lambda: client.get(tick).state == "complete", what="the tick")
+    assert client.get(tick).crashes == 1
+    assert client.result(tick) == ROWS - 2000
     poll(lambda: not any(client.queue("feeds").counts()[1:3]), what="an empty queue")
     # What had run in the worker that was killed may have run again.
     assert set(ledger.all()) == {f"row {pk}" for pk in range(1, ROWS + 1)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from django_qless.core import Client, DueSchedule, Tick
+from django_qless.core.schedule import Missed
 from django_qless.worker.ticker import CHAIN, due_ticks, serve
 from tests.real_servers import poll
 
@@ -68,6 +69,15 @@ def test_ticks_follow_a_change_of_the_clock(client: Client) -> None:
     serve(client, "w")
     assert jobs(client) == [f"s@{MINUTE}"]
     assert wall(client, "s") == "30 02:30"
+
+
+def test_an_interval_ticks_at_once_and_then_in_its_rhythm(client: Client) -> None:
+    client.schedule_set("s", "q", "k", "{}", every=1.5)
+    begun = MINUTE - 30.5
+    for n in range(3):
+        client.script.now = begun + 1.5 * n
+        assert serve(client, "w") == 1.5
+    assert jobs(client) == [f"s@{begun + 3:.3f}"]  # No worker has asked for the others.
 
 
 @pytest.mark.parametrize(
@@ -143,35 +153,60 @@ def test_a_broken_schedule_does_not_hold_up_the_others(client: Client) -> None:
     ]
 
 
+def cron(
+    score: str, missed: Missed = "last", since: float | None = None
+) -> DueSchedule:
+    return DueSchedule("s", score, since, "", "* * * * *", "UTC", missed)
+
+
+def every(
+    seconds: float, missed: Missed = "last", since: float | None = None
+) -> DueSchedule:
+    return DueSchedule("s", "100", since, str(seconds), "", "", missed)
+
+
 def test_no_tick_is_due_yet() -> None:
-    due = DueSchedule("s", "5.5", 5.5, "* * * * *", "UTC", "last")
-    assert list(due_ticks(due, 59)) == [Tick("s", "5.5", None, None, None, 60)]
+    assert list(due_ticks(cron("5.5", since=5.5), 59)) == [Tick("s", "5.5", next=60)]
+    assert list(due_ticks(every(60, since=40), 99)) == [Tick("s", "100", next=100)]
 
 
 def test_first_tick_after_a_time_between_ticks() -> None:
-    due = DueSchedule("s", "5.5", 5.5, "* * * * *", "UTC", "last")
-    assert list(due_ticks(due, 61)) == [Tick("s", "5.5", 60, 120, 60, 120)]
+    assert list(due_ticks(cron("5.5", since=5.5), 61)) == [
+        Tick("s", "5.5", 60, None, 120)
+    ]
 
 
 def test_last_of_several_missed_ticks() -> None:
-    due = DueSchedule("s", "60", None, "* * * * *", "UTC", "last")
-    assert list(due_ticks(due, 200)) == [Tick("s", "60", 60, 120, 180, 240)]
+    assert list(due_ticks(cron("60"), 200)) == [Tick("s", "60", 180, None, 240)]
+    assert list(due_ticks(every(60), 239.9)) == [Tick("s", "100", 220, None, 280)]
+
+
+def test_none_of_several_missed_ticks_unless_it_is_in_time() -> None:
+    for due, ticks in (
+        (cron("60", "none"), (180, 210, 240)),
+        (every(60, "none"), (160, 190, 220)),
+        (every(86400, "none"), (100, 160, 86500)),
+    ):
+        assert list(due_ticks(due, 200)) == [Tick("s", due.score, *ticks)]
 
 
 def test_all_of_several_missed_ticks() -> None:
-    due = DueSchedule("s", "60", None, "* * * * *", "UTC", "all")
-    assert list(due_ticks(due, 200)) == [
-        Tick("s", "60", 60, 120, 180, 240),
-        Tick("s", "120", 120, 180, 180, 240),
-        Tick("s", "180", 180, 240, 180, 240),
+    assert list(due_ticks(cron("60", "all"), 200)) == [
+        Tick("s", "60", 60, None, 120),
+        Tick("s", "120", 120, None, 180),
+        Tick("s", "180", 180, None, 240),
     ]
-    assert len(list(due_ticks(due, 10**6))) == CHAIN
+    assert [tick.tick for tick in due_ticks(every(1.5, "all"), 104)] == [
+        100,
+        101.5,
+        103,
+    ]
+    assert len(list(due_ticks(cron("60", "all"), 10**6))) == CHAIN
 
 
 def test_a_tick_is_due_at_its_second() -> None:
-    due = DueSchedule("s", "60", None, "* * * * *", "UTC", "all")
-    assert [tick.first for tick in due_ticks(due, 119.9)] == [60]
-    assert [tick.first for tick in due_ticks(due, 120)] == [60, 120]
+    assert [tick.tick for tick in due_ticks(cron("60", "all"), 119.9)] == [60]
+    assert [tick.tick for tick in due_ticks(cron("60", "all"), 120)] == [60, 120]
 
 
 def has_next_tick(client: Client, schedule: str) -> Callable[[], bool]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,11 +32,11 @@ from redis import Redis
 from django_qless.core import Client, Put
 
 client = Client(Redis.from_url(sys.argv[1]))
-last, seconds = sys.argv[2], int(sys.argv[3])
+last = sys.argv[2]
 items = [Put(f"j{n}", "q", "give", '{"v": 1, "args": [1]}') for n in range(2000)]
 items.append(Put("end", "q", "give", '{"v": 1, "args": [2]}', depends=[i.jid for i in items]))
-calls = Client.put_workflow.build(client, "", "flow", items, staged_seconds=seconds)
-stop = 5 if last == "stage" else [c.name for c in calls.parts].index(last) + 1
+calls = Client.put_workflow.build(client, "", "flow", items)
+stop = [c.name for c in calls.parts].index(last) + 1
 for call in calls.parts[:stop]:
     client.run(call)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -46,10 +47,10 @@ def job(jid: str, klass: str, *args: Any, **options: Any) -> Put:
     return Put(jid, "q", klass, json.dumps({"v": 1, "args": args}), **options)
 
 
-def die_behind(server: Server, last: str, seconds: int = 3600) -> None:
+def die_behind(server: Server, last: str) -> None:
     """Let a client put a workflow of 2,001 jobs and be killed on the way."""
     client = subprocess.run(
-        [sys.executable, "-c", CLIENT, server.url, last, str(seconds)],
+        [sys.executable, "-c", CLIENT, server.url, last],
         stdin=subprocess.DEVNULL,
         check=False,
         timeout=300,
@@ -57,15 +58,21 @@ def die_behind(server: Server, last: str, seconds: int = 3600) -> None:
     assert client.returncode == -signal.SIGKILL
 
 
-def test_a_client_killed_while_it_stages_leaves_nothing(
+def test_what_a_client_has_put_that_was_killed_before_the_release_is_canceled(
     client: Client, server: Server, start_worker: StartWorker
 ) -> None:
+    """By the beats of workers, an hour after the last put."""
+    die_behind(server, "put.many")
+    flow = client.workflow("flow")
+    assert flow is not None
+    assert (flow.state, flow.held) == ("unpacking", 1_000)
+    client.redis.zadd("ql:open_gates", {"flow": time.time() - 3601})
     start_worker(queues=["q"])
-    die_behind(server, "stage", seconds=1)
-    poll(lambda: client.redis.keys("ql:staged:*") == [], what="what was staged goes")
-    assert client.redis.keys("ql:workflow*") == []
-    assert client.redis.keys("ql:j:*") == []
-    assert client.workflow("flow") is None
+    assert client.await_ended(["flow"], 60, "workflow") == {"flow": "canceled"}
+    flow = client.workflow("flow")
+    assert flow is not None
+    assert (flow.canceled, flow.complete) == (1_000, 0)
+    assert flow.reason == "it was not released within an hour of the last put"
 
 
 def test_a_client_killed_behind_the_release_is_not_missed(
@@ -74,7 +81,7 @@ def test_a_client_killed_behind_the_release_is_not_missed(
     die_behind(server, "workflow.release")
     flow = client.workflow("flow")
     assert flow is not None
-    assert (flow.state, flow.total) == ("unpacking", 2_001)
+    assert (flow.state, flow.total) == ("running", 2_001)
     start_worker(queues=["q"], pool="threads", concurrency=2)
     assert client.await_ended(["flow"], 60, "workflow") == {"flow": "complete"}
     flow = client.workflow("flow")

@@ -95,33 +95,54 @@ def test_a_workflow_takes_more_than_a_thousand_dependencies(qless, work) -> None
     assert last.handle.refresh().state == "complete"
 
 
-def test_a_client_that_dies_while_it_stages(qless, work) -> None:
-    items = [
-        Put(f"j{n}", "default", step.name, '{"args": ["x"]}') for n in range(2_000)
-    ]
-    calls = type(qless).put_workflow.build(qless, "", "flow", items, staged_seconds=1)
-    for call in calls.parts[:5]:
-        qless.run(call)
-    assert work() == 0
-    redis = qless.redis
-    staged = redis.keys("ql:staged:*")
-    assert len(staged) == 2
-    assert all(0 < redis.pttl(name) <= 1_000 for name in staged)
-    assert redis.keys("ql:j:*") == []
-
-
-def test_a_client_that_dies_after_the_release(qless, work) -> None:
+def large(last: Put | None = None) -> list[Put]:
+    """Return 2,000 jobs, and perhaps another one."""
     data = '{"v":1,"args":["x"]}'
     items = [Put(f"j{n}", "default", step.name, data) for n in range(2_000)]
+    return items if last is None else [*items, last]
+
+
+def send(qless, items: list[Put], last: str) -> None:
+    """Put a workflow, up to this call: then the client dies."""
     calls = type(qless).put_workflow.build(qless, "", "flow", items)
     for call in calls.parts:
         qless.run(call)
-        if call.name == "workflow.release":
+        if call.name == last:
             break
-    assert qless.workflow("flow").state == "unpacking"
-    runs = [work() for _ in calls.parts]  # A worker that asks for jobs carries on.
-    assert (runs[0], sum(runs)) == (0, 2_000)
+
+
+def test_nothing_runs_of_a_client_that_dies_before_the_release(qless, work) -> None:
+    send(qless, large(), "put.many")
+    now = qless.workflow("flow")
+    assert (now.state, now.total, now.held) == ("unpacking", 1_000, 1_000)
+    assert work() == 0
+
+
+def test_a_client_that_dies_after_the_release(qless, work) -> None:
+    send(qless, large(), "workflow.release")
+    assert qless.workflow("flow").state == "running"
+    runs = [work() for _ in range(3)]  # A worker that asks for jobs carries on.
+    assert sum(runs) == 2_000
     assert qless.workflow("flow").state == "complete"
+
+
+def test_a_client_that_has_died_may_go_on(qless, work) -> None:
+    send(qless, large(), "put.many")
+    assert qless.put_workflow("", "flow", large()) == "flow"
+    assert qless.workflow("flow").total == 2_000
+    while work():
+        pass
+    assert qless.workflow("flow").state == "complete"
+
+
+def test_what_is_refused_in_part_is_taken_back(qless) -> None:
+    last = Put("last", "default", step.name, "{}", depends=["nosuch"])
+    with pytest.raises(JobNotFound) as caught:
+        qless.put_workflow("", "flow", large(last))
+    assert caught.value.done == 2_000
+    now = qless.workflow("flow")
+    assert (now.state, now.canceled) == ("canceled", 2_000)
+    assert qless.put_workflow("", "again", large()) == "again"
 
 
 def test_a_large_one_is_canceled_to_its_end(qless) -> None:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_qless.admin import formatting
-from django_qless.conf.config_sync import MARKER, applied_options, origin_of
+from django_qless.conf.config_sync import applied_options, is_mark, origin_of
 from django_qless.core.options import OF_A_QUEUE, OF_A_TYPE, OPTIONS, Option, known
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def option_rows(
     `values`: the reply of config_all(). `declared`: the options in the setting QLESS.
     """
     names = [option.name for option in OPTIONS]
-    others = (set(values) | set(declared)) - {MARKER, *names}
+    others = {name for name in {*values, *declared} - {*names} if not is_mark(name)}
     ours = applied_options(values)
     for name in [*names, *sorted(others)]:
         yield _row(name, values, declared, ours)
@@ -118,7 +118,7 @@ def option_row(
     name: str, values: Mapping[str, Any], declared: Mapping[str, str]
 ) -> OptionRow | None:
     """Return an option, or None if it is unset and unknown to the core."""
-    if name == MARKER or not (known(name) or name in values or name in declared):
+    if is_mark(name) or not (known(name) or name in values or name in declared):
         return None
     return _row(name, values, declared, applied_options(values))
 

@@ -102,7 +102,7 @@ def last_times(
     """
     if schedule.last is None:
         return []
-    is_tick = re.compile(re.escape(schedule.id) + r"[-@]\d+", re.S)
+    is_tick = re.compile(re.escape(schedule.id) + r"[-@]\d+(?:\.\d+)?", re.S)
     jids = {
         int(brief.put): brief.jid
         for brief in jobs
@@ -146,7 +146,7 @@ def recent_jobs(client: Client, schedule: Schedule, most: int = 20) -> list[Brie
             ("complete", "", 0, 300),
         ]
     )
-    is_own = re.compile(re.escape(schedule.id) + r"(@run)?[-@]\d+(:.*)?", re.S)
+    is_own = re.compile(re.escape(schedule.id) + r"(@run)?[-@]\d+(\.\d+)?(:.*)?", re.S)
     for brief in latest:
         if brief.spawned_from == schedule.id or is_own.fullmatch(brief.jid):
             found[brief.jid] = brief
@@ -156,13 +156,16 @@ def recent_jobs(client: Client, schedule: Schedule, most: int = 20) -> list[Brie
 
 def _ids(schedule: Schedule, most: int) -> list[str]:
     """Return the ids of the jobs of the last ticks."""
-    if schedule.every is not None:
+    if schedule.last is None:  # a template of an old client, or one that is new
         numbers = range(schedule.count, max(0, schedule.count - most), -1)
         return [f"{schedule.id}-{number}" for number in numbers]
-    if schedule.last is None:
-        return []
     times = [schedule.last, *islice(_estimated(schedule, schedule.last), 9)]
-    return [f"{schedule.id}@{time:.0f}" for time in times]
+    return [_job_at(schedule, time) for time in times]
+
+
+def _job_at(schedule: Schedule, time: float) -> str:
+    """Return the id of the job of a tick."""
+    return f"{schedule.id}@{time:.3f}".removesuffix(".000")
 
 
 def declared_in_code(alias: str) -> dict[str, dict[str, Any]]:

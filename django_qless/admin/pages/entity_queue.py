@@ -45,7 +45,7 @@ class EntityQueuePage(Page):
     def counts(self) -> EntityCounts:
         """The figures of the queue. Raises Missing if it never had an entity."""
         counts = self.client.entity_counts([self.name])[0]
-        if not (counts.klass or counts.queued or counts.dead):
+        if not counts.klass:
             raise Missing(_("The queue “%s” has no entities.") % self.name)
         return counts
 
@@ -60,9 +60,9 @@ class EntityQueuePage(Page):
         return next((tab for tab, n in zip(TABS, lengths, strict=True) if n), "fresh")
 
     @property
-    def by_id(self) -> bool:
-        """Whether the dead are in the order of their ids, not the latest first."""
-        return self.tab == "dead" and self.request.GET.get("sort") == "id"
+    def oldest_first(self) -> bool:
+        """Whether the oldest of the dead come first, not the latest."""
+        return self.tab == "dead" and self.request.GET.get("sort") == "oldest"
 
     def content(self) -> dict[str, Any]:
         """Return the figures, and a part of the list."""
@@ -77,7 +77,7 @@ class EntityQueuePage(Page):
             "tab_name": TABS[self.tab],
             "meaning": MEANINGS[self.tab],
             "listing": self.listed(),
-            "by_id": self.by_id,
+            "oldest_first": self.oldest_first,
             "sorts": self.sorts(),
             "buttons": selection_buttons(self.tab),
             "changes": self.changes(),
@@ -96,7 +96,7 @@ class EntityQueuePage(Page):
     def listed(self) -> Any:
         """Return a part of the list, with one call, or two for running entities."""
         # `tab` has found it among the lists.
-        which: EntityList = "dead-ids" if self.by_id else self.tab  # type: ignore[assignment]
+        which: EntityList = "oldest-dead" if self.oldest_first else self.tab  # type: ignore[assignment]
         found = self.client.entities(which, self.name, self.offset, ROWS)
         jids = [row["jid"] for row in found.rows] if which == "running" else []
         briefs = self.client.brief(jids) if jids else []
@@ -110,11 +110,11 @@ class EntityQueuePage(Page):
             (
                 _("Latest first"),
                 url("entity_change", self.name, tab="dead"),
-                not self.by_id,
+                not self.oldest_first,
             ),
             (
-                _("By id"),
-                url("entity_change", self.name, tab="dead", sort="id"),
-                self.by_id,
+                _("Oldest first"),
+                url("entity_change", self.name, tab="dead", sort="oldest"),
+                self.oldest_first,
             ),
         ]

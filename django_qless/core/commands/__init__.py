@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..request import J
-from .deliveries import DeliveryCommands
 from .detached import DetachedCommands
 from .entities import EntityCommands
 from .jobs import BulkCommands, JobCommands
@@ -31,7 +30,6 @@ class Commands(
     RecurringCommands[R],
     ScheduleCommands,
     WorkflowCommands,
-    DeliveryCommands,
     DetachedCommands,
     EntityCommands,
     OperationCommands,

@@ -22,7 +22,7 @@ MOST_ENTITIES = 250
 #: The longest id of an entity, in bytes.
 ENTITY_BYTES = 255
 
-EntityList = Literal["fresh", "retrying", "running", "dead", "dead-ids"]
+EntityList = Literal["fresh", "retrying", "running", "dead", "oldest-dead"]
 
 
 class Payload(NamedTuple):
@@ -45,7 +45,7 @@ class EntityCounts(NamedTuple):
     queue: str
     #: The job type that they belong to.
     klass: str
-    #: Waiting or delayed: `fresh` and `retries` together.
+    #: Waiting or delayed: `fresh` and `retries` together. (Other jobs of the queue count.)
     queued: int
     fresh: int
     #: Those whose last run has failed.
@@ -149,10 +149,11 @@ class EntityCommands:
     def entities(
         self, which: EntityList, queue: str, offset: int = 0, count: int = 25
     ) -> Command[EntityRows]:
-        """Return a part of a list: fresh, retrying, running, dead or dead-ids.
+        """Return a part of a list: fresh, retrying, running, dead or oldest-dead.
 
-        The next to run come first; of the dead the latest, or they are in the order of
-        their ids. Of an error a row has the line that names it; `entity` has all.
+        The next to run come first; of the dead the latest, or the oldest. Other jobs of
+        the queue count in the total, and have no row. Of an error a row has the line that
+        names it; `entity` has all. Of very many the first 5,000 of each kind are listed.
         """
         args = (which, queue, offset, count)
         return Command("entities.list", args, "read", _read_rows)
@@ -176,16 +177,6 @@ class EntityCommands:
     def delete_dead(self, queue: str, entities: Sequence[str]) -> CommandSequence[int]:
         """Delete dead entities; return how many were dead."""
         return _named("dead.delete", queue, entities, "drain", sum)
-
-    @command
-    def run_entities(
-        self, queue: str, entities: Sequence[str] = ()
-    ) -> CommandSequence[int]:
-        """Let these entities run now, or up to 250 of those that are delayed.
-
-        Returns how many were delayed.
-        """
-        return _named("entities.run", queue, entities, "write", sum)
 
     @command
     def kill_entities(

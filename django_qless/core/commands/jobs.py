@@ -249,7 +249,7 @@ class BulkCommands:
         Refused are complete ones, those that are gone, and those for which others wait
         that block and are not canceled with them. The order does not matter.
         """
-        return _bulk("cancel.each", jids, kind="drain")
+        return _bulk("cancel", jids, kind="drain")
 
     @command
     def revive_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
@@ -258,7 +258,7 @@ class BulkCommands:
         Refused are those of up to 250 that have not failed, or are gone, or whose unique
         keys other jobs have by now.
         """
-        return _bulk("revive.each", jids)
+        return _bulk("revive", jids)
 
     @command
     def move_each(
@@ -270,19 +270,24 @@ class BulkCommands:
         whose unique keys other jobs have by now.
         """
         to = arguments.queue(queue)
-        return _bulk("move.each", jids, to, arguments.number("delay", delay))
+        return _bulk("move", jids, to, arguments.number("delay", delay))
 
     @command
     def priority_each(
         self, jids: str | Sequence[str], priority: int | float
     ) -> Command[BulkResult]:
         """Change the priority of up to 250 jobs; refused are those that are gone."""
-        return _bulk("priority.each", jids, arguments.number("priority", priority))
+        return _bulk("priority", jids, arguments.number("priority", priority))
+
+    @command
+    def run_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
+        """Let up to 250 delayed jobs run now; refused are those that are not delayed."""
+        return _bulk("run", jids)
 
     @command
     def timeout_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Take up to 250 running jobs from their workers; they come first."""
-        return _bulk("timeout.each", jids)
+        return _bulk("timeout", jids)
 
     @command
     def tag_each(self, jids: str | Sequence[str], tag: str) -> Command[BulkResult]:
@@ -290,29 +295,29 @@ class BulkCommands:
 
         Refused are those that are gone, or that would have more than 32 tags.
         """
-        return _bulk("tag.each", jids, arguments.name("tag", tag))
+        return _bulk("tag", jids, arguments.name("tag", tag))
 
     @command
     def untag_each(self, jids: str | Sequence[str], tag: str) -> Command[BulkResult]:
         """Remove a tag from up to 250 jobs; refused are those that are gone."""
-        return _bulk("untag.each", jids, arguments.existing("tag", tag))
+        return _bulk("untag", jids, arguments.existing("tag", tag))
 
     @command
     def track_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Track up to 250 jobs: their events are published."""
-        return _bulk("track.each", jids)
+        return _bulk("track", jids)
 
     @command
     def untrack_each(self, jids: str | Sequence[str]) -> Command[BulkResult]:
         """Stop tracking up to 250 jobs, including those that are gone."""
-        return _bulk("untrack.each", jids)
+        return _bulk("untrack", jids)
 
 
 def _bulk(
     name: str, jids: str | Sequence[str], *args: Argument, kind: Kind = "write"
 ) -> Command[BulkResult]:
     names = arguments.one_or_many("jids", jids, most=arguments.MOST_JOBS)
-    return Command(name, (*args, *names), kind, _read_bulk)
+    return Command("each", (name, *args, *names), kind, _read_bulk)
 
 
 def _read_bulk(reply: list[Any]) -> BulkResult:

@@ -91,6 +91,16 @@ class OperationCommands:
         return Command("config.unset", args, "write", no_result)
 
     @command
+    def forget_once(self, ids: Sequence[str]) -> Command[int]:
+        """Tell that requests with the ids `once:<id>` are not repeated any more.
+
+        Their replies are kept for another minute, else for seven days. At most 1,000;
+        returns how many were kept.
+        """
+        known = arguments.existing_names("ids", ids, least=1)
+        return Command("once.forget", known, "drain")
+
+    @command
     def meta(self) -> Command[dict[str, Any]]:
         """Return the namespace's record: its clock, its last token, and how often the clock
         was set back."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import arguments
 from ..protocol import Argument
-from ..put import Put, PutMany, batches, options
+from ..put import Put, PutMany, batches, row
 from ..request import Command, CommandSequence, command, read_pairs
 
 
@@ -73,7 +73,7 @@ class PutCommands:
             workflow=workflow,
             unique_aliases=unique_aliases,
         )
-        return Command("put", _single(worker, item), "write")
+        return Command("put", (worker, *row(item)), "write")
 
     @command
     def put_many(self, worker: str, items: Iterable[Put]) -> CommandSequence[PutMany]:
@@ -148,19 +148,7 @@ class PutCommands:
             depends=depends,
             context=context,
         )
-        return Command("requeue", _single(worker, item), "write")
-
-
-def _single(worker: str, item: Put) -> tuple[Argument, ...]:
-    return (
-        worker,
-        arguments.queue(item.queue),
-        arguments.jid(item.jid),
-        arguments.name("klass", item.klass),
-        arguments.data(item.data),
-        arguments.number("delay", item.delay),
-        *options(item),
-    )
+        return Command("requeue", (worker, *row(item)), "write")
 
 
 def _batched(
@@ -169,7 +157,7 @@ def _batched(
     parts = list(batches(items))
     return CommandSequence(
         tuple(
-            Command(name, (*head, part), "write", _read_put_many) for _, part in parts
+            Command(name, (*head, *rows), "write", _read_put_many) for _, rows in parts
         ),
         tuple(number for number, _ in parts),
         _add_put_many,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .. import arguments
@@ -35,7 +36,11 @@ def _interval(value: float) -> Argument:
     return value
 
 
-_OPTIONS = {**COMMON, "interval": _interval}
+_OPTIONS: dict[str, Callable[[Any], Argument]] = {
+    **COMMON,
+    "interval": _interval,
+    "backlog": partial(arguments.integer, "backlog", least=0),
+}
 
 
 class RecurringCommands(Generic[R]):

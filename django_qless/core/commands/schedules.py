@@ -16,7 +16,6 @@ from ..request import (
     no_result,
     optional_number,
     read_flat,
-    read_pairs,
 )
 from ..schedule import (
     MISSED,
@@ -54,7 +53,6 @@ COMMON: dict[str, Callable[[Any], Argument]] = {
     "priority": partial(arguments.number, "priority"),
     "retries": partial(arguments.integer, "retries", least=0),
     "tags": arguments.tags_json,
-    "backlog": partial(arguments.integer, "backlog", least=0),
     "queue": arguments.queue,
     "klass": partial(arguments.name, "klass"),
     "data": arguments.data,
@@ -71,8 +69,7 @@ _SCHEDULE: dict[str, Callable[[Any], Argument]] = {
     "name": partial(_short_text, "name"),
     "expires": lambda value: arguments.not_negative("expires", value) or "",
     "owner": partial(arguments.name, "owner"),
-    "declared": partial(arguments.name, "declared"),
-    "force": lambda value: "1",
+    "edited": lambda value: "1",
     "formerly": partial(arguments.names_json, "formerly"),
 }
 
@@ -92,7 +89,6 @@ class ScheduleCommands:
         cron: str | None = None,
         timezone: str | None = None,
         offset: int | float | None = None,
-        backlog: int | None = None,
         missed: Missed = "last",
         priority: int | float | None = None,
         retries: int | None = None,
@@ -102,8 +98,7 @@ class ScheduleCommands:
         expires: int | float | None = None,
         name: str = "",
         owner: str = "",
-        declared: str | None = None,
-        force: bool = False,
+        edited: bool = False,
         formerly: Sequence[str] = (),
     ) -> Command[Outcome]:
         """Put a job of this kind at each tick: `every` so many seconds, or by `cron`.
@@ -111,10 +106,8 @@ class ScheduleCommands:
         The first tick of an interval comes in `offset` seconds (0); `timezone` is that of
         cron ("UTC"). The other values are those of Schedule. One that exists is changed:
         it keeps its count and its pause, a changed interval keeps the rhythm, a changed
-        cron or offset restarts it. With `owner`, one of another owner, or edited by an
-        operator, is kept as it is; and with `declared`, one with the same declaration.
-        `force` sets it in any case. If there is none of this id, but one of the same owner
-        under one of the ids `formerly`, that one goes on under this id.
+        cron or offset restarts it. If there is none of this id, but one of the ids
+        `formerly`, that one goes on under this id.
 
         The text of `cron` is not checked here.
         """
@@ -126,7 +119,6 @@ class ScheduleCommands:
             "timezone": timezone,
             "offset": offset,
             "priority": priority,
-            "backlog": backlog,
             "retries": retries,
             "missed": missed,
             "tags": tags,
@@ -135,8 +127,7 @@ class ScheduleCommands:
             "name": name or None,
             "expires": expires,
             "owner": owner or None,
-            "declared": declared,
-            "force": force or None,
+            "edited": edited or None,
             "formerly": tuple(formerly) or None,
         }
         args: tuple[Argument, ...] = (
@@ -160,7 +151,6 @@ class ScheduleCommands:
         cron: str | None = None,
         timezone: str | None = None,
         offset: int | float | None = None,
-        backlog: int | None = None,
         missed: Missed | None = None,
         priority: int | float | None = None,
         retries: int | None = None,
@@ -184,7 +174,6 @@ class ScheduleCommands:
             "timezone": timezone,
             "offset": offset,
             "priority": priority,
-            "backlog": backlog,
             "retries": retries,
             "missed": missed,
             "tags": tags,
@@ -214,8 +203,8 @@ class ScheduleCommands:
     ) -> Command[ScheduleListing]:
         """Return a part of all schedules, at most 1,000.
 
-        Cron ones come first, the next to tick at the head; then paused ones; then
-        interval ones, queue by queue, also those that old clients have made.
+        The next to tick come first; then paused ones; then what old clients have made,
+        queue by queue.
         """
         args = arguments.page(offset, count)
         return Command("schedule.list", args, "read", read_schedules)
@@ -257,32 +246,11 @@ class ScheduleCommands:
         args = arguments.one_or_many("ids", ids)
         return Command("schedule.remove", args, "drain")
 
-    @command
-    def schedule_mark(
-        self, name: str, text: str, *, expected: str = ""
-    ) -> Command[bool]:
-        """Set a mark if it was `expected` until now; return whether it was set.
-
-        A process that declares schedules marks which version it has applied. An empty text
-        is no mark.
-        """
-        args = (
-            arguments.name("name", name),
-            arguments.text("expected", expected, most=arguments.DATA_BYTES),
-            arguments.text("text", text, most=arguments.DATA_BYTES),
-        )
-        return Command("schedule.mark", args, "write", bool)
-
-    @command
-    def schedule_marks(self) -> Command[dict[str, str]]:
-        """Return all marks by name."""
-        return Command("schedule.marks", (), "read", read_pairs)
-
-    # For the worker that is the ticker of cron schedules.
+    # For the worker that is the ticker.
 
     @command
     def schedule_due(self, worker: str, count: int = 100) -> Command[DueSchedules]:
-        """Return the cron schedules that are due, if no other worker is the ticker.
+        """Return the schedules that are due, if no other worker is the ticker.
 
         Then this worker becomes the ticker, for some seconds, or until it is deregistered.
         """
@@ -294,26 +262,25 @@ class ScheduleCommands:
 
     @command
     def schedule_tick(self, ticks: Sequence[Tick]) -> Command[list[bool]]:
-        """Put the jobs of ticks and store the next ticks; return which put a job.
+        """Put the jobs of ticks and store when their schedules go on; return which put one.
 
         A schedule that has ticked or changed meanwhile is skipped: each tick puts one job,
         however many workers try.
         """
         if len(ticks) > arguments.MOST_ITEMS:
             raise BadArgument(f"{len(ticks):,} ticks, at most 1,000 are allowed")
-        args = tuple("" if value is None else value for tick in ticks for value in tick)
+        args = tuple(part for tick in ticks for part in _parts(tick))
         return Command("schedule.tick", args, "write", _read_flags)
-
-    @command
-    def schedule_trouble(self, due: DueSchedule, text: str) -> Command[None]:
-        """Store why a tick cannot be computed; it is tried again in a minute."""
-        said = text.encode("utf-8", "replace")[:TROUBLE_BYTES].decode("utf-8", "ignore")
-        args = (due.id, due.score, said)
-        return Command("schedule.trouble", args, "write", no_result)
 
 
 def _new_id(value: object) -> str:
     return arguments.name("id", arguments.jid(value), ID_BYTES)
+
+
+def _parts(tick: Tick) -> list[Argument]:
+    trouble = tick.trouble.encode("utf-8", "replace")[:TROUBLE_BYTES]
+    values = (*tick[:-1], trouble.decode("utf-8", "ignore"))
+    return ["" if value is None else value for value in values]
 
 
 def _read_schedule(reply: str | None) -> Schedule | None:

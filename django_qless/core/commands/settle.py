@@ -27,21 +27,20 @@ class SettleCommands:
         queues: Sequence[str],
         exclude: Sequence[str] = (),
         wait: int | float | None = None,
-        turns: bool = False,
         exhausted: bool = False,
     ) -> Command[Settled] | CommandSequence[Settled]:
         """Settle finished jobs, and take up to `count` (at most 250) new ones.
 
         The queues are asked in the order given; `*` and `?` stand for the known queues
         that match, in order of name, except those that match `exclude`. The next is asked
-        when the one before is empty, or with `turns` when it has given its part of
-        `count`. With `wait`, a worker that gets nothing receives the keys on which to
-        block (`bzpopmin`), for at most so many seconds; it should be 5 at most, because
-        what falls due later than that wakes no worker. With `exhausted` it is told which
-        jobs were found to have failed because their last locks were lost. A settlement
-        that is refused (`Settled.refused`) does not stop the others. Works on a full server.
+        when the one before is empty. With `wait`, a worker that gets nothing receives the
+        keys on which to block (`bzpopmin`), for at most so many seconds; it should be 5 at
+        most, because what falls due later than that wakes no worker. With `exhausted` it
+        is told which jobs were found to have failed because their last locks were lost. A
+        settlement that is refused (`Settled.refused`) does not stop the others. Works on a
+        full server.
         """
-        rest = wait, turns, exhausted
+        rest = wait, exhausted
         try:
             names = _listed(queues), _listed(exclude)
             template = _cached_template(worker, count, *names, *rest)
@@ -82,7 +81,6 @@ def _template(
     queues: Sequence[str],
     exclude: Sequence[str],
     wait: int | float | None,
-    turns: bool,
     exhausted: bool,
 ) -> _Template:
     names = arguments.existing_names("queues", queues)
@@ -91,8 +89,6 @@ def _template(
         reserve += "exclude", pattern
     if wait is not None:
         reserve += "wait", arguments.number("wait", wait)
-    if turns:
-        reserve += "turns", 1
     if exhausted:
         reserve += "exhausted", 1
     return _Template(pack((arguments.name("worker", worker),)), pack(reserve))

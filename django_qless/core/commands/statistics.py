@@ -60,6 +60,7 @@ class Minutes(NamedTuple):
     """Numbers of jobs put, started, completed and failed, by minute of the epoch."""
 
     put: dict[int, int]
+    #: Handed out to workers, those that came back before they were run included.
     started: dict[int, int]
     completed: dict[int, int]
     failed: dict[int, int]

@@ -17,20 +17,15 @@ WorkflowState = Literal[
     "unpacking", "running", "complete", "failed", "canceling", "canceled"
 ]
 
-#: Seconds that what is staged is kept without being released.
-STAGED_SECONDS = 3600
-
-# Jobs that are staged by one call, and become jobs in one.
-_STAGED = 250
-
 
 @dataclass(frozen=True)
 class WorkflowRecord:
     """A workflow as it was at one moment."""
 
     id: str
-    #: unpacking: released, and nothing of it runs yet. failed: a job has failed and what is
-    #: left, if anything, waits for it. canceled: jobs were cancelled, and all have ended.
+    #: unpacking: it is being put, and nothing of it runs yet. failed: a job has failed and
+    #: what is left, if anything, waits for it. canceled: jobs were cancelled, and all have
+    #: ended.
     state: WorkflowState
     #: The members of the JSON object that it was put with.
     meta: dict[str, Any]
@@ -44,6 +39,8 @@ class WorkflowRecord:
     #: When it was put, and when the last of it ended, in seconds of the epoch.
     created: float
     finished: float | None
+    #: Why it was canceled, if that was not asked for.
+    reason: str | None = None
 
     @property
     def waiting(self) -> int:
@@ -61,50 +58,35 @@ class WorkflowCommands:
         id: str,  # noqa: A002 (what it is)
         items: Sequence[Put],
         meta: str = "{}",
-        *,
-        staged_seconds: int = STAGED_SECONDS,
     ) -> CommandSequence[str]:
         """Put jobs, ordered by their dependencies, as one workflow; return its id.
 
         Nothing of it runs before all of it is there. Up to 1,000 jobs and as many
-        dependencies are put by one call, all or nothing. More of them are staged, where
-        no list shows them and where they expire after `staged_seconds`, and then
-        released: by one call, after which the workflow is there for good, whatever
-        becomes of the caller. A dependency that is gone by then counts as satisfied.
+        dependencies are put by one call, all or nothing. More of them are put by several
+        calls, and then released: by one call, after which the workflow goes on whatever
+        becomes of the caller. Until then they wait. If a call is refused, or none follows for
+        an hour, those that are there are canceled; after a lost connection the same may be
+        put again under the same id.
 
         All jobs must be new; they may depend on others that exist. Raises DependencyCycle
         if the order is wrong, JobNotFound, WrongState for a jid or an id that exists,
         ServerFull. `meta` is the JSON text of an object that is kept with the workflow.
         """
         name = _id(id)
-        head = (name, worker, arguments.json_object("meta", meta))
+        checked = arguments.json_object("meta", meta)
         jobs = [item._replace(workflow=name) for item in items]
         if not jobs:
             raise BadArgument("a workflow needs at least one job")
-        if (
-            len(jobs) <= arguments.MOST_ITEMS
-            and sum(len(job.depends) for job in jobs) <= arguments.MOST_ITEMS
-        ):
+        links = sum(len(job.depends) for job in jobs)
+        if max(len(jobs), links) <= arguments.MOST_ITEMS:
             parts = list(batches(jobs))
             if len(parts) == 1:
-                call: Command[str] = Command(
-                    "workflow.put", (*head, parts[0][1]), "write"
-                )
+                args = (name, worker, checked, *parts[0][1])
+                call: Command[str] = Command("workflow.put", args, "write")
                 return CommandSequence(
                     (call,), (len(jobs),), lambda results: str(results[0])
                 )
-        staged = list(_staged(jobs))
-        seconds = arguments.integer("staged_seconds", staged_seconds, 1)
-        calls: list[Command[Any]] = [
-            Command("workflow.stage", (name, seconds, *part), "write")
-            for _, part in staged
-        ]
-        calls.append(Command("workflow.release", (*head, len(staged)), "write"))
-        # The next call would do this; do it here.
-        steps = len(staged) + len(jobs) // arguments.MOST_ITEMS
-        calls += [Command("workflow.carry", (name,), "write")] * steps
-        sizes = [size for size, _ in staged] + [0] * (1 + steps)
-        return CommandSequence(tuple(calls), tuple(sizes), lambda _: name)
+        return _in_parts(name, worker, checked, jobs)
 
     @command
     def workflow(self, id: str) -> Command[WorkflowRecord | None]:  # noqa: A002
@@ -127,21 +109,13 @@ class WorkflowCommands:
 
     @command
     def cancel_workflow(self, id: str) -> Command[int]:  # noqa: A002
-        """Begin to cancel all of a workflow that is not complete, running jobs too.
+        """Cancel some of what is not complete of a workflow, running jobs too.
 
-        Returns how many jobs are left to be looked at: carry_workflow goes on with them.
-        Without such calls, the next calls of other clients do it, one step each. Raises
-        JobNotFound if there is no such workflow.
+        Returns how many jobs are left to be looked at: the next call goes on with them.
+        Without it the calls of workers do, one step each. Raises JobNotFound if there is no
+        such workflow.
         """
         return Command("workflow.cancel", (_known(id),), "drain")
-
-    @command
-    def carry_workflow(self, id: str) -> Command[int]:  # noqa: A002
-        """Take a workflow that is released or being cancelled one step further.
-
-        Returns how much is left; 0 when nothing is.
-        """
-        return Command("workflow.carry", (_known(id),), "drain")
 
     @command
     def retry_workflow(
@@ -152,46 +126,72 @@ class WorkflowCommands:
         """Put back failed jobs of a workflow: those of 250 from `first` on.
 
         Those whose unique keys other jobs have by now stay failed. Returns where to go on,
-        0 at the end, and how many were put back.
+        0 at the end, and how many were put back since the last such call. Without it the
+        calls of workers go on.
         """
         args = (_known(id), arguments.integer("first", first, 0))
         return Command("workflow.retry", args, "write", _read_retried)
 
 
-def _staged(jobs: Sequence[Put]) -> Iterator[tuple[int, tuple[Argument, ...]]]:
-    """Yield the batches that are staged: how many jobs each has, and its arguments.
+def _in_parts(
+    name: str, worker: str, meta: Argument, jobs: Sequence[Put]
+) -> CommandSequence[str]:
+    """Return the calls that put a large workflow."""
+    calls: list[Command[Any]] = [Command("workflow.begin", (name, meta), "write")]
+    sizes, given = [0], 0
+    for group, later in _groups(jobs):
+        for number, rows in batches(group):
+            calls.append(Command("put.many", (worker, *rows), "write"))
+            sizes.append(number)
+        given += len(group)
+        if later:
+            calls += _links(group[-1].jid, later)
+            given += len(later.depends)
+    calls.append(Command("workflow.release", (name, given), "write"))
+    sizes += [0] * (len(calls) - len(sizes))
+    return CommandSequence(
+        tuple(calls),
+        tuple(sizes),
+        lambda _: name,
+        Command("workflow.cancel", (name,), "drain"),
+    )
 
-    The many dependencies of a job come behind all jobs: a job is staged with so many of
-    them as one call may name, or with none.
+
+def _groups(jobs: Iterable[Put]) -> Iterator[tuple[list[Put], Put | None]]:
+    """Yield jobs that together have no more dependencies than a call may name.
+
+    If the last one of them has more itself, it comes again with those that are left.
     """
-    links: list[tuple[Argument, ...]] = []
     group: list[Put] = []
-    number = 0
+    links, most = 0, arguments.MOST_ITEMS
     for job in jobs:
-        depends = job.depends
-        if len(depends) > _STAGED:
-            most = arguments.MOST_ITEMS
-            met = set(job.met)
-            for word, names in (
-                ("links", [jid for jid in depends if jid not in met]),
-                ("met", [jid for jid in depends if jid in met]),
-            ):
-                for at in range(0, len(names), most):
-                    links.append((word, job.jid, *names[at : at + most]))
-            job, depends = job._replace(depends=(), met=()), ()
-        if len(group) == _STAGED or number + len(depends) > arguments.MOST_ITEMS:
-            yield from _staged_jobs(group)
-            group, number = [], 0
-        group.append(job._replace(absent=True))
-        number += len(depends)
-    yield from _staged_jobs(group)
-    for link in links:
-        yield 0, link
+        number = min(len(job.depends), most)
+        if links + number > most:
+            yield group, None
+            group, links = [], 0
+        links += number
+        if len(job.depends) <= most:
+            group.append(job)
+            continue
+        first = job.depends[:most]
+        met = tuple(filter(set(job.met).__contains__, first))
+        group.append(job._replace(depends=first, met=met))
+        yield group, job._replace(depends=job.depends[most:])
+        group, links = [], 0
+    if group:
+        yield group, None
 
 
-def _staged_jobs(group: Iterable[Put]) -> Iterator[tuple[int, tuple[Argument, ...]]]:
-    for number, part in batches(group):
-        yield number, ("jobs", part)
+def _links(jid: str, later: Put) -> Iterator[Command[Any]]:
+    """Yield the calls that make a job wait for further ones."""
+    met, most = set(later.met), arguments.MOST_ITEMS
+    for word, names in (
+        ("on", [name for name in later.depends if name not in met]),
+        ("met", [name for name in later.depends if name in met]),
+    ):
+        for at in range(0, len(names), most):
+            part = names[at : at + most]
+            yield Command("depends", (jid, word, *part), "write")
 
 
 def _id(value: object) -> str:

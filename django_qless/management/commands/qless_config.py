@@ -10,8 +10,8 @@ from django.core.management.base import CommandError
 
 from django_qless.conf import routing
 from django_qless.conf.config_sync import (
-    MARKER,
     applied_options,
+    is_mark,
     operator_overrides,
     origin_of,
     reset,
@@ -59,7 +59,7 @@ class Command(SubcommandsCommand):
         values = self.client.config_all()
         applied = applied_options(values)
         names = [option.name for option in OPTIONS]
-        names += sorted(set(values) - set(names) - {MARKER})
+        names += sorted(name for name in set(values) - set(names) if not is_mark(name))
         rows = []
         for name in names:
             option = known(name)

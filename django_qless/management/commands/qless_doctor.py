@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from django_qless.management.audit import audited
 from django_qless.management.base import QlessCommand
 from django_qless.management.doctor import examine
 from django_qless.management.server_findings import FINE, PROBLEM
@@ -28,8 +29,17 @@ class Command(QlessCommand):
             "left on the server; a process that still needs one loads it again",
         )
 
-    def run(self, *, clean: bool, **options: Any) -> None:
+        parser.add_argument(
+            "--audit",
+            action="store_true",
+            help="read all records of the namespace, 200 jobs at a time, and check that "
+            "they agree with each other",
+        )
+
+    def run(self, *, clean: bool, audit: bool, **options: Any) -> None:
         findings = list(examine(self.alias, self.client, clean=clean))
+        if audit:
+            findings += audited(self.client)
         if self.as_json:
             self.print_json([finding._asdict() for finding in findings])
         else:

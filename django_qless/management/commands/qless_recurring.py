@@ -11,7 +11,6 @@ from django_qless.management.base import SubcommandsCommand
 from django_qless.management.output import format_time, table
 from django_qless.operations.objects import recurring
 from django_qless.schedules import declared as declared_schedules
-from django_qless.schedules import per_row
 from django_qless.schedules.handle import RecurringHandle
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ class Command(SubcommandsCommand):
         """Apply what the code declares."""
         discover()
         result = declared_schedules.sync_schedules(self.alias, anyway=True)
-        per_row.listen_for_deletions(self.alias)
         if self.as_json:
             data = result._asdict()
             del data["waits"]
