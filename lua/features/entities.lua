@@ -198,7 +198,7 @@ end
 
 -- The lock of a run was lost, which uses no retry up. -> the retries that remain; below 0 if that has happened too often in
 -- a row
-function Entities.lost(call, run)
+function Entities.lost(_, run)
   local crashes = rcall('HINCRBY', run.key, 'crashes', 1)
   return crashes > MOST_LOSSES and -1 or run.remaining
 end
