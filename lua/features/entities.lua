@@ -121,7 +121,9 @@ local function go_on(call, job)
     'queue',
     queue.name,
     'remaining',
-    job.retries
+    job.retries,
+    'failure',
+    '{}'
   )
   Queue.ready_since(call, job)
   History.put(call, job.jid, queue.name)
