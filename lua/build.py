@@ -67,9 +67,14 @@ def build(folder: Path = FOLDER) -> str:
     main = files.pop(MAIN)
     tables = {table(path) for path in files.values()}
     functions = {table(path): module(path, tables) for path in files.values()}
-    parts = [HEAD, "make = function(name)\nlocal first = string.byte(name)\n"]
+    parts = [
+        HEAD,
+        "make = function(module_name)\nlocal initial = string.byte(module_name)\n",
+    ]
     parts.append(choice(functions, sorted({ord(name[0]) for name in functions})))
-    parts.append("error('no module ' .. tostring(name))\nend\nreturn modules\nend\n\n")
+    parts.append(
+        "error('no module ' .. tostring(module_name))\nend\nreturn modules\nend\n\n"
+    )
     parts.append(section(main))
     return "".join(parts)
 
@@ -80,11 +85,11 @@ def choice(functions: dict[str, str], letters: list[int]) -> str:
         half = len(letters) // 2
         lower, upper = letters[:half], letters[half:]
         return (
-            f"if first < {upper[0]} then\n{choice(functions, lower)}"
+            f"if initial < {upper[0]} then\n{choice(functions, lower)}"
             f"else\n{choice(functions, upper)}end\n"
         )
     return "".join(
-        f"if name == '{name}' then\n{text}end\n"
+        f"if module_name == '{name}' then\n{text}end\n"
         for name, text in functions.items()
         if ord(name[0]) == letters[0]
     )

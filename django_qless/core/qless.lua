@@ -15,13 +15,13 @@ local modules = setmetatable({}, {
     return module
   end,
 })
-make = function(name)
-local first = string.byte(name)
-if first < 76 then
-if first < 70 then
-if first < 67 then
-if first < 66 then
-if name == 'Arguments' then
+make = function(module_name)
+local initial = string.byte(module_name)
+if initial < 76 then
+if initial < 70 then
+if initial < 67 then
+if initial < 66 then
+if module_name == 'Arguments' then
 return function(Arguments)
 local Errors, Keys =
 modules.Errors, modules.Keys
@@ -323,7 +323,7 @@ end
 end
 end
 else
-if name == 'Bulk' then
+if module_name == 'Bulk' then
 return function(Bulk)
 local Arguments, Cancel, Errors, Failures, Job, Json, Keys, Priority, Put, Queue, Rows, Runs, Tags,
 Tracking, Unique =
@@ -523,8 +523,8 @@ end
 end
 end
 else
-if first < 68 then
-if name == 'Call' then
+if initial < 68 then
+if module_name == 'Call' then
 return function(Call)
 local Arguments, Commands, Errors, Features, JobView, Keys, Minutes, Samples, Settle, Times, Wake =
 modules.Arguments, modules.Commands, modules.Errors, modules.Features, modules.JobView,
@@ -920,7 +920,7 @@ function Call.serve_old(args)
 end
 end
 end
-if name == 'Cancel' then
+if module_name == 'Cancel' then
 return function(Cancel)
 local Arguments, Call, Config, Errors, Events, Expiry, Failures, Features, History, Job, Keys, Links,
 Pieces, Queue, Spawned, Times =
@@ -1126,7 +1126,7 @@ function Cancel.forget_ended(call, args, i)
 end
 end
 end
-if name == 'Commands' then
+if module_name == 'Commands' then
 return function(Commands)
 local OurCommands =
 modules.OurCommands
@@ -1221,7 +1221,7 @@ function Commands.find_old(command)
 end
 end
 end
-if name == 'Config' then
+if module_name == 'Config' then
 return function(Config)
 local Arguments, Errors, Events, Features, LimitSettings, Pieces =
 modules.Arguments, modules.Errors, modules.Events, modules.Features, modules.LimitSettings,
@@ -1437,7 +1437,7 @@ function Config.unset(call, args, i)
 end
 end
 end
-if name == 'Corrupt' then
+if module_name == 'Corrupt' then
 return function(Corrupt)
 local Errors, Events, Finish, Job, Keys, Links, Lock, Queue =
 modules.Errors, modules.Events, modules.Finish, modules.Job, modules.Keys, modules.Links,
@@ -1491,7 +1491,7 @@ function Corrupt.fail(call, jid, queue, problem)
 end
 end
 end
-if name == 'Cycles' then
+if module_name == 'Cycles' then
 return function(Cycles)
 local Errors, Keys, Spawned =
 modules.Errors, modules.Keys, modules.Spawned
@@ -1665,7 +1665,7 @@ function Cycles.harmless(call, jid, jids)
 end
 end
 end
-if name == 'CanceledView' then
+if module_name == 'CanceledView' then
 return function(CanceledView)
 local History, Job, Json, Keys, Pieces, Times, Unique =
 modules.History, modules.Job, modules.Json, modules.Keys, modules.Pieces, modules.Times,
@@ -1755,8 +1755,8 @@ end
 end
 end
 else
-if first < 69 then
-if name == 'Dead' then
+if initial < 69 then
+if module_name == 'Dead' then
 return function(Dead)
 local Arguments, Entities, EntityPush, Errors, Job, Json, Keys, Payloads, Pieces, Put, Queue, Times =
 modules.Arguments, modules.Entities, modules.EntityPush, modules.Errors, modules.Job, modules.Json,
@@ -1886,7 +1886,7 @@ function Dead.delete(call, args, i)
 end
 end
 end
-if name == 'Deadlines' then
+if module_name == 'Deadlines' then
 return function(Deadlines)
 local Arguments, Call, Errors, Finish, Job, Keys =
 modules.Arguments, modules.Call, modules.Errors, modules.Finish, modules.Job, modules.Keys
@@ -1962,7 +1962,7 @@ function Deadlines.revived(_, job)
 end
 end
 end
-if name == 'Detached' then
+if module_name == 'Detached' then
 return function(Detached)
 local Arguments, Call, Config, Job, Keys, Lock =
 modules.Arguments, modules.Call, modules.Config, modules.Job, modules.Keys, modules.Lock
@@ -1999,7 +1999,7 @@ end
 end
 end
 else
-if name == 'Errors' then
+if module_name == 'Errors' then
 return function(Errors)
 -- core/errors.lua
 -- How a call is refused: by a reply 'CODE text'; without KEYS by an error with the text alone.
@@ -2064,7 +2064,7 @@ function Errors.is_refusal(problem)
 end
 end
 end
-if name == 'Events' then
+if module_name == 'Events' then
 return function(Events)
 -- core/events.lua
 -- What is published, byte for byte: members in a fixed order, no spaces.
@@ -2171,7 +2171,7 @@ function Events.config_unset(call, option)
 end
 end
 end
-if name == 'Expiry' then
+if module_name == 'Expiry' then
 return function(Expiry)
 local Call, Config, Features, Keys, Tags, Times =
 modules.Call, modules.Config, modules.Features, modules.Keys, modules.Tags, modules.Times
@@ -2248,7 +2248,7 @@ function Expiry.after(call)
 end
 end
 end
-if name == 'Entities' then
+if module_name == 'Entities' then
 return function(Entities)
 local Arguments, Call, Dead, Errors, Features, History, Job, Json, Keys, Links, Minutes, Payloads, Queue,
 Stats =
@@ -2379,7 +2379,9 @@ local function go_on(call, job)
     'queue',
     queue.name,
     'remaining',
-    job.retries
+    job.retries,
+    'failure',
+    '{}'
   )
   Queue.ready_since(call, job)
   History.put(call, job.jid, queue.name)
@@ -2456,7 +2458,7 @@ end
 
 -- The lock of a run was lost, which uses no retry up. -> the retries that remain; below 0 if that has happened too often in
 -- a row
-function Entities.lost(call, run)
+function Entities.lost(_, run)
   local crashes = rcall('HINCRBY', run.key, 'crashes', 1)
   return crashes > MOST_LOSSES and -1 or run.remaining
 end
@@ -2468,7 +2470,7 @@ function Entities.words_of_loss()
 end
 end
 end
-if name == 'EntityCommands' then
+if module_name == 'EntityCommands' then
 return function(EntityCommands)
 local Cancel, Dead, Entities, Job, Json, Keys, Payloads, Queue =
 modules.Cancel, modules.Dead, modules.Entities, modules.Job, modules.Json, modules.Keys,
@@ -2531,7 +2533,7 @@ function EntityCommands.drop(call, args, i)
 end
 end
 end
-if name == 'EntityPush' then
+if module_name == 'EntityPush' then
 return function(EntityPush)
 local Arguments, Entities, Errors, Keys, Payloads, Put, Queue, Times =
 modules.Arguments, modules.Entities, modules.Errors, modules.Keys, modules.Payloads, modules.Put,
@@ -2675,7 +2677,7 @@ function EntityPush.push(call, args, i)
 end
 end
 end
-if name == 'EntityView' then
+if module_name == 'EntityView' then
 return function(EntityView)
 local Arguments, Entities, Errors, Headline, Job, Json, Keys, Minutes, Pieces, Queue, QueueStats,
 QueueView =
@@ -2902,9 +2904,9 @@ end
 end
 end
 else
-if first < 72 then
-if first < 71 then
-if name == 'Failures' then
+if initial < 72 then
+if initial < 71 then
+if module_name == 'Failures' then
 return function(Failures)
 local Arguments, Features, History, Job, Json, Keys, Links, Minutes, Pieces, Queue, Stats, Unique =
 modules.Arguments, modules.Features, modules.History, modules.Job, modules.Json, modules.Keys,
@@ -3115,7 +3117,7 @@ function Failures.revive(call, args, i)
 end
 end
 end
-if name == 'Features' then
+if module_name == 'Features' then
 return function(Features)
 local Keys =
 modules.Keys
@@ -3358,7 +3360,7 @@ function Features.forget(call, letter)
 end
 end
 end
-if name == 'Finish' then
+if module_name == 'Finish' then
 return function(Finish)
 local Config, Entities, Events, Expiry, Failures, Features, History, Job, Keys, Links, Minutes, Queue,
 Samples, Stats, Take, Times, Wake =
@@ -3403,7 +3405,7 @@ local CHANGED = { 'queue', 'remaining', 'failure', 'data', 'returned' }
 
 -- The names and values of the fields that the end of a run changes.
 local function changes(call, run, how)
-  local state, fields = how.state, nil
+  local state, fields = how.state
   if state == 'complete' then
     -- (One list: it would be copied when it grows.)
     local now, retries = call.text, run.retries
@@ -3745,7 +3747,7 @@ function Finish.fail_waiting(call, job, queue, group, message)
 end
 end
 end
-if name == 'Fairness' then
+if module_name == 'Fairness' then
 return function(Fairness)
 local Job, Keys, Limits, Pieces, Queue, Times =
 modules.Job, modules.Keys, modules.Limits, modules.Pieces, modules.Queue, modules.Times
@@ -3864,7 +3866,7 @@ function Fairness.look(call, name)
 end
 end
 end
-if name == 'FailureGroups' then
+if module_name == 'FailureGroups' then
 return function(FailureGroups)
 local Arguments, Errors, JobSummary, Json, Keys =
 modules.Arguments, modules.Errors, modules.JobSummary, modules.Json, modules.Keys
@@ -3968,7 +3970,7 @@ end
 end
 end
 else
-if name == 'GlobWaits' then
+if module_name == 'GlobWaits' then
 return function(GlobWaits)
 local Features, Keys, Queues =
 modules.Features, modules.Keys, modules.Queues
@@ -4040,8 +4042,8 @@ end
 end
 end
 else
-if first < 74 then
-if name == 'Headline' then
+if initial < 74 then
+if module_name == 'Headline' then
 return function(Headline)
 -- core/headline.lua
 -- The line of a failure's message that names the error.
@@ -4116,7 +4118,7 @@ function Headline.of(message)
 end
 end
 end
-if name == 'History' then
+if module_name == 'History' then
 return function(History)
 local Arguments, Call, Config, Errors, Headline, Keys, Times =
 modules.Arguments, modules.Call, modules.Config, modules.Errors, modules.Headline, modules.Keys,
@@ -4182,7 +4184,8 @@ end
 
 -- Appends an entry to the history of a job of which put and queue are known.
 local function append(call, job, text)
-  local name, length = Keys.history(call, job.jid), nil
+  local name = Keys.history(call, job.jid)
+  local length
   if job.put and job.put ~= '' then
     length = rcall('RPUSH', name, put_entry(put_time(job.put), job.queue or ''), text)
     rcall('HSET', job.key, 'put', '')
@@ -4439,8 +4442,8 @@ end
 end
 end
 else
-if first < 75 then
-if name == 'Job' then
+if initial < 75 then
+if module_name == 'Job' then
 return function(Job)
 local Arguments, Errors, Events, Features, Keys, Tags, Times =
 modules.Arguments, modules.Errors, modules.Events, modules.Features, modules.Keys, modules.Tags,
@@ -4579,7 +4582,7 @@ function Job.erase(call, job)
 end
 end
 end
-if name == 'Json' then
+if module_name == 'Json' then
 return function(Json)
 local Errors =
 modules.Errors
@@ -4629,7 +4632,7 @@ function Json.text(text)
 end
 end
 end
-if name == 'JobPage' then
+if module_name == 'JobPage' then
 return function(JobPage)
 local Arguments, CanceledView, History, Job, JobSummary, JobView, Json, Keys =
 modules.Arguments, modules.CanceledView, modules.History, modules.Job, modules.JobSummary,
@@ -4728,7 +4731,7 @@ function JobPage.show(call, args, i)
 end
 end
 end
-if name == 'JobSummary' then
+if module_name == 'JobSummary' then
 return function(JobSummary)
 local Arguments, Cancel, CanceledView, Errors, History, Job, Json, Keys, Pieces, QueueView, Times =
 modules.Arguments, modules.Cancel, modules.CanceledView, modules.Errors, modules.History,
@@ -4953,7 +4956,7 @@ function JobSummary.tracked(call, args, i)
 end
 end
 end
-if name == 'JobView' then
+if module_name == 'JobView' then
 return function(JobView)
 local Arguments, CanceledView, History, Job, Json, Keys, LimitView, Pieces, Results, Times, Unique =
 modules.Arguments, modules.CanceledView, modules.History, modules.Job, modules.Json, modules.Keys,
@@ -5053,7 +5056,7 @@ end
 end
 end
 else
-if name == 'Keys' then
+if module_name == 'Keys' then
 return function(Keys)
 -- core/keys.lua
 -- THE KEYS: what each is called behind the namespace's prefix, its type, and what its scores mean.
@@ -5290,10 +5293,10 @@ end
 end
 end
 else
-if first < 82 then
-if first < 79 then
-if first < 77 then
-if name == 'Links' then
+if initial < 82 then
+if initial < 79 then
+if initial < 77 then
+if module_name == 'Links' then
 return function(Links)
 local Arguments, Cancel, Corrupt, Cycles, Deadlines, Errors, Features, Finish, Job, Keys, Pieces, Queue,
 Spawned, Workflows =
@@ -5759,7 +5762,7 @@ function Links.offspring(call, args, i)
 end
 end
 end
-if name == 'Lock' then
+if module_name == 'Lock' then
 return function(Lock)
 local Arguments, Config, Corrupt, Errors, Events, Features, Finish, Job, Keys, Stats, Times, Wake =
 modules.Arguments, modules.Config, modules.Corrupt, modules.Errors, modules.Events,
@@ -5906,6 +5909,9 @@ local function notice(call, run, queue, grace)
   Finish.note(call, run, 'timed-out')
   Events.lock_lost(call, run.jid, run.worker)
   rcall('ZADD', queue.locks, Times.text(call.now + grace), run.jid)
+  if run.letters then -- The grace begins now, however late it is: what it holds lasts as long.
+    Features.at('renewed', call, run, call.now)
+  end
   Stats.count(call, queue.name, 'retries', 1)
   if grace > 0 then
     Wake.due(call, queue, call.now + grace)
@@ -5961,7 +5967,7 @@ function Lock.expired(call, queue, count)
 end
 end
 end
-if name == 'LimitSettings' then
+if module_name == 'LimitSettings' then
 return function(LimitSettings)
 local Config, Errors, Features, Keys, Limits, Pieces, Wake =
 modules.Config, modules.Errors, modules.Features, modules.Keys, modules.Limits, modules.Pieces,
@@ -6110,7 +6116,7 @@ function LimitSettings.of_queue(call, queue)
 end
 end
 end
-if name == 'Limits' then
+if module_name == 'Limits' then
 return function(Limits)
 local Arguments, Config, Errors, Fairness, Features, Finish, Job, Json, Keys, LimitSettings, Queue, Rates,
 Times, Wake =
@@ -6491,7 +6497,7 @@ function Limits.count_of_queue(call, queue, runs)
 end
 end
 end
-if name == 'LimitView' then
+if module_name == 'LimitView' then
 return function(LimitView)
 local Arguments, Config, Json, Keys, LimitSettings, Limits, Pieces, Queue, Rates =
 modules.Arguments, modules.Config, modules.Json, modules.Keys, modules.LimitSettings,
@@ -6588,7 +6594,7 @@ end
 end
 end
 else
-if name == 'Minutes' then
+if module_name == 'Minutes' then
 return function(Minutes)
 local Arguments, Errors, Keys, Pieces, Samples, Times =
 modules.Arguments, modules.Errors, modules.Keys, modules.Pieces, modules.Samples, modules.Times
@@ -6688,7 +6694,7 @@ function Minutes.show(call, args, i)
 end
 end
 end
-if name == 'Meta' then
+if module_name == 'Meta' then
 return function(Meta)
 local Pieces =
 modules.Pieces
@@ -6705,8 +6711,8 @@ end
 end
 end
 else
-if first < 80 then
-if name == 'Once' then
+if initial < 80 then
+if module_name == 'Once' then
 return function(Once)
 local Arguments, Keys =
 modules.Arguments, modules.Keys
@@ -6729,7 +6735,7 @@ function Once.forget(call, args, i)
 end
 end
 end
-if name == 'OurCommands' then
+if module_name == 'OurCommands' then
 return function(OurCommands)
 -- core/our_commands.lua
 -- The commands that exist with KEYS only.
@@ -6814,8 +6820,8 @@ OurCommands.writes = {
 end
 end
 else
-if first < 81 then
-if name == 'Pause' then
+if initial < 81 then
+if module_name == 'Pause' then
 return function(Pause)
 local Arguments, Errors, Features, Json, Keys, Pieces, Wake =
 modules.Arguments, modules.Errors, modules.Features, modules.Json, modules.Keys, modules.Pieces,
@@ -6895,7 +6901,7 @@ function Pause.unpause(call, args, i)
 end
 end
 end
-if name == 'Pieces' then
+if module_name == 'Pieces' then
 return function(Pieces)
 -- core/pieces.lua
 -- Commands with many values, in pieces: Lua cannot unpack more than some thousand.
@@ -6960,7 +6966,7 @@ function Pieces.rest(args, i)
 end
 end
 end
-if name == 'Priority' then
+if module_name == 'Priority' then
 return function(Priority)
 local Arguments, Job, Keys, Times =
 modules.Arguments, modules.Job, modules.Keys, modules.Times
@@ -6990,7 +6996,7 @@ function Priority.set(call, args, i)
 end
 end
 end
-if name == 'Put' then
+if module_name == 'Put' then
 return function(Put)
 local Arguments, Call, Cancel, Cycles, Errors, Events, Failures, Features, History, Job, Json, Keys,
 Links, Minutes, Queue, Rows, Tags, Times =
@@ -7161,8 +7167,7 @@ local function check_dependencies(call, job, plan, planned)
     if job.met then
       job.depends = without_met(call, job, plan.coming)
     end
-    local policy = job.on_failure or (job.old and not job.fresh and job.old.on_failure) or nil
-    local one = { jid = job.jid, on_failure = policy, lenient = plan.lenient, parent = job.parent }
+    local one = { jid = job.jid, on_failure = job.on_failure, lenient = plan.lenient, parent = job.parent }
     job.depends = Links.open(call, one, job.depends, plan.coming)
   end
   if job.behind then
@@ -7453,7 +7458,7 @@ function Put.many(call, args, i)
 end
 end
 end
-if name == 'Payloads' then
+if module_name == 'Payloads' then
 return function(Payloads)
 local Keys =
 modules.Keys
@@ -7531,7 +7536,7 @@ function Payloads.take(call, jid)
 end
 end
 end
-if name == 'PutOnce' then
+if module_name == 'PutOnce' then
 return function(PutOnce)
 local Arguments, Features, Keys, Lock, Put, Rows =
 modules.Arguments, modules.Features, modules.Keys, modules.Lock, modules.Put, modules.Rows
@@ -7599,7 +7604,7 @@ end
 end
 end
 else
-if name == 'Queue' then
+if module_name == 'Queue' then
 return function(Queue)
 local Corrupt, Errors, Job, Keys, Wake =
 modules.Corrupt, modules.Errors, modules.Job, modules.Keys, modules.Wake
@@ -7721,7 +7726,7 @@ function Queue.is_paused(call, queue)
 end
 end
 end
-if name == 'Queues' then
+if module_name == 'Queues' then
 return function(Queues)
 local Keys =
 modules.Keys
@@ -7888,7 +7893,7 @@ function Queues.names(call, most)
 end
 end
 end
-if name == 'QueueSchedules' then
+if module_name == 'QueueSchedules' then
 return function(QueueSchedules)
 local Arguments, Errors, Keys, Pieces, ScheduleView =
 modules.Arguments, modules.Errors, modules.Keys, modules.Pieces, modules.ScheduleView
@@ -7932,7 +7937,7 @@ function QueueSchedules.list(call, args, i)
 end
 end
 end
-if name == 'QueueStats' then
+if module_name == 'QueueStats' then
 return function(QueueStats)
 local Arguments, Config, Keys, Pieces, Queue, Queues =
 modules.Arguments, modules.Config, modules.Keys, modules.Pieces, modules.Queue, modules.Queues
@@ -8052,7 +8057,7 @@ function QueueStats.survey(call, args, i)
 end
 end
 end
-if name == 'QueueView' then
+if module_name == 'QueueView' then
 return function(QueueView)
 local Arguments, Cancel, Errors, Features, JobView, Keys, Pause, Pieces, Queue, QueueSchedules, Queues,
 Recurring =
@@ -8292,9 +8297,9 @@ end
 end
 end
 else
-if first < 84 then
-if first < 83 then
-if name == 'Results' then
+if initial < 84 then
+if initial < 83 then
+if module_name == 'Results' then
 return function(Results)
 local Arguments, Keys, Pieces =
 modules.Arguments, modules.Keys, modules.Pieces
@@ -8351,7 +8356,7 @@ function Results.gone(call, args, i)
 end
 end
 end
-if name == 'Rows' then
+if module_name == 'Rows' then
 return function(Rows)
 local Arguments, Cycles, Errors, Features, Keys =
 modules.Arguments, modules.Cycles, modules.Errors, modules.Features, modules.Keys
@@ -8493,11 +8498,15 @@ local function complete(call, job)
   return job
 end
 
--- Shapes and columns by their texts, as they were read: there are few, and they say the same each time.
-local MOST_KEPT = 500
+-- Shapes and columns by their texts, as they were read: there are few, and they say the same each time. (Long ones are
+-- not kept: together they would take much memory.)
+local MOST_KEPT, LONGEST = 500, 1000
 local shapes, columns, kept = {}, {}, 0
 
 local function keep(list, text, value)
+  if #text > LONGEST then
+    return value
+  end
   kept = kept + 1
   if kept > MOST_KEPT then
     shapes, columns, kept = {}, {}, 1
@@ -8623,7 +8632,7 @@ function Rows.of_old_client(call, args, i)
 end
 end
 end
-if name == 'Runs' then
+if module_name == 'Runs' then
 return function(Runs)
 local Arguments, Cycles, Entities, Errors, Events, Features, Finish, Job, Links, Lock, Pieces =
 modules.Arguments, modules.Cycles, modules.Entities, modules.Errors, modules.Events,
@@ -8767,7 +8776,7 @@ function Runs.timeout(call, args, i)
 end
 end
 end
-if name == 'Rates' then
+if module_name == 'Rates' then
 return function(Rates)
 local Keys, Pieces =
 modules.Keys, modules.Pieces
@@ -8825,7 +8834,7 @@ function Rates.uncount(call, limit, token)
 end
 end
 end
-if name == 'Recurring' then
+if module_name == 'Recurring' then
 return function(Recurring)
 local Arguments, Corrupt, Errors, Features, Json, Keys, Pieces, Put, Queue, Schedules, Tags, Ticks, Wake =
 modules.Arguments, modules.Corrupt, modules.Errors, modules.Features, modules.Json, modules.Keys,
@@ -9086,7 +9095,7 @@ end
 end
 end
 else
-if name == 'Samples' then
+if module_name == 'Samples' then
 return function(Samples)
 local Call, Minutes, Pieces, Stats =
 modules.Call, modules.Minutes, modules.Pieces, modules.Stats
@@ -9183,7 +9192,7 @@ function Samples.keep(call)
 end
 end
 end
-if name == 'Settle' then
+if module_name == 'Settle' then
 return function(Settle)
 local Arguments, Call, Cycles, Entities, Errors, Finish, Links, Lock, Queue, Queues, Take, Wake =
 modules.Arguments, modules.Call, modules.Cycles, modules.Entities, modules.Errors, modules.Finish,
@@ -9432,13 +9441,17 @@ function Settle.settle(call, args, i)
   local refused = settle(call, settlements)
   local goes_on = Links.carry_on(call)
   local jobs, rest = {}, {}
+  call.waits = call.has_waited -- as long as it takes no jobs
   if wish.count > 0 then
     local choice = Queues.choose(call, wish.names, wish.excluded)
     jobs = reserve(call, worker, wish, choice)
     local client = call.client or worker
-    if #jobs > 0 and (call.has_waited or not call.client) then
-      Wake.works(call, client, choice)
-    elseif #jobs == 0 and wish.wait then
+    if #jobs > 0 then
+      if call.has_waited or not call.client then
+        Wake.works(call, client, choice)
+      end
+      call.waits = false
+    elseif wish.wait then
       call.waits = true
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = Wake.wait(call, client, choice, seconds)
@@ -9460,7 +9473,7 @@ function Settle.rebuild(call, held)
 end
 end
 end
-if name == 'Stats' then
+if module_name == 'Stats' then
 return function(Stats)
 local Arguments, Config, Keys, Pieces, Samples, Times =
 modules.Arguments, modules.Config, modules.Keys, modules.Pieces, modules.Samples, modules.Times
@@ -9682,7 +9695,7 @@ function Stats.counters(call, args, i)
 end
 end
 end
-if name == 'Schedules' then
+if module_name == 'Schedules' then
 return function(Schedules)
 local Arguments, Call, Errors, Events, Features, Keys, Pieces, Put, Queue, Recurring, Ticks =
 modules.Arguments, modules.Call, modules.Errors, modules.Events, modules.Features, modules.Keys,
@@ -10075,7 +10088,7 @@ function Schedules.forget(call, id)
 end
 end
 end
-if name == 'Spawned' then
+if module_name == 'Spawned' then
 return function(Spawned)
 local Arguments, Cycles, Errors, Features, Job, Keys, Links, Lock, Pieces, Put, Rows, Workflows =
 modules.Arguments, modules.Cycles, modules.Errors, modules.Features, modules.Job, modules.Keys,
@@ -10391,7 +10404,7 @@ function Spawned.spawn(call, args, i)
 end
 end
 end
-if name == 'ScheduleView' then
+if module_name == 'ScheduleView' then
 return function(ScheduleView)
 local Arguments, Json, Keys, Pieces, Queues, Schedules =
 modules.Arguments, modules.Json, modules.Keys, modules.Pieces, modules.Queues, modules.Schedules
@@ -10506,7 +10519,7 @@ function ScheduleView.declared(call)
 end
 end
 end
-if name == 'Search' then
+if module_name == 'Search' then
 return function(Search)
 local Arguments, Errors, JobSummary, Keys =
 modules.Arguments, modules.Errors, modules.JobSummary, modules.Keys
@@ -10671,8 +10684,8 @@ end
 end
 end
 else
-if first < 85 then
-if name == 'Tags' then
+if initial < 85 then
+if module_name == 'Tags' then
 return function(Tags)
 local Arguments, Errors, Features, Json, Keys, Pieces =
 modules.Arguments, modules.Errors, modules.Features, modules.Json, modules.Keys, modules.Pieces
@@ -10823,7 +10836,7 @@ function Tags.counts(call, args, i)
 end
 end
 end
-if name == 'Take' then
+if module_name == 'Take' then
 return function(Take)
 local Arguments, Call, Config, Corrupt, Entities, Errors, Features, Finish, Job, JobView, Json, Keys,
 Limits, Links, Lock, Pieces, Queue, Recurring, Samples, Ticks, Times, Wake =
@@ -11203,7 +11216,7 @@ function Take.pop(call, args, i)
 end
 end
 end
-if name == 'Times' then
+if module_name == 'Times' then
 return function(Times)
 -- core/times.lua
 -- Numbers and times as texts. (redis.call would print a number with 17 digits each time.)
@@ -11251,7 +11264,7 @@ function Times.thousandths(seconds)
 end
 end
 end
-if name == 'Tracking' then
+if module_name == 'Tracking' then
 return function(Tracking)
 local Arguments, Errors, Events, Features, JobView, Json, Keys =
 modules.Arguments, modules.Errors, modules.Events, modules.Features, modules.JobView, modules.Json,
@@ -11302,7 +11315,7 @@ function Tracking.track(call, args, i)
 end
 end
 end
-if name == 'Ticks' then
+if module_name == 'Ticks' then
 return function(Ticks)
 local Arguments, Cancel, Corrupt, Errors, Features, Job, Json, Keys, Pieces, Put, Times =
 modules.Arguments, modules.Cancel, modules.Corrupt, modules.Errors, modules.Features, modules.Job,
@@ -11554,7 +11567,7 @@ function Ticks.tick(call, args, i)
 end
 end
 end
-if name == 'Throughput' then
+if module_name == 'Throughput' then
 return function(Throughput)
 local Arguments, Config, Errors, Minutes, Pieces, Stats =
 modules.Arguments, modules.Config, modules.Errors, modules.Minutes, modules.Pieces, modules.Stats
@@ -11619,8 +11632,8 @@ end
 end
 end
 else
-if first < 87 then
-if name == 'Unique' then
+if initial < 87 then
+if module_name == 'Unique' then
 return function(Unique)
 local Arguments, Cycles, Deadlines, Errors, Job, Json, Keys =
 modules.Arguments, modules.Cycles, modules.Deadlines, modules.Errors, modules.Job, modules.Json,
@@ -11961,7 +11974,7 @@ end
 end
 end
 else
-if name == 'Wake' then
+if module_name == 'Wake' then
 return function(Wake)
 local Config, GlobWaits, Limits, Queue, Take =
 modules.Config, modules.GlobWaits, modules.Limits, modules.Queue, modules.Take
@@ -12160,7 +12173,7 @@ function Wake.wait(call, client, choice, asked)
 end
 end
 end
-if name == 'Worker' then
+if module_name == 'Worker' then
 return function(Worker)
 local Arguments, Call, Config, Errors, Events, Features, GlobWaits, Json, Keys, Limits, Lock, Pieces,
 Samples, Ticks, Times, Workflows =
@@ -12335,7 +12348,7 @@ function Worker.beat(call, args, i)
 end
 end
 end
-if name == 'Waiters' then
+if module_name == 'Waiters' then
 return function(Waiters)
 local Arguments, Cancel, Errors, Features, Job, Keys, Pieces =
 modules.Arguments, modules.Cancel, modules.Errors, modules.Features, modules.Job, modules.Keys,
@@ -12453,7 +12466,7 @@ function Waiters.await(call, args, i)
 end
 end
 end
-if name == 'WorkflowCommands' then
+if module_name == 'WorkflowCommands' then
 return function(WorkflowCommands)
 local Arguments, Errors, Json, Keys, Pieces, Put, Rows, Workflows =
 modules.Arguments, modules.Errors, modules.Json, modules.Keys, modules.Pieces, modules.Put,
@@ -12631,7 +12644,7 @@ function WorkflowCommands.retry(call, args, i)
 end
 end
 end
-if name == 'Workflows' then
+if module_name == 'Workflows' then
 return function(Workflows)
 local Call, Cancel, Config, Errors, Failures, Keys, Links, Pieces, Waiters =
 modules.Call, modules.Cancel, modules.Config, modules.Errors, modules.Failures, modules.Keys,
@@ -12973,7 +12986,7 @@ function Workflows.repair(call)
 end
 end
 end
-if name == 'WorkerView' then
+if module_name == 'WorkerView' then
 return function(WorkerView)
 local Arguments, JobSummary, Json, Keys, Worker =
 modules.Arguments, modules.JobSummary, modules.Json, modules.Keys, modules.Worker
@@ -13025,7 +13038,7 @@ end
 end
 end
 end
-error('no module ' .. tostring(name))
+error('no module ' .. tostring(module_name))
 end
 return modules
 end

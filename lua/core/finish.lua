@@ -35,7 +35,7 @@ local CHANGED = { 'queue', 'remaining', 'failure', 'data', 'returned' }
 
 -- The names and values of the fields that the end of a run changes.
 local function changes(call, run, how)
-  local state, fields = how.state, nil
+  local state, fields = how.state
   if state == 'complete' then
     -- (One list: it would be copied when it grows.)
     local now, retries = call.text, run.retries

@@ -58,7 +58,8 @@ end
 
 -- Appends an entry to the history of a job of which put and queue are known.
 local function append(call, job, text)
-  local name, length = Keys.history(call, job.jid), nil
+  local name = Keys.history(call, job.jid)
+  local length
   if job.put and job.put ~= '' then
     length = rcall('RPUSH', name, put_entry(put_time(job.put), job.queue or ''), text)
     rcall('HSET', job.key, 'put', '')

@@ -138,6 +138,9 @@ local function notice(call, run, queue, grace)
   Finish.note(call, run, 'timed-out')
   Events.lock_lost(call, run.jid, run.worker)
   rcall('ZADD', queue.locks, Times.text(call.now + grace), run.jid)
+  if run.letters then -- The grace begins now, however late it is: what it holds lasts as long.
+    Features.at('renewed', call, run, call.now)
+  end
   Stats.count(call, queue.name, 'retries', 1)
   if grace > 0 then
     Wake.due(call, queue, call.now + grace)

@@ -161,8 +161,7 @@ local function check_dependencies(call, job, plan, planned)
     if job.met then
       job.depends = without_met(call, job, plan.coming)
     end
-    local policy = job.on_failure or (job.old and not job.fresh and job.old.on_failure) or nil
-    local one = { jid = job.jid, on_failure = policy, lenient = plan.lenient, parent = job.parent }
+    local one = { jid = job.jid, on_failure = job.on_failure, lenient = plan.lenient, parent = job.parent }
     job.depends = Links.open(call, one, job.depends, plan.coming)
   end
   if job.behind then

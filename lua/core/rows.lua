@@ -135,11 +135,15 @@ local function complete(call, job)
   return job
 end
 
--- Shapes and columns by their texts, as they were read: there are few, and they say the same each time.
-local MOST_KEPT = 500
+-- Shapes and columns by their texts, as they were read: there are few, and they say the same each time. (Long ones are
+-- not kept: together they would take much memory.)
+local MOST_KEPT, LONGEST = 500, 1000
 local shapes, columns, kept = {}, {}, 0
 
 local function keep(list, text, value)
+  if #text > LONGEST then
+    return value
+  end
   kept = kept + 1
   if kept > MOST_KEPT then
     shapes, columns, kept = {}, {}, 1

@@ -241,13 +241,17 @@ function Settle.settle(call, args, i)
   local refused = settle(call, settlements)
   local goes_on = Links.carry_on(call)
   local jobs, rest = {}, {}
+  call.waits = call.has_waited -- as long as it takes no jobs
   if wish.count > 0 then
     local choice = Queues.choose(call, wish.names, wish.excluded)
     jobs = reserve(call, worker, wish, choice)
     local client = call.client or worker
-    if #jobs > 0 and (call.has_waited or not call.client) then
-      Wake.works(call, client, choice)
-    elseif #jobs == 0 and wish.wait then
+    if #jobs > 0 then
+      if call.has_waited or not call.client then
+        Wake.works(call, client, choice)
+      end
+      call.waits = false
+    elseif wish.wait then
       call.waits = true
       local seconds = goes_on and math.min(wish.wait, SOON) or wish.wait
       rest = Wake.wait(call, client, choice, seconds)

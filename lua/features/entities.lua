@@ -121,7 +121,9 @@ local function go_on(call, job)
     'queue',
     queue.name,
     'remaining',
-    job.retries
+    job.retries,
+    'failure',
+    '{}'
   )
   Queue.ready_since(call, job)
   History.put(call, job.jid, queue.name)
@@ -198,7 +200,7 @@ end
 
 -- The lock of a run was lost, which uses no retry up. -> the retries that remain; below 0 if that has happened too often in
 -- a row
-function Entities.lost(call, run)
+function Entities.lost(_, run)
   local crashes = rcall('HINCRBY', run.key, 'crashes', 1)
   return crashes > MOST_LOSSES and -1 or run.remaining
 end

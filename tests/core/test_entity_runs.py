@@ -133,6 +133,13 @@ def test_a_dead_payload_is_counted_as_a_failure(orders: Entities) -> None:
     assert orders.counts()["failed"] == 1
 
 
+def test_an_entity_that_goes_on_has_not_failed(orders: Entities) -> None:
+    orders.push("o", 1, 2)
+    orders.settle(orders.take()[0], "fail", "broken", "why")
+    assert orders.state("o") == ("waiting", -1, [2], [], [1])
+    assert orders.keyed.job(jid_of("o"))["failure"] == {}
+
+
 def test_success_forgives_crashes(orders: Entities) -> None:
     orders.push("o", 1)
     for _ in range(3):

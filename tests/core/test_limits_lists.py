@@ -228,6 +228,17 @@ def test_a_renewed_lock_holds_on(keyed: Keyed) -> None:
     assert jids(keyed.take(now=START + 121)) == ["j"]
 
 
+def test_a_hold_lasts_through_a_grace_that_begins_late(keyed: Keyed) -> None:
+    """It begins when a worker of the queue finds that the lock is lost."""
+    limit(keyed, TYPE, 1)
+    keyed.put("late", START)
+    keyed.take(now=START)
+    keyed.put("j", START)
+    assert keyed.take(now=START + 100) == []
+    assert keyed.take(now=START + 109) == []
+    assert jids(keyed.take(now=START + 111)) == ["late"]
+
+
 def test_a_hold_that_lapsed_and_was_taken_does_not_count_again(keyed: Keyed) -> None:
     limit(keyed, TYPE, 1)
     keyed.put("late", START, queue="left")

@@ -464,3 +464,15 @@ def test_a_cancelled_job_with_many_dependents_is_put_again(keyed: Keyed) -> None
     fail(keyed, "root", now=4)
     carry_on(keyed, 4)
     assert depending(keyed, 4) == 0
+
+
+def test_what_is_put_again_may_wait_for_a_failed_job(keyed: Keyed) -> None:
+    """Its new dependencies come with a policy: the one it had before does not count."""
+    keyed.put("root", queue="side")
+    fail(keyed, "root")
+    keyed.put("j", on_failure="cancel")
+    keyed.put("j", depends=["root"])
+    assert (keyed.job("j")["state"], keyed.job("j")["dependencies"]) == (
+        "depends",
+        ["root"],
+    )

@@ -281,3 +281,14 @@ def test_the_jobs_of_a_batch_are_counted_by_queue_and_minute(keyed: Keyed) -> No
     for queue, number in (("a", 3), ("b", 2)):
         counted = keyed.json("minutes", queue, 2, 2, now=125)
         assert counted["put"] == {"2": number}
+
+
+def test_what_is_said_of_one_job_holds_for_no_other_of_its_shape(keyed: Keyed) -> None:
+    shape = '{"queue":"queue","klass":"klass","data":"{}","unique_until":"start"}'
+    keyed.put("first", unique="k")
+    keyed.put("second", unique="l")
+    rows = ("a", "free", "replace", "b", "k", "")
+    call = ("put.many", "worker", shape, "jid unique conflict", *rows)
+    assert keyed.call(*call, now=1)[1] == ["b", "first"]
+    call = ("put.many", "worker", shape, "jid unique", "c", "l")  # the shape is cached
+    assert keyed.call(*call, now=2)[1] == ["c", "second"]

@@ -489,3 +489,22 @@ def test_idle_workers_leave_nothing_for_ever(
     for name in keyed.server.scan_iter():
         if any(word in name for word in ("wait", "marker", "timer")):
             assert 0 < keyed.server.ttl(name) <= 65, name
+
+
+def test_a_call_between_waiting_and_working_does_not_keep_the_timer(
+    keyed: Keyed,
+) -> None:
+    """A worker that waits may have to settle first; then it takes jobs."""
+
+    def settle(number: int, count: int, now: float) -> list[str]:
+        return keyed.settle(
+            [], count, worker="busy", now=now, wait=WAIT, request=f"busy:{number}"
+        ).jids
+
+    keyed.put("later", 0, delay=3)
+    assert settle(1, 1, 0) == []
+    keyed.put("now", 1)
+    assert settle(2, 0, 1) == []
+    assert settle(3, 1, 1) == ["now"]
+    look, _ = wait(keyed, "idle", now=1)
+    assert look == pytest.approx(2, abs=0.01)

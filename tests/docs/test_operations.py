@@ -219,7 +219,8 @@ class Kind(NamedTuple):
 
 LEVELS = {"hint": "hint", "problem": "PROBLEM"}
 SOURCES = [
-    PACKAGE / "management" / f"{name}.py" for name in ("doctor", "server_findings")
+    PACKAGE / "management" / f"{name}.py"
+    for name in ("audit", "doctor", "server_findings")
 ]
 
 

@@ -1,4 +1,4 @@
-"""Calls of which the machines know the outcome only: large workflows, ticks."""
+"""Jobs of a batch as the wire has them; ticks, of which machines know the outcome only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from tests.core.caller import flat
 from tests.core.machines.job import Put
 from tests.core.machines.machine import Wire
-
-KEPT = 600  # seconds for which parts of a workflow are kept
 
 
 def items(puts: Sequence[Put]) -> list[object]:
@@ -19,27 +17,6 @@ def items(puts: Sequence[Put]) -> list[object]:
         first = [put.jid, put.queue, put.klass, put.data, put.delay]
         parts += [*first, len(options), *flat(options)]
     return parts
-
-
-# A workflow that is put in several calls; none of its jobs runs before it is released.
-
-
-def add_to_flow(wire: Wire, flow: str, puts: Sequence[Put]) -> None:
-    """Add a batch to a workflow that is not released."""
-    for put in puts:
-        put.workflow, put.absent = flow, 1
-    wire.call("workflow.stage", flow, KEPT, "jobs", *items(puts))
-
-
-def release_flow(wire: Wire, flow: str, batches: Sequence[Sequence[Put]]) -> None:
-    """Let the jobs of a workflow begin, but none before all of them are there."""
-    jids = [put.jid for puts in batches for put in puts]
-    left = wire.call("workflow.release", flow, "w1", "{}", len(batches))
-    while left:
-        there = wire.json("multiget", *jids)
-        ready = [job["jid"] for job in there if job["state"] == "waiting"]
-        assert not ready or len(there) == len(jids), f"{ready} may begin too soon"
-        left = wire.call("workflow.carry", flow)
 
 
 # Ticks of declared schedules.
@@ -56,16 +33,12 @@ def serve_ticks(wire: Wire, worker: str, every: dict[str, int]) -> int:
         _, _, leads, due = wire.call("schedule.due", worker, 100)
         assert leads == 1
         ticks: list[object] = []
-        for id_, score, since, *_ in zip(*[iter(due)] * 6, strict=True):
-            step = every[id_]
-            first = int(float(score))
+        for id_, score, since, _, cron, _, missed in zip(*[iter(due)] * 7, strict=True):
+            first, step = float(score), every[id_]
             if since:
-                first = (int(float(since)) // step + 1) * step
-            last = int(wire.now) // step * step
-            if first > wire.now:
-                ticks += [id_, score, "", "", "", first]
-            else:
-                ticks += [id_, score, first, first + step, last, last + step]
+                after = float(since)
+                first = (after // step + 1) * step if cron else after + step
+            ticks += ticks_of(id_, score, first, step, missed, wire.now)
         if not ticks:
             return number
         put = wire.call("schedule.tick", *ticks)
@@ -73,3 +46,20 @@ def serve_ticks(wire: Wire, worker: str, every: dict[str, int]) -> int:
         assert not any(again), f"put twice: {ticks}"
         number += sum(put)
     raise AssertionError("ticks without end")
+
+
+def ticks_of(
+    id_: str, score: str, first: float, step: int, missed: str, now: float
+) -> list[object]:
+    """Return what becomes of a schedule: the ticks that put a job, by its policy."""
+    if first > now:
+        return [id_, score, "", "", first, ""]
+    last = first + (now - first) // step * step
+    if missed != "all":
+        missed_at = last + min(60, step / 2) if missed == "none" else ""
+        return [id_, score, last, missed_at, last + step, ""]
+    ticks: list[object] = []
+    while first <= last:
+        ticks += [id_, score, first, "", first + step, ""]
+        first, score = first + step, repr(first + step)
+    return ticks

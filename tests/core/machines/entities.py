@@ -85,7 +85,7 @@ class Entities(Limited):
         """What was pushed meanwhile is next, as though it had never failed."""
         job.queue, job.state, job.since = "e", "waiting", self.now
         job.remaining, job.crashes = job.retries, 0
-        job.due, job.first = None, False
+        job.due, job.first, job.failure = None, False, None
 
     # Runs.
 

@@ -9,6 +9,13 @@ from typing import Any
 from tests.core.machines.job import Job, Put, Refused
 from tests.core.machines.jobs import Jobs
 
+GATE = "gate:"
+
+
+def gate(flow: str | None) -> str:
+    """Return what stands for the gate of a workflow among the jids."""
+    return f"{GATE}{flow}"
+
 
 @dataclass
 class Flow:
@@ -24,6 +31,7 @@ class Flows(Jobs):
     def __init__(self) -> None:
         super().__init__()
         self.flows: dict[str, Flow] = {}
+        self.gated: set[str] = set()  # workflows that are not released
         self.parents: dict[str, str] = {}  # of jobs that were spawned
         self.offspring: dict[str, list[str]] = {}  # of each job, in order
         self.needs: dict[str, list[str]] = {}  # what jobs were ever made to wait for
@@ -47,9 +55,6 @@ class Flows(Jobs):
                 return one
             found = "open" if one == "open" else found
         return found
-
-    def has_grandchildren(self, jid: str) -> bool:
-        return any(child in self.offspring for child in self.offspring.get(jid, ()))
 
     def holds(self, job: Job, policy: str | None) -> bool:
         if job.state != "complete":
@@ -137,6 +142,41 @@ class Flows(Jobs):
             self.flows[was].canceled += 1
         if flow and flow != was:
             self.flows[flow].joined.append(jid)
+        self.stand_at_gate(self.jobs[jid])
+
+    # None of its jobs starts before it is released: each waits for its gate, too.
+
+    def stand_at_gate(self, job: Job) -> None:
+        if job.workflow in self.gated:
+            job.depends.add(gate(job.workflow))
+            job.state = "depends"
+
+    def revive(self, job: Job, queue: str = "") -> None:
+        super().revive(job, queue)
+        self.stand_at_gate(job)
+
+    def begin_flow(self, name: str) -> str:
+        self.flows.setdefault(name, Flow())
+        self.gated.add(name)
+        return name
+
+    def add_to_flow(self, puts: Sequence[Put]) -> list[list[str]]:
+        self.put_many(puts)
+        return [[], []]
+
+    def release_flow(self, name: str) -> int:
+        """Let the jobs of a workflow begin that wait for nothing else."""
+        self.gated.discard(name)
+        for job in self.dependents(gate(name)):
+            job.depends.discard(gate(name))
+            self.free_if_last(job)
+        return 0
+
+    def dump(self, job: Job) -> dict[str, Any]:
+        """Return what `get` must say of a job: it names no gate."""
+        shown = super().dump(job)
+        names = [jid for jid in shown["dependencies"] if not jid.startswith(GATE)]
+        return {**shown, "dependencies": names}
 
     def remove(self, job: Job) -> None:
         super().remove(job)
@@ -173,6 +213,7 @@ class Flows(Jobs):
         for job in gone:
             self.follow(job.jid, "gone")
         self.settle_links()
+        self.gated.discard(name)
         return 0
 
     def retry_flow(self, name: str) -> list[int]:
@@ -196,5 +237,6 @@ class Flows(Jobs):
             state = "failed" if failed else "canceled" if canceled else "complete"
         else:
             state = "failed" if failed and left == held else "running"
+        state = "unpacking" if name in self.gated else state
         numbers = {"total": total, "complete": complete, "failed": failed}
         return {**numbers, "canceled": canceled, "held": held, "state": state}

@@ -161,7 +161,7 @@ class Jobs(Links):
         """
         if queue in self.paused:
             return 0
-        freed = self.expire(queue, count)
+        freed = self.expire(queue, count, old=old)
         for job in freed:
             assert told and told[0][0] == job.jid, (
                 f"{job.jid} has lost its lock: {told}"
@@ -180,11 +180,15 @@ class Jobs(Links):
             taken += 1
         return taken
 
-    def expire(self, queue: str, count: int) -> list[Job]:
-        """Look at locks that have run out; return those jobs that are handed out again."""
+    def expire(self, queue: str, count: int, *, old: bool) -> list[Job]:
+        """Look at locks that have run out; return those jobs that are handed out again.
+
+        A pop of an old client looks at no more of them than it may hand out.
+        """
         freed: list[Job] = []
         out = [job for job in self.in_state("running", queue) if job.lock <= self.now]
-        for job in sorted(out, key=lambda job: (job.lock, job.jid)):
+        out.sort(key=lambda job: (job.lock, job.jid))
+        for job in out[: count if old else None]:
             if len(freed) == count:
                 break
             if not job.noticed:

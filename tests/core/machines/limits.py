@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from tests.core.machines.job import Job
-from tests.core.machines.jobs import Jobs
+from tests.core.machines.jobs import GRACE, Jobs
 
 UNITS = {"s": 1, "m": 60}
 
@@ -57,6 +57,10 @@ class Limited(Jobs):
 
     def running_under(self, limit: Limit) -> list[Job]:
         return [j for j in self if j.state == "running" and limit.name in j.holds]
+
+    def end_of_hold(self, job: Job) -> float:
+        """Return when the lock of a run and the grace behind it end."""
+        return job.lock if job.noticed else job.lock + GRACE
 
     def room_of_rate(self, limit: Limit) -> float:
         """Return how many more may start in the window that ends now."""
@@ -112,7 +116,7 @@ class Limited(Jobs):
         allowed = int(min(count, self.room_of_queue(queue)))
         if queue in self.paused or allowed <= 0:
             return 0
-        taken, freed = 0, self.expire(queue, allowed)
+        taken, freed = 0, self.expire(queue, allowed, old=old)
         for job in freed:
             if told and told[0][0] == job.jid:
                 self.start(job, worker, told.pop(0)[1])
@@ -144,7 +148,10 @@ class Limited(Jobs):
         limits = self.limits_of(job)
         for limit in limits:
             others = [j for j in self.running_under(limit) if j is not job]
-            others = [other for other in others if other.lock > self.now]
+            for other in others:
+                if limit.most and self.end_of_hold(other) <= self.now:
+                    other.holds.discard(limit.name)
+            others = [other for other in others if limit.name in other.holds]
             assert not limit.most or len(others) < limit.most, f"{job.jid}: {limit}"
             assert self.room_of_rate(limit) >= 1, f"{job.jid} started too soon: {limit}"
             if limit.count:

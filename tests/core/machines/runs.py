@@ -67,7 +67,8 @@ class Runner(Machine):
             return
         refused = self.end_runs(ends, links)
         settled = call()
-        assert [(jid, code) for jid, code, _ in settled.refused] == refused
+        told = [(jid, code) for jid, code, _ in settled.refused]
+        assert told == refused, f"refused {told} instead of {refused}"
         self.handed_out(names, count, worker, settled.jobs)
 
     def links_of_moves(self, ends: list[End]) -> list[list[str]]:
@@ -86,18 +87,22 @@ class Runner(Machine):
     def end_runs(
         self, ends: list[End], links: list[list[str]]
     ) -> list[tuple[str, str]]:
-        """End runs in the model; return which settlements are refused, and the codes."""
-        refused, complete = [], []
+        """End runs in the model; return which settlements are refused, and the codes.
+
+        The record of an entity that ends for good goes at the end of the call.
+        """
+        refused, complete, ended = [], [], set[str]()
         for (jid, token, verb), others in zip(ends, links, strict=True):
             try:
                 job = self.model.held(jid, token=token)
             except Refused as refusal:
-                refused.append((jid, refusal.codes[0]))
+                refused.append((jid, "LOCKLOST" if jid in ended else refusal.codes[0]))
                 continue
             if code := self.refusal(job, verb):
                 refused.append((jid, code))
                 continue
             self.stale.append((jid, token))
+            ended.add(jid)
             self.end_run(job, verb, others)
             complete += [job] * (verb[0] == "complete")
         self.model.release(complete)

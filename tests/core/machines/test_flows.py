@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
 from tests.core.caller import Core, flat
-from tests.core.machines.calls import add_to_flow, items, release_flow, serve_ticks
+from tests.core.machines.calls import items, serve_ticks
 from tests.core.machines.job import Job, Put
 from tests.core.machines.machine import Lists, decoded, run
 from tests.core.machines.runs import End, Runner
@@ -21,9 +21,7 @@ JIDS = [f"j{n}" for n in range(6)]
 SPAWNERS = ["s0", "s1"]
 QUEUES, DECLARED = ["a", "b"], "d"
 CRONS, INTERVALS = ["cron0", "cron1"], ["every0", "every1"]
-PATIENCE = (
-    1000  # seconds after which a workflow that was begun is not released any more
-)
+PATIENCE = 3000  # seconds after which a workflow that was begun is released
 
 one_of = st.sampled_from
 queues, workers = one_of(["a", "a", "b"]), one_of(["w1", "w2"])
@@ -55,8 +53,8 @@ class FlowsAndSchedules(Runner):
 
     def start(self) -> None:
         self.model = Schedules()
-        self.begun: dict[str, list[list[Put]]] = {}  # workflows that are not released
-        self.since: dict[str, float] = {}
+        self.batches: dict[str, int] = {}  # how many jobs of workflows were begun with
+        self.since: dict[str, float] = {}  # the last put of each of these
         self.numbers = itertools.count()
         self.removed = 0  # schedules
         super().start()
@@ -67,6 +65,9 @@ class FlowsAndSchedules(Runner):
             self.put(data)
 
     def time_passes(self, data: st.DataObject) -> None:
+        for flow in sorted(self.model.gated):
+            if self.wire.now - self.since[flow] > PATIENCE:
+                self.release(flow)
         self.pass_time(data.draw(one_of([1, 10, 30, 61, 75, 150, 400])))
 
     # Putting.
@@ -81,18 +82,13 @@ class FlowsAndSchedules(Runner):
         return put
 
     def others(self, flow: str | None = None) -> list[str]:
-        """Return jobs on which one may depend: no members of workflows but this one.
-
-        (For who comes late the core does not look beyond spawned jobs that are complete.
-        Who is to be canceled may be so later, if a job fails that these have spawned.)
-        """
+        """Return jobs on which one may depend: no members of workflows but this one."""
         states = {"complete": 1, "failed": 2}
         return [
             job.jid
             for job in self.model
             for _ in range(states.get(job.state, 3))
             if job.workflow in (None, flow) and job.jid not in self.model.parents
-            if not self.model.has_grandchildren(job.jid)
         ]
 
     def put(self, data: st.DataObject) -> None:
@@ -131,23 +127,32 @@ class FlowsAndSchedules(Runner):
 
     def add_to_flow(self, data: st.DataObject) -> None:
         """Begin a workflow, or add to one; nothing of it runs before it is released."""
-        flow = data.draw(one_of([*self.begun, f"g{len(self.since)}"]))
-        batches = self.begun.setdefault(flow, [])
-        puts = self.draw_members(data, flow, sum(map(len, batches)))
-        add_to_flow(self.wire, flow, puts)
-        batches.append(puts)
-        self.since.setdefault(flow, self.wire.now)
+        begun = sorted(self.model.gated)
+        flow = data.draw(one_of([*begun, f"g{next(self.numbers)}"]))
+        if flow not in begun:
+            call = ("workflow.begin", flow, "{}")
+            self.agree(
+                lambda: self.model.begin_flow(flow), lambda: self.wire.call(*call)
+            )
+            self.batches[flow] = 0
+        puts = self.draw_members(data, flow, self.batches[flow])
+        for put in puts:
+            put.workflow = flow
+        self.batches[flow] += len(puts)
+        self.since[flow] = self.wire.now
+        call = ("put.many", "w1", *items(puts))
+        self.agree(lambda: self.model.add_to_flow(puts), lambda: self.wire.call(*call))
 
     def release_flow(self, data: st.DataObject) -> None:
-        late = [f for f in self.begun if self.wire.now - self.since[f] > PATIENCE]
-        for flow in late:
-            del self.begun[flow]
-        if not self.begun:
-            return
-        flow = data.draw(one_of(list(self.begun)))
-        batches = self.begun.pop(flow)
-        release_flow(self.wire, flow, batches)
-        self.model.put_flow(flow, [put for puts in batches for put in puts])
+        if self.model.gated:
+            self.release(data.draw(one_of(sorted(self.model.gated))))
+
+    def release(self, flow: str) -> None:
+        given = len(self.model.flows[flow].joined)
+        self.agree(
+            lambda: self.model.release_flow(flow),
+            lambda: self.wire.call("workflow.release", flow, given),
+        )
 
     def join_flow(self, data: st.DataObject) -> None:
         flow = data.draw(one_of([*self.model.flows, "nothing"]))
