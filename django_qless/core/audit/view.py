@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import ExecAbortError, OutOfMemoryError, RedisError
 
 #: Members of a set, or of a list, that are looked at together.
 PAGE = 200
@@ -168,10 +168,22 @@ def packed(question: Question) -> list[bytes | int]:
 
 
 def _replies(server: Redis, questions: Sequence[Question]) -> dict[Question, Any]:
-    pipe = server.pipeline(transaction=True)
+    try:
+        answers = _asked(server, questions, together=True)
+    except (OutOfMemoryError, ExecAbortError):
+        # A full server before Redis 7.2 answers, but not within a transaction. (What is not of
+        # one moment may seem wrong: all findings are looked at twice.)
+        answers = _asked(server, questions, together=False)
+    return dict(zip(questions, answers, strict=True))
+
+
+def _asked(
+    server: Redis, questions: Sequence[Question], *, together: bool
+) -> list[Any]:
+    pipe = server.pipeline(transaction=together)
     for question in questions:
         pipe.execute_command(*packed(question))  # type: ignore[no-untyped-call]
-    return dict(zip(questions, pipe.execute(raise_on_error=False), strict=True))
+    return pipe.execute(raise_on_error=False)
 
 
 def judge(

@@ -187,6 +187,9 @@ class Flows(Jobs):
     def put(self, put: Put, *, old: bool = False, requeue: bool = False) -> str | None:
         if put.workflow and put.workflow not in self.flows:
             raise Refused("NOJOB")
+        job = self.jobs.get(put.jid)
+        if job and put.workflow in self.gated and job.workflow == put.workflow:
+            return None  # It was put already.
         return super().put(put, old=old, requeue=requeue)
 
     def put_flow(self, name: str, puts: Sequence[Put]) -> str:

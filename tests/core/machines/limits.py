@@ -32,9 +32,10 @@ class Limited(Jobs):
         self.options: dict[str, str] = {}
         self.starts: dict[str, list[float]] = defaultdict(list)
         self.started: dict[str, float] = {}  # when each job did so last
-        # Of each tenant: when one of its jobs started last in its turn, and when what it
-        # has in its queue was last changed otherwise.
+        # Of each tenant: when one of its jobs started last in its turn, when any of them
+        # did, and when what it has in its queue was last changed otherwise.
         self.turns: dict[str, float] = {}
+        self.served: dict[str, float] = {}
         self.disturbed: dict[str, float] = {}
 
     def limit(self, name: str, option: str, of: str) -> Limit:
@@ -176,8 +177,10 @@ class Limited(Jobs):
         Only of what is handed out `alone` it is certain that nothing was met before that
         had no room then.
         """
-        if job.fair_by and job.queue == "t" and not job.returned:
-            self.see_turn(job)
+        if job.fair_by and job.queue == "t":
+            self.served[job.fair_by] = self.now
+            if not job.returned:
+                self.see_turn(job)
         for other in self.in_state("waiting", job.queue):
             if (
                 other.returned
@@ -212,7 +215,7 @@ class Limited(Jobs):
                 and tenant not in ("", job.fair_by)
                 and since < before
             ):
-                turn = self.turns.get(tenant, 0)
+                turn = self.served.get(tenant, 0)
                 assert other.returned or turn >= before, f"{tenant} waits for its turn"
         self.turns[job.fair_by or ""] = self.now
 
