@@ -613,7 +613,7 @@ function Call.milliseconds(call)
   return Times.whole(floor(call.now * 1000 + 0.001))
 end
 
--- The time so many seconds from now, as text.
+-- The time that number of seconds from now, as text.
 function Call.later(call, seconds)
   if call.fraction and seconds == floor(seconds) then
     return Times.whole(tonumber(call.second) + seconds) .. call.fraction
@@ -2155,7 +2155,7 @@ function Events.order(call, worker, order)
   tell(call, worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
 end
 
--- For the worker that looks after schedules: one has changed.
+-- For the worker that serves schedules: one has changed.
 function Events.schedules(call, worker)
   if worker then
     tell(call, worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')
@@ -4018,7 +4018,7 @@ function GlobWaits.of(call, queue)
   return found
 end
 
--- A worker waits for so many seconds. -> the marker of its queues
+-- A worker waits for that number of seconds. -> the marker of its queues
 function GlobWaits.add(call, choice, seconds)
   local name, text = call.keys.glob_waits, Queues.text(choice)
   rcall('ZREMRANGEBYSCORE', name, '-inf', call.text)
@@ -5151,7 +5151,7 @@ local PATTERNS = {
   schedule = 'schedule:<>', --          hash   what its jobs are, when they come, how many came
   paused_schedules = 'paused_schedules', -- zset schedule -> when it was paused
   declared_schedules = 'declared_schedules', -- hash schedule -> its owner, the code that declares it
-  ticker = 'ticker', --                 string the worker that looks after schedules; expires
+  ticker = 'ticker', --                 string the worker that serves schedules; expires
 
   -- Workers and other clients.
   worker = 'worker:<>', --              string what a worker says about itself, JSON; expires
@@ -7836,7 +7836,7 @@ function Queues.text(choice)
   return #text <= LONGEST and text or cjson.encode({ { '*' }, {}, redis.sha1hex(text) })
 end
 
--- Is this queue among those for which such a text stands?
+-- Is this queue among those for which the text stands?
 function Queues.text_has(text, queue)
   local names, excluded = unpack(cjson.decode(text))
   return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))
@@ -12438,7 +12438,7 @@ local function wait_for_first(call, reply, wish)
   return reply
 end
 
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and the states of the first of
+-- await waiter seconds job|workflow id... -> the key to block on for at most that time, and the states of the first of
 -- them, as far as they have ended; '' for what does not exist. The list is fed when the next one ends. With 0 seconds:
 -- the states of all, without waiting.
 function Waiters.await(call, args, i)

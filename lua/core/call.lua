@@ -81,7 +81,7 @@ function Call.milliseconds(call)
   return Times.whole(floor(call.now * 1000 + 0.001))
 end
 
--- The time so many seconds from now, as text.
+-- The time that number of seconds from now, as text.
 function Call.later(call, seconds)
   if call.fraction and seconds == floor(seconds) then
     return Times.whole(tonumber(call.second) + seconds) .. call.fraction

@@ -86,7 +86,7 @@ function Events.order(call, worker, order)
   tell(call, worker, '{"event":"order","order":' .. quote(order) .. ',"worker":' .. quote(worker) .. '}')
 end
 
--- For the worker that looks after schedules: one has changed.
+-- For the worker that serves schedules: one has changed.
 function Events.schedules(call, worker)
   if worker then
     tell(call, worker, '{"event":"schedules","worker":' .. quote(worker) .. '}')

@@ -41,7 +41,7 @@ function GlobWaits.of(call, queue)
   return found
 end
 
--- A worker waits for so many seconds. -> the marker of its queues
+-- A worker waits for that number of seconds. -> the marker of its queues
 function GlobWaits.add(call, choice, seconds)
   local name, text = call.keys.glob_waits, Queues.text(choice)
   rcall('ZREMRANGEBYSCORE', name, '-inf', call.text)

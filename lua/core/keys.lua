@@ -90,7 +90,7 @@ local PATTERNS = {
   schedule = 'schedule:<>', --          hash   what its jobs are, when they come, how many came
   paused_schedules = 'paused_schedules', -- zset schedule -> when it was paused
   declared_schedules = 'declared_schedules', -- hash schedule -> its owner, the code that declares it
-  ticker = 'ticker', --                 string the worker that looks after schedules; expires
+  ticker = 'ticker', --                 string the worker that serves schedules; expires
 
   -- Workers and other clients.
   worker = 'worker:<>', --              string what a worker says about itself, JSON; expires

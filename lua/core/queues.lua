@@ -103,7 +103,7 @@ function Queues.text(choice)
   return #text <= LONGEST and text or cjson.encode({ { '*' }, {}, redis.sha1hex(text) })
 end
 
--- Is this queue among those for which such a text stands?
+-- Is this queue among those for which the text stands?
 function Queues.text_has(text, queue)
   local names, excluded = unpack(cjson.decode(text))
   return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))

@@ -82,7 +82,7 @@ local function wait_for_first(call, reply, wish)
   return reply
 end
 
--- await waiter seconds job|workflow id... -> the key to block on for at most so many seconds, and the states of the first of
+-- await waiter seconds job|workflow id... -> the key to block on for at most that time, and the states of the first of
 -- them, as far as they have ended; '' for what does not exist. The list is fed when the next one ends. With 0 seconds:
 -- the states of all, without waiting.
 function Waiters.await(call, args, i)

@@ -142,7 +142,7 @@ def _walk(
 def _judged(
     server: Redis, prefix: str, at_once: int, subjects: Iterator[Subject]
 ) -> Iterator[tuple[Subject, list[Finding]]]:
-    """Yield what seems wrong of subjects, so many of which are judged together."""
+    """Yield what seems wrong of subjects, of which `at_once` are judged together."""
     while batch := list(islice(subjects, at_once)):
         for subject, findings in judge(server, prefix, batch):
             if findings:

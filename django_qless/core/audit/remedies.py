@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_AGAIN = "`qless_jobs move` enqueues the job anew"
+_AGAIN = "`qless_jobs move` enqueues the job again"
 _REPORT = (
     "No job is lost by it. If no other program writes into this namespace, report it"
 )
@@ -14,7 +14,7 @@ REMEDIES = {
     "record": f"{_AGAIN}, `qless_jobs cancel` takes it away",
     "history": _REPORT,
     "place": f"{_AGAIN} and into one place, `qless_jobs cancel` takes it away",
-    "lock": "`qless_jobs timeout` takes the job from its worker, and it runs again",
+    "lock": "`qless_jobs move` to its queue takes the job from its worker, and it runs again",
     "held": f"the job will not start by itself: {_AGAIN}, with nothing that it waits for",
     "link": _REPORT,
     "circle": "none of these jobs will start: cancel one of them",
@@ -29,9 +29,9 @@ REMEDIES = {
     "key named unique: and this key",
     "canceled": _REPORT,
     "spawned": "what depends on the parent may wait for ever: `qless_jobs move` enqueues the "
-    "dependents anew",
+    "dependents again",
     "letter": "report it: parts of what the namespace has are not looked at",
-    "schedule": "`qless_recurring` removes the schedule; one that code declares is made anew "
+    "schedule": "`qless_recurring` removes the schedule; one that code declares is made again "
     "by the next worker that starts",
     "limit": "`qless_config` with the limit of this job type, set to what it is, has it looked "
     "at again",

@@ -34,7 +34,7 @@ class SettleCommands:
         The queues are asked in the order given; `*` and `?` stand for the known queues
         that match, in order of name, except those that match `exclude`. The next is asked
         when the one before is empty. With `wait`, a worker that gets nothing receives the
-        keys on which to block (`bzpopmin`), for at most so many seconds; it should be 5 at
+        keys on which to block (`bzpopmin`), for at most as many seconds; it should be 5 at
         most, because what falls due later than that wakes no worker. With `exhausted` it
         is told which jobs were found to have failed because their last locks were lost. A
         settlement that is refused (`Settled.refused`) does not stop the others. Works on a
