@@ -31,8 +31,8 @@ REMEDIES = {
     "spawned": "what depends on the parent may wait for ever: `qless_jobs move` enqueues the "
     "dependents again",
     "letter": "report it: parts of what the namespace has are not looked at",
-    "schedule": "`qless_recurring` removes the schedule; one that code declares is made again "
-    "by the next worker that starts",
+    "schedule": "`qless_recurring remove` takes the schedule away; `qless_recurring reset` "
+    "restores one that code declares",
     "limit": "`qless_config` with the limit of this job type, set to what it is, has it looked "
     "at again",
     "entity": "`qless_entities` shows the entity; push a payload of it again",
