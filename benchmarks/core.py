@@ -20,7 +20,7 @@ from .server import Server, Usage
 
 ARTEFACT = Path(__file__).parents[1] / "django_qless" / "core" / "qless.lua"
 DATA = '{"v":1,"args":[123456]}'
-KLASS = "app.jobs.noop"
+SHAPE = '{"queue":"bench","klass":"app.jobs.noop","retries":"3"}'
 BATCH = 50
 HISTORY = 1000  # completed jobs kept in the steady state
 HELD = "0.001"  # seconds for which a job lay in its worker's hands, as it tells
@@ -67,15 +67,13 @@ class Core:
         """Put `count` jobs, `batch` to a call."""
         if batch == 1:
             for _ in range(count):
-                self.call(
-                    "write", "put", "", "bench", _jid(), KLASS, DATA, 0, "retries", 3
-                )
+                self.call("write", "put", "", SHAPE, "jid data", _jid(), DATA)
         else:
             for _ in range(count // batch):
-                items: list[Any] = []
+                rows: list[Any] = []
                 for _ in range(batch):
-                    items += (_jid(), "bench", KLASS, DATA, 0, 1, "retries", 3)
-                self.call("write", "put.many", "", *items)
+                    rows += (_jid(), DATA)
+                self.call("write", "put.many", "", SHAPE, "jid data", *rows)
 
     def work_off(self, count: int, batch: int) -> None:
         """Reserve and complete `count` jobs, `batch` to a call, as a worker does."""

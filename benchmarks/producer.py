@@ -90,9 +90,9 @@ def fill(count: int, *, coroutines: bool = False) -> None:
 
 def push(count: int, *, together: bool = False) -> None:
     """Push a payload onto each of `count` entities."""
-    from .project import entities
+    from .project import jobs
 
-    function = entities.entities if together else entities.entity
+    function = jobs.entities if together else jobs.entity
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))
         function.push_many([(number, number) for number in numbers])
