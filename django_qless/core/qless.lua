@@ -548,6 +548,7 @@ local rep, sub = string.rep, string.sub
 local rcall = redis.call
 
 local FORMAT = '2' -- of what is stored; raise it when an older build would lose jobs, or break, on what this one stores
+local MOST_EXACT = 10 -- seconds
 local TOO_FAR = 60 -- seconds; a clock further ahead than this is no drift, but was set wrong
 local REPLY_KEPT, ONCE_KEPT = '600', '604800' -- seconds
 
@@ -613,12 +614,14 @@ function Call.milliseconds(call)
   return Times.whole(floor(call.now * 1000 + 0.001))
 end
 
--- The time that number of seconds from now, as text.
+-- When a lock ends that is renewed every so many seconds, as text: cut to whole seconds, unless these are few.
+-- (The server keeps a whole score in a few bytes; others, in a short list, it reads as texts each time it passes them.)
 function Call.later(call, seconds)
-  if call.fraction and seconds == floor(seconds) then
-    return Times.whole(tonumber(call.second) + seconds) .. call.fraction
+  local time = call.now + seconds
+  if seconds < MOST_EXACT or call.old then
+    return format('%.17g', time)
   end
-  return format('%.17g', call.now + seconds)
+  return Times.whole(floor(time))
 end
 
 -- Draws a token for a run: the server's time in microseconds, or one more than the last token if that is more. So a
@@ -3408,7 +3411,7 @@ local function changes(call, run, how)
   local state, fields = how.state
   if state == 'complete' then
     -- (One list: it would be copied when it grows.)
-    local now, retries = call.text, run.retries
+    local now, retries = call.text, Times.text(run.retries)
     fields = {
       'state',
       state,
@@ -4161,8 +4164,8 @@ end
 
 -- The time that the field `put` tells, as text.
 local function put_time(put)
-  local second, rest = string.match(put, '^(%d+)(%d%d%d)$')
-  if second then
+  if #put == 13 then -- like all but those of a given time
+    local second, rest = sub(put, 1, 10), sub(put, 11)
     return rest == '000' and second or second .. '.' .. rest
   end
   return Times.thousandths((tonumber(put) or 0) / 1000)
@@ -4309,8 +4312,9 @@ end
 -- `job` is the run: jid, key, queue, worker, time, token, put, noted.
 function History.attempt(call, job, how)
   local started = not is_noted(job) and job.time and time_of(call, job.time) or nil
-  if how.what == 'done' and started and not how.held and job.worker then -- like most
-    local text = '{"started":' .. started .. ',"worker":' .. quote(job.worker) .. '}'
+  if how.what == 'done' and started and job.worker then -- like most
+    local held = how.held and how.held >= SHORTEST and format(',"held":%.3f', how.held) or ''
+    local text = '{"started":' .. started .. ',"worker":' .. quote(job.worker) .. held .. '}'
     return '[' .. Call.thousandths(call) .. ',"done",' .. text .. ']'
   end
   how.started = started
@@ -5764,8 +5768,8 @@ end
 end
 if module_name == 'Lock' then
 return function(Lock)
-local Arguments, Config, Corrupt, Errors, Events, Features, Finish, Job, Keys, Stats, Times, Wake =
-modules.Arguments, modules.Config, modules.Corrupt, modules.Errors, modules.Events,
+local Arguments, Call, Config, Corrupt, Errors, Events, Features, Finish, Job, Keys, Stats, Times, Wake =
+modules.Arguments, modules.Call, modules.Config, modules.Corrupt, modules.Errors, modules.Events,
 modules.Features, modules.Finish, modules.Job, modules.Keys, modules.Stats, modules.Times,
 modules.Wake
 -- core/lock.lua
@@ -5826,9 +5830,9 @@ function Lock.read(call, jid)
     queue = values[3] or '',
     token = values[4] or nil,
     time = values[5] or nil,
-    retries = tonumber(values[6]) or 0,
-    remaining = tonumber(values[7]) or 0,
-    priority = tonumber(values[8]) or 0,
+    retries = Times.finite(values[6], 0),
+    remaining = Times.finite(values[7], 0),
+    priority = Times.finite(values[8], 0),
     grace = values[9] or nil,
     progress = values[10] or nil,
     put = values[11] or nil,
@@ -5889,13 +5893,13 @@ function Lock.heartbeat(call, args, i)
     Arguments.json(call, 'data', data)
   end
   local run = Lock.holder(call, jid, proof)
-  local expires = call.now + Config.heartbeat(call, run.queue)
+  local expires = Call.later(call, Config.heartbeat(call, run.queue))
   if data then
     rcall('HSET', run.key, 'data', data)
   end
-  Lock.extend(call, run, Times.text(expires))
+  Lock.extend(call, run, expires)
   rcall('ZADD', call.keys.workers, call.text, run.worker)
-  return expires
+  return tonumber(expires)
 end
 
 -- Locks looked at by one call, beyond those that it frees: whose loss is only noticed costs no place.
@@ -9097,13 +9101,13 @@ end
 else
 if module_name == 'Samples' then
 return function(Samples)
-local Call, Minutes, Pieces, Stats =
-modules.Call, modules.Minutes, modules.Pieces, modules.Stats
+local Call, Minutes, Pieces, Stats, Times =
+modules.Call, modules.Minutes, modules.Pieces, modules.Stats, modules.Times
 -- core/samples.lua
 -- How long jobs waited and ran. To write the statistics for each single job would cost more than the job: a call leaves
 -- its samples in a list; when that is long, and with each beat of a worker, all of it is written. Readers add the list.
 
-local floor, format, match = math.floor, string.format, string.match
+local floor, match = math.floor, string.match
 local rcall = redis.call
 
 local MOST = 100 -- entries of the list
@@ -9116,7 +9120,7 @@ function Samples.add(call, kind, queue, seconds)
     call.samples = samples
   end
   local length = seconds > 0 and floor(seconds * 1000 + 0.5) or 0
-  samples[#samples + 1] = Call.second(call) .. ' ' .. kind .. ' ' .. format('%.0f', length) .. ' ' .. queue
+  samples[#samples + 1] = Call.second(call) .. ' ' .. kind .. ' ' .. Times.whole(length) .. ' ' .. queue
 end
 
 local function inside(list, name)
@@ -11223,9 +11227,11 @@ return function(Times)
 
 local format, byte, sub, floor = string.format, string.byte, string.sub, math.floor
 
-local SMALL = {}
+-- Most numbers of a record have one digit.
+local SMALL, DIGITS = {}, {}
 for digit = 0, 9 do
-  SMALL[digit] = format('%d', digit)
+  local text = format('%d', digit)
+  SMALL[digit], DIGITS[text] = text, digit
 end
 
 -- A number as redis.call would print it.
@@ -11251,7 +11257,7 @@ end
 
 -- The number of a stored text, or `default` if it is none. (JSON knows neither nan nor inf.)
 function Times.finite(text, default)
-  local number = tonumber(text or nil)
+  local number = DIGITS[text] or tonumber(text or nil)
   return number and number - number == 0 and number or default
 end
 

@@ -16,6 +16,7 @@ local rep, sub = string.rep, string.sub
 local rcall = redis.call
 
 local FORMAT = '2' -- of what is stored; raise it when an older build would lose jobs, or break, on what this one stores
+local MOST_EXACT = 10 -- seconds
 local TOO_FAR = 60 -- seconds; a clock further ahead than this is no drift, but was set wrong
 local REPLY_KEPT, ONCE_KEPT = '600', '604800' -- seconds
 
@@ -81,12 +82,14 @@ function Call.milliseconds(call)
   return Times.whole(floor(call.now * 1000 + 0.001))
 end
 
--- The time that number of seconds from now, as text.
+-- When a lock ends that is renewed every so many seconds, as text: cut to whole seconds, unless these are few.
+-- (The server keeps a whole score in a few bytes; others, in a short list, it reads as texts each time it passes them.)
 function Call.later(call, seconds)
-  if call.fraction and seconds == floor(seconds) then
-    return Times.whole(tonumber(call.second) + seconds) .. call.fraction
+  local time = call.now + seconds
+  if seconds < MOST_EXACT or call.old then
+    return format('%.17g', time)
   end
-  return format('%.17g', call.now + seconds)
+  return Times.whole(floor(time))
 end
 
 -- Draws a token for a run: the server's time in microseconds, or one more than the last token if that is more. So a

@@ -38,7 +38,7 @@ local function changes(call, run, how)
   local state, fields = how.state
   if state == 'complete' then
     -- (One list: it would be copied when it grows.)
-    local now, retries = call.text, run.retries
+    local now, retries = call.text, Times.text(run.retries)
     fields = {
       'state',
       state,

@@ -35,8 +35,8 @@ end
 
 -- The time that the field `put` tells, as text.
 local function put_time(put)
-  local second, rest = string.match(put, '^(%d+)(%d%d%d)$')
-  if second then
+  if #put == 13 then -- like all but those of a given time
+    local second, rest = sub(put, 1, 10), sub(put, 11)
     return rest == '000' and second or second .. '.' .. rest
   end
   return Times.thousandths((tonumber(put) or 0) / 1000)
@@ -183,8 +183,9 @@ end
 -- `job` is the run: jid, key, queue, worker, time, token, put, noted.
 function History.attempt(call, job, how)
   local started = not is_noted(job) and job.time and time_of(call, job.time) or nil
-  if how.what == 'done' and started and not how.held and job.worker then -- like most
-    local text = '{"started":' .. started .. ',"worker":' .. quote(job.worker) .. '}'
+  if how.what == 'done' and started and job.worker then -- like most
+    local held = how.held and how.held >= SHORTEST and format(',"held":%.3f', how.held) or ''
+    local text = '{"started":' .. started .. ',"worker":' .. quote(job.worker) .. held .. '}'
     return '[' .. Call.thousandths(call) .. ',"done",' .. text .. ']'
   end
   how.started = started

@@ -55,9 +55,9 @@ function Lock.read(call, jid)
     queue = values[3] or '',
     token = values[4] or nil,
     time = values[5] or nil,
-    retries = tonumber(values[6]) or 0,
-    remaining = tonumber(values[7]) or 0,
-    priority = tonumber(values[8]) or 0,
+    retries = Times.finite(values[6], 0),
+    remaining = Times.finite(values[7], 0),
+    priority = Times.finite(values[8], 0),
     grace = values[9] or nil,
     progress = values[10] or nil,
     put = values[11] or nil,
@@ -118,13 +118,13 @@ function Lock.heartbeat(call, args, i)
     Arguments.json(call, 'data', data)
   end
   local run = Lock.holder(call, jid, proof)
-  local expires = call.now + Config.heartbeat(call, run.queue)
+  local expires = Call.later(call, Config.heartbeat(call, run.queue))
   if data then
     rcall('HSET', run.key, 'data', data)
   end
-  Lock.extend(call, run, Times.text(expires))
+  Lock.extend(call, run, expires)
   rcall('ZADD', call.keys.workers, call.text, run.worker)
-  return expires
+  return tonumber(expires)
 end
 
 -- Locks looked at by one call, beyond those that it frees: whose loss is only noticed costs no place.

@@ -1,7 +1,7 @@
 -- How long jobs waited and ran. To write the statistics for each single job would cost more than the job: a call leaves
 -- its samples in a list; when that is long, and with each beat of a worker, all of it is written. Readers add the list.
 
-local floor, format, match = math.floor, string.format, string.match
+local floor, match = math.floor, string.match
 local rcall = redis.call
 
 local MOST = 100 -- entries of the list
@@ -14,7 +14,7 @@ function Samples.add(call, kind, queue, seconds)
     call.samples = samples
   end
   local length = seconds > 0 and floor(seconds * 1000 + 0.5) or 0
-  samples[#samples + 1] = Call.second(call) .. ' ' .. kind .. ' ' .. format('%.0f', length) .. ' ' .. queue
+  samples[#samples + 1] = Call.second(call) .. ' ' .. kind .. ' ' .. Times.whole(length) .. ' ' .. queue
 end
 
 local function inside(list, name)

@@ -2,9 +2,11 @@
 
 local format, byte, sub, floor = string.format, string.byte, string.sub, math.floor
 
-local SMALL = {}
+-- Most numbers of a record have one digit.
+local SMALL, DIGITS = {}, {}
 for digit = 0, 9 do
-  SMALL[digit] = format('%d', digit)
+  local text = format('%d', digit)
+  SMALL[digit], DIGITS[text] = text, digit
 end
 
 -- A number as redis.call would print it.
@@ -30,7 +32,7 @@ end
 
 -- The number of a stored text, or `default` if it is none. (JSON knows neither nan nor inf.)
 function Times.finite(text, default)
-  local number = tonumber(text or nil)
+  local number = DIGITS[text] or tonumber(text or nil)
   return number and number - number == 0 and number or default
 end
 

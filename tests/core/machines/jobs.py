@@ -6,6 +6,7 @@ Refused with the codes of which one must be answered.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.core.machines.job import Job, Put, Refused
 from tests.core.machines.links import Links
 
 HEARTBEAT, GRACE = 60.0, 10.0
+OURS, OLD = ["w1", "w2"], ["old1", "old2"]  # workers
 
 
 class Jobs(Links):
@@ -219,7 +221,7 @@ class Jobs(Links):
         assert int(token) > self.last_token, f"token {token} after {self.last_token}"
         self.last_token = int(token)
         job.state, job.worker, job.token, job.first = "running", worker, token, False
-        job.expires = job.lock = self.now + HEARTBEAT
+        self.renew(job, exactly=worker in OLD)
         job.noticed, job.due, job.returned = False, None, True
         if job.unique and job.unique[0] == "start":
             self.free_key(job)
@@ -235,8 +237,13 @@ class Jobs(Links):
             raise Refused("LOCKLOST")
         return job
 
-    def beat(self, job: Job) -> None:
-        job.expires = job.lock = self.now + HEARTBEAT
+    def renew(self, job: Job, *, exactly: bool) -> None:
+        """Locks end with a whole second, but those of old clients."""
+        until = self.now + HEARTBEAT
+        job.expires = job.lock = until if exactly else math.floor(until)
+
+    def beat(self, job: Job, *, old: bool = False) -> None:
+        self.renew(job, exactly=old)
         job.noticed = False
 
     def complete(self, job: Job, result: str | None = None) -> None:

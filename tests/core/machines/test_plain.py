@@ -10,14 +10,13 @@ from hypothesis.stateful import initialize
 
 from tests.core.caller import Core, flat
 from tests.core.machines.job import Job, Put
-from tests.core.machines.jobs import Jobs
+from tests.core.machines.jobs import OLD, OURS, Jobs
 from tests.core.machines.machine import Lists, decoded, run
 from tests.core.machines.runs import End, Runner
 
 JIDS = [f"j{n}" for n in range(9)]
 QUEUES = ["a", "b"]
 GROUPS = ["broken", "slow"]
-OURS, OLD = ["w1", "w2"], ["old1", "old2"]
 KEPT = 500  # seconds for which a reply is kept, at least
 
 one_of = st.sampled_from
@@ -201,7 +200,7 @@ class Plain(Runner):
             return
 
         def expect() -> int:
-            self.model.beat(self.model.held(jid, worker=worker))
+            self.model.beat(self.model.held(jid, worker=worker), old=True)
             return int(job.expires)
 
         self.agree(expect, lambda: self.wire.old("heartbeat", jid, worker), old=True)
