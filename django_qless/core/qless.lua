@@ -133,7 +133,7 @@ function Arguments.offset(call, value)
 end
 
 -- From which item to which, as LRANGE and ZRANGE count them (from the end if negative), for a list of
--- so many: never more than a call may handle.
+-- `total`: never more than a call may handle.
 function Arguments.range(offset, count, total)
   local last = offset + count - 1
   local first = offset < 0 and math.max(0, total + offset) or offset
@@ -348,7 +348,7 @@ local function state_of(call, jid)
   return (Job.state_now(call, jid, queue or '', state))
 end
 
--- How many arguments of its own a command has, before the jids, and how they are checked before anything is done.
+-- How many arguments a command has, before the jids, and how they are checked before anything is done.
 local TAKES = { move = 2, priority = 1, tag = 1, untag = 1 }
 
 local CHECK = {
@@ -504,7 +504,7 @@ function Bulk.each(call, args, i)
   local function attempt(jid)
     command(call, jid, args[i + 1], args[i + 2])
   end
-  if name == 'cancel' then -- a job goes after those that wait for it, whatever the order
+  if name == 'cancel' then -- a job goes after those that wait for it, in any order of arguments
     try_in_rounds(call, jids, attempt, refused)
   else
     try(jids, false, attempt, refused)
@@ -552,7 +552,7 @@ local MOST_EXACT = 10 -- seconds
 local TOO_FAR = 60 -- seconds; a clock further ahead than this is no drift, but was set wrong
 local REPLY_KEPT, ONCE_KEPT = '600', '604800' -- seconds
 
--- Every so many tokens, and in the first call of a second, it is time for what has to be looked after now and then.
+-- With every ROUND-th token, and in the first call of a second, it is time for what has to be done now and then.
 local ROUND = 64
 
 local function check_format(stored)
@@ -614,7 +614,7 @@ function Call.milliseconds(call)
   return Times.whole(floor(call.now * 1000 + 0.001))
 end
 
--- When a lock ends that is renewed every so many seconds, as text: cut to whole seconds, unless these are few.
+-- When a lock of that number of seconds ends, as text: cut to whole seconds, unless these are few.
 -- (The server keeps a whole score in a few bytes; others, in a short list, it reads as texts each time it passes them.)
 function Call.later(call, seconds)
   local time = call.now + seconds
@@ -637,7 +637,7 @@ function Call.draw(call)
   return call.drawn
 end
 
--- Is it time for what has to be looked after, but not at each call?
+-- Is it time for what has to be done, but not at each call?
 function Call.is_round(call)
   return call.token % ROUND == 0 or not call.kept or find(call.kept, Call.second(call), 1, true) ~= 1
 end
@@ -1335,7 +1335,7 @@ function Config.weight(call, queue)
   return math.max(0, decimal(Config.get(call, queue .. '-weight')) or 1)
 end
 
--- The queue in which jobs of this one go on that have failed for good, or nil.
+-- The queue in which jobs of this one go on when they have no retry left, or nil.
 function Config.failed_queue(call, queue)
   local to = of_queue(call, queue, FAILED_QUEUE)
   -- (Old clients may have set anything.)
@@ -1765,7 +1765,7 @@ local Arguments, Entities, EntityPush, Errors, Job, Json, Keys, Payloads, Pieces
 modules.Arguments, modules.Entities, modules.EntityPush, modules.Errors, modules.Job, modules.Json,
 modules.Keys, modules.Payloads, modules.Pieces, modules.Put, modules.Queue, modules.Times
 -- features/dead.lua
--- The dead of a queue: payloads that have failed for good, by entity, with the error.
+-- The dead of a queue: payloads that have failed and will not run again, by entity, with the error.
 
 local rcall = redis.call
 
@@ -1849,7 +1849,7 @@ local function run_now(call, queue, jid, dead)
   end
 end
 
--- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
+-- dead.back queue entity... -> those that are dead no more: a call moves 1,000 payloads at most, and leaves the rest
 function Dead.back(call, args, i)
   local queue, entities = Dead.named(call, args, i)
   local done, left = {}, Payloads.most
@@ -1945,7 +1945,7 @@ local function fail_noted(call)
   end
 end
 
--- The call has met such a job, which fails at its end: then it is not refused any more.
+-- The call has met a job that is too late, which fails at its end: then it is not refused any more.
 function Deadlines.note(call, jid)
   if not call.overdue then
     call.overdue = {}
@@ -1970,7 +1970,7 @@ return function(Detached)
 local Arguments, Call, Config, Job, Keys, Lock =
 modules.Arguments, modules.Call, modules.Config, modules.Job, modules.Keys, modules.Lock
 -- features/detached.lua
--- Detached jobs, whose processes outlive the worker that has started them: who looks after a run, and its output.
+-- Detached jobs, whose processes outlive the worker that has started them: who watches a run, and its output.
 
 local rcall = redis.call
 
@@ -2009,7 +2009,7 @@ return function(Errors)
 
 local MOST = 200 -- bytes of a value in a message
 
--- At most so many bytes of a text. No character is cut in two: a reader of UTF-8 would fail.
+-- The first bytes of a text, `most` at most. No character is cut in two: a reader of UTF-8 would fail.
 function Errors.cut(text, most)
   local last = most
   while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
@@ -2061,7 +2061,7 @@ function Errors.no_job(call, jid)
   Errors.refuse(call, 'NOJOB', 'Job ' .. Errors.name(jid) .. ' does not exist')
 end
 
--- Is what pcall has caught such a refusal? All other errors, also those of the server, are texts there.
+-- Is what pcall has caught a refusal? All other errors, also those of the server, are texts there.
 function Errors.is_refusal(problem)
   return type(problem) == 'table' and problem.code ~= nil
 end
@@ -2186,7 +2186,7 @@ local rcall = redis.call
 -- Completed jobs that one call forgets beyond twice those that it completes.
 local EXPIRED = 200
 
--- Where so many jobs, or for so many seconds, are kept, completions leave it to a later one.
+-- Where this many jobs, or for this many seconds, are kept, completions leave it to a later one.
 local MANY, LONG = 1000, 60
 
 -- Deletes a completed job, which has no links any more; unless a feature says that it `stays`.
@@ -2314,7 +2314,7 @@ function Entities.check(_, job)
   end
 end
 
--- Only a worker that settles is told of payloads: others get no entity.
+-- Only a worker that settles gets payloads: others get no entity.
 function Entities.admit(call)
   local handed = call.handed
   local is_enough = handed
@@ -2322,7 +2322,7 @@ function Entities.admit(call)
   return (is_enough or call.command ~= 'settle') and 'stay' or nil
 end
 
--- What a worker is told of a run: the job's data with the payloads, and how many may run together.
+-- What a worker gets of a run: the job's data with the payloads, and how many may run together.
 local function tell(job, payloads)
   local data = job.data
   if not data or not string.find(data, '^{.+}$') then
@@ -2566,7 +2566,7 @@ local function check_type(call, queue, klass, known)
   Errors.refuse(
     call,
     'STATE',
-    'Queue %s has the entities of %s, and cannot have those of %s: give each such job type a queue of its own',
+    'Queue %s has the entities of %s, and cannot have those of %s: give each job type its own queue',
     Errors.name(queue.name),
     Errors.name(other),
     Errors.name(klass)
@@ -3145,7 +3145,7 @@ modules.Keys
 --   renewed    its lock holds until job.expires now
 --   ended      it left its worker, or ended without a run; (call, job, was): job.state is its state now, `was` the one before
 --   revived    it had failed and is enqueued again: job.state is its state now
---   gone       its record is about to go, or to be put anew; (call, job, why): 'canceled', 'expired' or 'replaced'
+--   gone       its record is about to go, or to be put again; (call, job, why): 'canceled', 'expired' or 'replaced'
 
 local find, sub = string.find, string.sub
 local rcall = redis.call
@@ -3575,7 +3575,7 @@ local function failure_of(call, group, message, worker, when)
   return cjson.encode({ group = group, message = message, when = when or floor(call.now), worker = worker })
 end
 
--- A run has failed for good: the job is filed as failed, unless it goes on in the queue for such jobs of its queue.
+-- A run has failed, and no retry is left: the job is filed as failed, unless it goes on in the queue for such jobs of its queue.
 local function fail_for_good(call, run, how)
   local to = not run.entity and Config.failed_queue(call, run.queue)
   if not to or rcall('HEXISTS', run.key, 'failed_from') == 1 then
@@ -4129,7 +4129,7 @@ modules.Times
 -- core/history.lua
 -- What happened to a job: a list of [when, what, more], the first and the newest kept. How attempts end:
 --   done       it was completed
---   failed     it failed for good
+--   failed     it failed, and will not run again
 --   retried    it failed and will run again
 --   returned   it was handed back, which uses no retry up
 --   crashed    its process died
@@ -4245,7 +4245,7 @@ local function job_of(call, jid)
   return job
 end
 
--- Adds an entry of its own kind; `more` is the text of a JSON object.
+-- Adds an entry; `more` is the text of a JSON object.
 function History.add(call, jid, what, more, when)
   local job = job_of(call, jid)
   note_run(call, job)
@@ -4398,7 +4398,7 @@ function History.begun(list, put)
   return string.match(rcall('LINDEX', list, 0) or '', '^%[([%d.]+),') or false
 end
 
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+-- The first entry and the newest: `most` at most, with that many bytes. -> their texts, how many there are
 function History.texts(call, job, most, bytes)
   local name = Keys.history(call, job.jid)
   local first, running = unwritten(call, job)
@@ -4927,7 +4927,7 @@ function JobSummary.parts(call, args, i)
   return parts
 end
 
--- The jids of a part, at most so many.
+-- The jids of a part: `most` at most.
 function JobSummary.jids(call, part, most)
   local count = math.min(part.count, most)
   if count < 1 then
@@ -6255,7 +6255,7 @@ function Limits.bring(call, name, jid, score)
   end
 end
 
--- A limit may have room again: brings back up to so many of its jobs, the next first.
+-- A limit may have room again: brings back up to `count` of its jobs, the next first.
 local function refill(call, name, count)
   local parked = Keys.limit_parked(call, name)
   local first = rcall('ZREVRANGE', parked, 0, 0)[1]
@@ -7487,7 +7487,7 @@ function Payloads.join(name, flat)
   return new
 end
 
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one), as `join` takes them.
+-- The payloads with the lowest scores, at most `most` and `bytes` in all (but at least one), as `join` takes them.
 -- -> these, their bytes
 function Payloads.lowest(name, most, bytes)
   local flat, used = {}, 0
@@ -7738,7 +7738,7 @@ modules.Keys
 -- Which queues a call serves, in what order: those that the names and globs of a worker stand for.
 --
 -- They are served in the order given, those of a glob in order of name. Of globs, and of many names, only queues are asked
--- that may have something: those of the set `ready`. A queue comes into it with whatever comes into the queue, and is
+-- that may have something: those of the set `ready`. A queue comes into it with the first thing that comes into the queue, and is
 -- taken out by a call that finds nothing in any of its places.
 
 local find, gsub = string.find, string.gsub
@@ -7846,7 +7846,7 @@ function Queues.text_has(text, queue)
   return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))
 end
 
--- The queues of a worker: `queues`, and whether there are globs among the names (`globbing`), or so many names that only
+-- The queues of a worker: `queues`, and whether there are globs among the names (`globbing`), or too many names: then only
 -- the ready ones are among the queues (`partly`). `excluded` are globs.
 function Queues.choose(call, names, excluded)
   local choice =
@@ -7891,7 +7891,7 @@ function Queues.serve(call, choice, wish, take)
   end
 end
 
--- All queues that there are, in the order first seen; at most so many, if a number is given.
+-- All queues that there are, in the order first seen; at most `most`, if that is given.
 function Queues.names(call, most)
   return rcall('ZRANGE', call.keys.queues, 0, most and most - 1 or -1)
 end
@@ -8101,7 +8101,7 @@ end
 
 local MOST_COUNTED = 500
 
--- queues.part offset count -> counts of so many queues in the order first seen, 500 at most
+-- queues.part offset count -> counts of `count` queues (at most 500) in the order first seen
 function QueueView.part(call, args, i)
   local first = Arguments.whole(call, 'offset', args[i], 0)
   local count = math.min(Arguments.whole(call, 'count', args[i + 1], 0), MOST_COUNTED)
@@ -8169,7 +8169,7 @@ function QueueView.is_list(state)
   return state == 'waiting' or LISTS[state] ~= nil
 end
 
--- The jids of a part of such a list.
+-- The jids of a part of the list.
 function QueueView.jids(call, state, queue, range)
   if state == 'waiting' then
     return waiting(call, queue, range.offset, range.count)
@@ -8791,7 +8791,7 @@ modules.Keys, modules.Pieces
 local format = string.format
 local rcall = redis.call
 
--- What is kept goes by itself when nothing has started for a window and so many seconds.
+-- What is kept goes by itself when nothing has started for a window and these seconds more.
 local KEPT = 60
 
 -- Times are as exact as this.
@@ -8821,7 +8821,7 @@ function Rates.opens(call, limit)
   return first[2] and tonumber(first[2]) + limit.rate.per + TICK
 end
 
--- Counts the starts of so many runs, of which the last one has this token.
+-- Counts the starts of that number of `runs`, of which the last one has this token.
 function Rates.count(call, limit, token, runs)
   local starts, values = Keys.limit_starts(call, limit.name), {}
   for n = 0, runs - 1 do
@@ -8846,7 +8846,7 @@ modules.Pieces, modules.Put, modules.Queue, modules.Schedules, modules.Tags, mod
 modules.Wake
 -- features/recurring.lua
 -- Recurring jobs of the protocol: templates, and the jobs that they spawn when jobs of their queue are asked for. (What
--- recurs for clients of our own are schedules, which the ticker looks after: see schedules.lua.)
+-- recurs for clients of our own are schedules, which the ticker serves: see schedules.lua.)
 
 local format, floor = string.format, math.floor
 local rcall = redis.call
@@ -10034,7 +10034,7 @@ function Schedules.pause(call, args, i)
   )
 end
 
--- It goes on in its old rhythm; what fell due in the pause is no missed tick. (The next one is computed anew: the server's
+-- It goes on in its old rhythm; what fell due in the pause is no missed tick. (The next one is computed again: the server's
 -- clock may have been set back.)
 local function resume(call, record)
   local due, interval = Ticks.no_tick(call.now), tonumber(record.interval)
@@ -10112,7 +10112,7 @@ Spawned.PARTLY = 1 -- it is complete, and some of its own children have failed
 Spawned.FAILED = 2 -- it has failed; or is complete, and all of its own children that are open have failed
 
 -- The record of a child has its `parent`, and in `spawned` of which life of that it is. A parent's has in `spawns` when
--- its life began to have children: a job that runs again leaves those alone, one that is put again spawns anew.
+-- its life began to have children: a job that runs again leaves those alone, one that is put again begins with none.
 Spawned.fields = { 'parent', 'spawned', 'spawns' }
 
 local DEEPEST = 1000 -- generations that are looked at
@@ -11649,7 +11649,7 @@ modules.Keys
 -- renamed has its key under each of the type's names.
 --
 -- The record's field `unique` is a letter, for until when the job holds its keys (s: until it starts, e: until it has
--- ended), and a JSON list of the keys. A key may also be held for a period, whatever becomes of the job.
+-- ended), and a JSON list of the keys. A key may also be held for a period, even after the job has ended.
 
 local sub, floor = string.sub, math.floor
 local rcall = redis.call
@@ -12321,8 +12321,8 @@ local function renew(call, worker, jid, token)
 end
 
 -- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }
--- It also writes the samples of all workers, so that statistics are never much older, and looks after what has to be
--- looked after now and then.
+-- It also writes the samples of all workers, so that statistics are never much older, and does what has to be done
+-- now and then.
 function Worker.beat(call, args, i)
   local worker, said = Arguments.name(call, 'worker', args[i]), args[i + 1]
   if Arguments.given(call, 'info', said) ~= '' then

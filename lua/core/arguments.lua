@@ -105,7 +105,7 @@ function Arguments.offset(call, value)
 end
 
 -- From which item to which, as LRANGE and ZRANGE count them (from the end if negative), for a list of
--- so many: never more than a call may handle.
+-- `total`: never more than a call may handle.
 function Arguments.range(offset, count, total)
   local last = offset + count - 1
   local first = offset < 0 and math.max(0, total + offset) or offset

@@ -15,7 +15,7 @@ local function state_of(call, jid)
   return (Job.state_now(call, jid, queue or '', state))
 end
 
--- How many arguments of its own a command has, before the jids, and how they are checked before anything is done.
+-- How many arguments a command has, before the jids, and how they are checked before anything is done.
 local TAKES = { move = 2, priority = 1, tag = 1, untag = 1 }
 
 local CHECK = {
@@ -171,7 +171,7 @@ function Bulk.each(call, args, i)
   local function attempt(jid)
     command(call, jid, args[i + 1], args[i + 2])
   end
-  if name == 'cancel' then -- a job goes after those that wait for it, whatever the order
+  if name == 'cancel' then -- a job goes after those that wait for it, in any order of arguments
     try_in_rounds(call, jids, attempt, refused)
   else
     try(jids, false, attempt, refused)

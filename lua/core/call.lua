@@ -20,7 +20,7 @@ local MOST_EXACT = 10 -- seconds
 local TOO_FAR = 60 -- seconds; a clock further ahead than this is no drift, but was set wrong
 local REPLY_KEPT, ONCE_KEPT = '600', '604800' -- seconds
 
--- Every so many tokens, and in the first call of a second, it is time for what has to be looked after now and then.
+-- With every ROUND-th token, and in the first call of a second, it is time for what has to be done now and then.
 local ROUND = 64
 
 local function check_format(stored)
@@ -82,7 +82,7 @@ function Call.milliseconds(call)
   return Times.whole(floor(call.now * 1000 + 0.001))
 end
 
--- When a lock ends that is renewed every so many seconds, as text: cut to whole seconds, unless these are few.
+-- When a lock of that number of seconds ends, as text: cut to whole seconds, unless these are few.
 -- (The server keeps a whole score in a few bytes; others, in a short list, it reads as texts each time it passes them.)
 function Call.later(call, seconds)
   local time = call.now + seconds
@@ -105,7 +105,7 @@ function Call.draw(call)
   return call.drawn
 end
 
--- Is it time for what has to be looked after, but not at each call?
+-- Is it time for what has to be done, but not at each call?
 function Call.is_round(call)
   return call.token % ROUND == 0 or not call.kept or find(call.kept, Call.second(call), 1, true) ~= 1
 end

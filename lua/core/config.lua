@@ -103,7 +103,7 @@ function Config.weight(call, queue)
   return math.max(0, decimal(Config.get(call, queue .. '-weight')) or 1)
 end
 
--- The queue in which jobs of this one go on that have failed for good, or nil.
+-- The queue in which jobs of this one go on when they have no retry left, or nil.
 function Config.failed_queue(call, queue)
   local to = of_queue(call, queue, FAILED_QUEUE)
   -- (Old clients may have set anything.)

@@ -2,7 +2,7 @@
 
 local MOST = 200 -- bytes of a value in a message
 
--- At most so many bytes of a text. No character is cut in two: a reader of UTF-8 would fail.
+-- The first bytes of a text, `most` at most. No character is cut in two: a reader of UTF-8 would fail.
 function Errors.cut(text, most)
   local last = most
   while last > most - 3 and string.find(text, '^[\128-\191]', last + 1) do
@@ -54,7 +54,7 @@ function Errors.no_job(call, jid)
   Errors.refuse(call, 'NOJOB', 'Job ' .. Errors.name(jid) .. ' does not exist')
 end
 
--- Is what pcall has caught such a refusal? All other errors, also those of the server, are texts there.
+-- Is what pcall has caught a refusal? All other errors, also those of the server, are texts there.
 function Errors.is_refusal(problem)
   return type(problem) == 'table' and problem.code ~= nil
 end

@@ -5,7 +5,7 @@ local rcall = redis.call
 -- Completed jobs that one call forgets beyond twice those that it completes.
 local EXPIRED = 200
 
--- Where so many jobs, or for so many seconds, are kept, completions leave it to a later one.
+-- Where this many jobs, or for this many seconds, are kept, completions leave it to a later one.
 local MANY, LONG = 1000, 60
 
 -- Deletes a completed job, which has no links any more; unless a feature says that it `stays`.

@@ -18,7 +18,7 @@
 --   renewed    its lock holds until job.expires now
 --   ended      it left its worker, or ended without a run; (call, job, was): job.state is its state now, `was` the one before
 --   revived    it had failed and is enqueued again: job.state is its state now
---   gone       its record is about to go, or to be put anew; (call, job, why): 'canceled', 'expired' or 'replaced'
+--   gone       its record is about to go, or to be put again; (call, job, why): 'canceled', 'expired' or 'replaced'
 
 local find, sub = string.find, string.sub
 local rcall = redis.call

@@ -202,7 +202,7 @@ local function failure_of(call, group, message, worker, when)
   return cjson.encode({ group = group, message = message, when = when or floor(call.now), worker = worker })
 end
 
--- A run has failed for good: the job is filed as failed, unless it goes on in the queue for such jobs of its queue.
+-- A run has failed, and no retry is left: the job is filed as failed, unless it goes on in the queue for such jobs of its queue.
 local function fail_for_good(call, run, how)
   local to = not run.entity and Config.failed_queue(call, run.queue)
   if not to or rcall('HEXISTS', run.key, 'failed_from') == 1 then

@@ -1,6 +1,6 @@
 -- What happened to a job: a list of [when, what, more], the first and the newest kept. How attempts end:
 --   done       it was completed
---   failed     it failed for good
+--   failed     it failed, and will not run again
 --   retried    it failed and will run again
 --   returned   it was handed back, which uses no retry up
 --   crashed    its process died
@@ -116,7 +116,7 @@ local function job_of(call, jid)
   return job
 end
 
--- Adds an entry of its own kind; `more` is the text of a JSON object.
+-- Adds an entry; `more` is the text of a JSON object.
 function History.add(call, jid, what, more, when)
   local job = job_of(call, jid)
   note_run(call, job)
@@ -269,7 +269,7 @@ function History.begun(list, put)
   return string.match(rcall('LINDEX', list, 0) or '', '^%[([%d.]+),') or false
 end
 
--- The first entry and the newest: at most so many, with so many bytes. -> their texts, how many there are
+-- The first entry and the newest: `most` at most, with that many bytes. -> their texts, how many there are
 function History.texts(call, job, most, bytes)
   local name = Keys.history(call, job.jid)
   local first, running = unwritten(call, job)

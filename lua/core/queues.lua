@@ -1,7 +1,7 @@
 -- Which queues a call serves, in what order: those that the names and globs of a worker stand for.
 --
 -- They are served in the order given, those of a glob in order of name. Of globs, and of many names, only queues are asked
--- that may have something: those of the set `ready`. A queue comes into it with whatever comes into the queue, and is
+-- that may have something: those of the set `ready`. A queue comes into it with the first thing that comes into the queue, and is
 -- taken out by a call that finds nothing in any of its places.
 
 local find, gsub = string.find, string.gsub
@@ -109,7 +109,7 @@ function Queues.text_has(text, queue)
   return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))
 end
 
--- The queues of a worker: `queues`, and whether there are globs among the names (`globbing`), or so many names that only
+-- The queues of a worker: `queues`, and whether there are globs among the names (`globbing`), or too many names: then only
 -- the ready ones are among the queues (`partly`). `excluded` are globs.
 function Queues.choose(call, names, excluded)
   local choice =
@@ -154,7 +154,7 @@ function Queues.serve(call, choice, wish, take)
   end
 end
 
--- All queues that there are, in the order first seen; at most so many, if a number is given.
+-- All queues that there are, in the order first seen; at most `most`, if that is given.
 function Queues.names(call, most)
   return rcall('ZRANGE', call.keys.queues, 0, most and most - 1 or -1)
 end

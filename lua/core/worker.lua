@@ -132,8 +132,8 @@ local function renew(call, worker, jid, token)
 end
 
 -- beat worker info n (jid token held)*n -> { jids of lost jobs, orders }
--- It also writes the samples of all workers, so that statistics are never much older, and looks after what has to be
--- looked after now and then.
+-- It also writes the samples of all workers, so that statistics are never much older, and does what has to be done
+-- now and then.
 function Worker.beat(call, args, i)
   local worker, said = Arguments.name(call, 'worker', args[i]), args[i + 1]
   if Arguments.given(call, 'info', said) ~= '' then

@@ -1,4 +1,4 @@
--- The dead of a queue: payloads that have failed for good, by entity, with the error.
+-- The dead of a queue: payloads that have failed and will not run again, by entity, with the error.
 
 local rcall = redis.call
 
@@ -82,7 +82,7 @@ local function run_now(call, queue, jid, dead)
   end
 end
 
--- dead.back queue entity... -> those that are dead no more: a call moves so many payloads, and leaves the rest
+-- dead.back queue entity... -> those that are dead no more: a call moves 1,000 payloads at most, and leaves the rest
 function Dead.back(call, args, i)
   local queue, entities = Dead.named(call, args, i)
   local done, left = {}, Payloads.most

@@ -49,7 +49,7 @@ local function fail_noted(call)
   end
 end
 
--- The call has met such a job, which fails at its end: then it is not refused any more.
+-- The call has met a job that is too late, which fails at its end: then it is not refused any more.
 function Deadlines.note(call, jid)
   if not call.overdue then
     call.overdue = {}

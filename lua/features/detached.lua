@@ -1,4 +1,4 @@
--- Detached jobs, whose processes outlive the worker that has started them: who looks after a run, and its output.
+-- Detached jobs, whose processes outlive the worker that has started them: who watches a run, and its output.
 
 local rcall = redis.call
 

@@ -53,7 +53,7 @@ function Entities.check(_, job)
   end
 end
 
--- Only a worker that settles is told of payloads: others get no entity.
+-- Only a worker that settles gets payloads: others get no entity.
 function Entities.admit(call)
   local handed = call.handed
   local is_enough = handed
@@ -61,7 +61,7 @@ function Entities.admit(call)
   return (is_enough or call.command ~= 'settle') and 'stay' or nil
 end
 
--- What a worker is told of a run: the job's data with the payloads, and how many may run together.
+-- What a worker gets of a run: the job's data with the payloads, and how many may run together.
 local function tell(job, payloads)
   local data = job.data
   if not data or not string.find(data, '^{.+}$') then

@@ -22,7 +22,7 @@ local function check_type(call, queue, klass, known)
   Errors.refuse(
     call,
     'STATE',
-    'Queue %s has the entities of %s, and cannot have those of %s: give each such job type a queue of its own',
+    'Queue %s has the entities of %s, and cannot have those of %s: give each job type its own queue',
     Errors.name(queue.name),
     Errors.name(other),
     Errors.name(klass)

@@ -125,7 +125,7 @@ function Limits.bring(call, name, jid, score)
   end
 end
 
--- A limit may have room again: brings back up to so many of its jobs, the next first.
+-- A limit may have room again: brings back up to `count` of its jobs, the next first.
 local function refill(call, name, count)
   local parked = Keys.limit_parked(call, name)
   local first = rcall('ZREVRANGE', parked, 0, 0)[1]

@@ -18,7 +18,7 @@ function Payloads.join(name, flat)
   return new
 end
 
--- The payloads with the lowest scores, at most so many and so many bytes (but at least one), as `join` takes them.
+-- The payloads with the lowest scores, at most `most` and `bytes` in all (but at least one), as `join` takes them.
 -- -> these, their bytes
 function Payloads.lowest(name, most, bytes)
   local flat, used = {}, 0

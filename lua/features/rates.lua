@@ -4,7 +4,7 @@
 local format = string.format
 local rcall = redis.call
 
--- What is kept goes by itself when nothing has started for a window and so many seconds.
+-- What is kept goes by itself when nothing has started for a window and these seconds more.
 local KEPT = 60
 
 -- Times are as exact as this.
@@ -34,7 +34,7 @@ function Rates.opens(call, limit)
   return first[2] and tonumber(first[2]) + limit.rate.per + TICK
 end
 
--- Counts the starts of so many runs, of which the last one has this token.
+-- Counts the starts of that number of `runs`, of which the last one has this token.
 function Rates.count(call, limit, token, runs)
   local starts, values = Keys.limit_starts(call, limit.name), {}
   for n = 0, runs - 1 do

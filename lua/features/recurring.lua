@@ -1,5 +1,5 @@
 -- Recurring jobs of the protocol: templates, and the jobs that they spawn when jobs of their queue are asked for. (What
--- recurs for clients of our own are schedules, which the ticker looks after: see schedules.lua.)
+-- recurs for clients of our own are schedules, which the ticker serves: see schedules.lua.)
 
 local format, floor = string.format, math.floor
 local rcall = redis.call

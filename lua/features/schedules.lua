@@ -327,7 +327,7 @@ function Schedules.pause(call, args, i)
   )
 end
 
--- It goes on in its old rhythm; what fell due in the pause is no missed tick. (The next one is computed anew: the server's
+-- It goes on in its old rhythm; what fell due in the pause is no missed tick. (The next one is computed again: the server's
 -- clock may have been set back.)
 local function resume(call, record)
   local due, interval = Ticks.no_tick(call.now), tonumber(record.interval)

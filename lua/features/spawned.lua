@@ -12,7 +12,7 @@ Spawned.PARTLY = 1 -- it is complete, and some of its own children have failed
 Spawned.FAILED = 2 -- it has failed; or is complete, and all of its own children that are open have failed
 
 -- The record of a child has its `parent`, and in `spawned` of which life of that it is. A parent's has in `spawns` when
--- its life began to have children: a job that runs again leaves those alone, one that is put again spawns anew.
+-- its life began to have children: a job that runs again leaves those alone, one that is put again begins with none.
 Spawned.fields = { 'parent', 'spawned', 'spawns' }
 
 local DEEPEST = 1000 -- generations that are looked at

@@ -2,7 +2,7 @@
 -- renamed has its key under each of the type's names.
 --
 -- The record's field `unique` is a letter, for until when the job holds its keys (s: until it starts, e: until it has
--- ended), and a JSON list of the keys. A key may also be held for a period, whatever becomes of the job.
+-- ended), and a JSON list of the keys. A key may also be held for a period, even after the job has ended.
 
 local sub, floor = string.sub, math.floor
 local rcall = redis.call

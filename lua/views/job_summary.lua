@@ -184,7 +184,7 @@ function JobSummary.parts(call, args, i)
   return parts
 end
 
--- The jids of a part, at most so many.
+-- The jids of a part: `most` at most.
 function JobSummary.jids(call, part, most)
   local count = math.min(part.count, most)
   if count < 1 then

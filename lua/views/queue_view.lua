@@ -30,7 +30,7 @@ end
 
 local MOST_COUNTED = 500
 
--- queues.part offset count -> counts of so many queues in the order first seen, 500 at most
+-- queues.part offset count -> counts of `count` queues (at most 500) in the order first seen
 function QueueView.part(call, args, i)
   local first = Arguments.whole(call, 'offset', args[i], 0)
   local count = math.min(Arguments.whole(call, 'count', args[i + 1], 0), MOST_COUNTED)
@@ -98,7 +98,7 @@ function QueueView.is_list(state)
   return state == 'waiting' or LISTS[state] ~= nil
 end
 
--- The jids of a part of such a list.
+-- The jids of a part of the list.
 function QueueView.jids(call, state, queue, range)
   if state == 'waiting' then
     return waiting(call, queue, range.offset, range.count)
