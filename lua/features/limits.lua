@@ -213,8 +213,8 @@ local function lapse(call, expires)
 end
 
 function Limits.started(call, job)
-  local before, limits = drop(call, job), limits_of(call, job)
-  local holds
+  drop(call, job) -- what it held by a lock that was lost
+  local limits, holds = limits_of(call, job), nil
   for n = 1, #limits do
     local limit = limits[n]
     if limit.most then
@@ -233,7 +233,6 @@ function Limits.started(call, job)
     Features.add(call, job, 'l')
     rcall('HSET', job.key, 'holds', job.holds)
   end
-  refill_each(call, before) -- Those that it held by a lock that was lost, and may not need any more.
 end
 
 -- (A hold that has lapsed and was dropped is not taken again: another one may have its slot.)
