@@ -361,11 +361,3 @@ def test_an_entry_has_the_line_that_says_what_happened(
     end(held, "retry", 0, "group", message)
     assert last(held).get("message", "") == line
     assert held.job("jid")["failure"]["message"] == message
-
-
-def test_the_put_is_the_first_entry(keyed: Keyed) -> None:
-    keyed.put("jid", 5)
-    keyed.call("log", "jid", "seen", now=6)
-    keyed.put("jid", 7, queue="other")
-    whats = [(e["what"], e["when"], e.get("q")) for e in keyed.job("jid")["history"]]
-    assert whats == [("put", 5, "queue"), ("seen", 6, None), ("put", 7, "other")]

@@ -107,7 +107,7 @@ def test_a_batch_has_at_most_a_mebibyte(keyed: Keyed) -> None:
     assert keyed.call("length", "q", now=0) == 2
 
 
-@pytest.mark.parametrize("count", [1001, 10**6, 10**9, "1e15"])
+@pytest.mark.parametrize("count", [1001, "1e15"])
 def test_listings_are_bounded(keyed: Keyed, count: object) -> None:
     core = keyed.core
     fill(keyed, 1500, tags=["tag"])
@@ -307,25 +307,6 @@ def test_dependents_of_a_forgotten_job_are_all_released(
     assert keyed.server.zcard("ql:q:queue-work") == 2500
     assert keyed.violations() == []
     assert not core.server.exists("ql:j:root", "ql:j:root-dependents")
-
-
-def test_dependents_of_a_job_that_was_put_again_are_all_released(keyed: Keyed) -> None:
-    """They waited for the run that is over, not for the new one."""
-    keyed.put("root", queue="side")
-    fill(keyed, 2500, depends=["root"])
-    [job] = keyed.take(queue="side")
-    keyed.settle([settlement("root", job["token"], "complete")], now=1)
-    keyed.put("root", 2, queue="side")
-    for turn in range(20):
-        keyed.settle([], 0, now=3 + turn)
-        assert keyed.violations() == []
-    released = keyed.server.zcard("ql:q:queue-work")
-    if released < 2500:  # the rest may wait for the new run
-        [job] = keyed.take(queue="side", now=30)
-        keyed.settle([settlement("root", job["token"], "complete")], now=31)
-        for turn in range(20):
-            keyed.settle([], 0, now=32 + turn)
-    assert keyed.server.zcard("ql:q:queue-work") == 2500
 
 
 def test_a_job_may_have_as_many_retries_as_there_are_numbers(keyed: Keyed) -> None:

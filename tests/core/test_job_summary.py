@@ -107,23 +107,6 @@ def test_a_failed_job_says_when_and_in_which_group(keyed: Keyed) -> None:
         assert float(row["since"]) == since
 
 
-def test_the_group_of_a_job_whose_process_died(keyed: Keyed) -> None:
-    keyed.put("jid", 0, retries=0)
-    keyed.take(now=1)
-    keyed.take(now=100, worker="second")
-    keyed.take(now=200, worker="second")
-    row = brief(keyed, "jid", 200)
-    assert (row["state"], row["group"]) == ("failed", "failed-retries-queue")
-
-
-def test_a_completed_job(keyed: Keyed) -> None:
-    keyed.put("jid", 0)
-    [job] = keyed.take(now=1)
-    keyed.settle([settlement("jid", job["token"], "complete")], now=4)
-    row = brief(keyed, "jid", 9)
-    assert (row["state"], row["queue"], float(row["since"])) == ("complete", "", 4)
-
-
 def test_progress_workflow_and_tracking(keyed: Keyed) -> None:
     job = ("jid", "queue", "k", "{}", 0, 1, "workflow", "flow")
     keyed.call("workflow.put", "flow", "worker", "{}", *job, now=0)

@@ -216,8 +216,3 @@ def test_twenty_five_are_shown_without_a_number(keyed: Keyed, name: str) -> None
     whole = THIRTY[::-1] if last_first else THIRTY
     assert look(keyed) == whole[:25]
     assert look(keyed, 3) == whole[3:28]
-
-
-def test_a_part_of_a_list_is_named_whole(keyed: Keyed) -> None:
-    assert 'Arg "name" missing' in keyed.refusal("briefs", 5, "waiting", now=1)
-    assert 'Arg "start" missing' in keyed.refusal("briefs", 5, "waiting", "q", now=1)

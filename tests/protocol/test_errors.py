@@ -81,19 +81,6 @@ def test_a_missing_job_does_not_exist(core: Core, call: tuple[str, ...]) -> None
     assert core.server.dbsize() == 0
 
 
-def test_heartbeat_of_a_cancelled_job_names_it(core: Core) -> None:
-    core.put("some-jid")
-    core.pop()
-    core.old("cancel", 0, "some-jid")
-    text = core.error("heartbeat", 0, "some-jid", "worker")
-    assert "Job some-jid does not exist" in text
-
-
-def test_requeue_of_a_missing_job_names_it(core: Core) -> None:
-    text = core.error("requeue", 0, "worker", "queue", "some-jid", "klass", "{}", 0)
-    assert "job some-jid does not exist" in text.lower()
-
-
 @pytest.mark.parametrize("call", OWNERS_COMMANDS, ids=lambda call: call[0])
 def test_another_worker_is_named_as_such(core: Core, call: tuple[str, ...]) -> None:
     bring_into(core, "running")
@@ -157,120 +144,58 @@ def test_timeout_of_a_job_that_is_not_running(core: Core, state: str) -> None:
     assert snapshot(core.server) == before
 
 
-MALFORMED = {
-    "get": [()],
-    "put": [
-        (),
-        ("worker",),
-        ("worker", "queue"),
-        ("worker", "queue", "jid"),
-        ("worker", "queue", "jid", "klass"),
-        ("worker", "queue", "jid", "klass", "{}"),
-        ("worker", "queue", "jid", "klass", "{", 0),
-        ("worker", "queue", "jid", "klass", "", 0),
-        ("worker", "queue", "jid", "klass", "{}", "soon"),
-        ("worker", "queue", "jid", "klass", "{}", 0, "depends"),
-        ("worker", "queue", "jid", "klass", "{}", 0, "depends", "[["),
-        ("worker", "queue", "jid", "klass", "{}", 0, "tags", "[["),
-        ("worker", "queue", "jid", "klass", "{}", 0, "tags", '"word"'),
-        ("worker", "queue", "jid", "klass", "{}", 0, "priority", "high"),
-        ("worker", "queue", "jid", "klass", "{}", 0, "retries", "often"),
-    ],
-    "pop": [(), ("queue",), ("queue", "worker"), ("queue", "worker", "few")],
-    "peek": [(), ("queue",), ("queue", "few")],
-    "complete": [
-        ("running",),
-        ("running", "worker"),
-        ("running", "worker", "queue"),
-        ("running", "worker", "queue", "{"),
-        ("running", "worker", "queue", "{}", "next"),
-        ("running", "worker", "queue", "{}", "delay", 5),
-        ("running", "worker", "queue", "{}", "depends", '["waiting"]'),
-        ("running", "worker", "queue", "{}", "next", "b", "delay", "soon"),
-        ("running", "worker", "queue", "{}", "next", "b", "depends", "[["),
-    ],
-    "fail": [
-        ("running",),
-        ("running", "worker"),
-        ("running", "worker", "group"),
-        ("running", "worker", "group", "message", "{"),
-    ],
-    "retry": [
-        ("running",),
-        ("running", "queue"),
-        ("running", "queue", "worker", "soon"),
-    ],
-    "heartbeat": [(), ("running",), ("running", "worker", "{")],
-    "depends": [("depends",), ("depends", "maybe", "running")],
-    "priority": [("waiting",), ("waiting", "high")],
-    "tag": [
-        (),
-        ("add",),
-        ("remove",),
-        ("get",),
-        ("paint", "waiting", "red"),
-        ("get", "tag", "first"),
-        ("get", "tag", 0, "few"),
-        ("top", "first"),
-        ("top", 0, "few"),
-    ],
-    "track": [("track",), ("untrack",), ("follow", "waiting")],
-    "failed": [("group", "first"), ("group", 0, "few")],
-    "unfail": [(), ("queue",), ("queue", "group", "few")],
-    "jobs": [
-        (),
-        ("nosuch",),
-        ("nosuch", "queue"),
-        ("complete", "first"),
-        ("complete", 0, "few"),
-        *((state,) for state in ("running", "stalled", "scheduled", "depends")),
-        ("recurring",),
-        ("running", "queue", "first"),
-        ("running", "queue", 0, "few"),
-    ],
-    "stats": [(), ("queue",), ("queue", "today")],
-    "pause": [()],
-    "unpause": [()],
-    "config.set": [(), ("heartbeat",)],
-    "config.unset": [()],
-    "recur": [
-        (),
-        ("queue", "jid", "klass", "{}"),
-        ("queue", "jid", "klass", "{}", "interval"),
-        ("queue", "jid", "klass", "{}", "interval", 60),
-        ("queue", "jid", "klass", "{}", "cron", 60, 0),
-        ("queue", "jid", "klass", "{}", "interval", "often", 0),
-        ("queue", "jid", "klass", "{}", "interval", 60, "later"),
-        ("queue", "jid", "klass", "{}", "interval", 0, 0),
-        ("queue", "jid", "klass", "{}", "interval", -5, 0),
-        ("queue", "jid", "klass", "{", "interval", 60, 0),
-        ("queue", "jid", "klass", "{}", "interval", 60, 0, "priority"),
-        ("queue", "jid", "klass", "{}", "interval", 60, 0, "priority", "high"),
-        ("queue", "jid", "klass", "{}", "interval", 60, 0, "retries", "often"),
-        ("queue", "jid", "klass", "{}", "interval", 60, 0, "backlog", "long"),
-        ("queue", "jid", "klass", "{}", "interval", 60, 0, "tags", "[["),
-    ],
-    "recur.update": [
-        ("nosuch", "priority", 1),
-        ("recurring", "priority"),
-        ("recurring", "priority", "high"),
-        ("recurring", "interval", "often"),
-        ("recurring", "retries", "often"),
-        ("recurring", "backlog", "long"),
-        ("recurring", "data", "{"),
-        ("recurring", "colour", "red"),
-    ],
-    "log": [("waiting",), ("waiting", "message", "{")],
-}
+PUT = ("put", "worker", "queue", "jid", "klass", "{}", 0)
+COMPLETE = ("complete", "running", "worker", "queue", "{}")
+RECUR = ("recur", "queue", "jid", "klass", "{}", "interval", 60, 0)
+
+#: Calls of which no argument may be missing.
+WHOLE: list[tuple[object, ...]] = [
+    PUT, COMPLETE, RECUR, ("get", "jid"), ("pop", "queue", "worker", 1),
+    ("peek", "queue", 1), ("fail", "running", "worker", "group", "message"),
+    ("retry", "running", "queue", "worker"), ("heartbeat", "running", "worker"),
+    ("depends", "depends", "on"), ("priority", "waiting", 1), ("tag", "add", "waiting"),
+    ("tag", "remove", "waiting"), ("tag", "get", "tag"), ("unfail", "queue", "group"),
+    *(("jobs", state, "queue") for state in ("running", "stalled", "scheduled")),
+    *(("jobs", state, "queue") for state in ("depends", "recurring", "nosuch")),
+    ("stats", "queue", 0), ("pause", "queue"), ("unpause", "queue"),
+    ("config.set", "heartbeat", 5), ("config.unset", "heartbeat"),
+    ("log", "waiting", "message"),
+]  # fmt: skip
+
+MALFORMED: list[tuple[object, ...]] = [
+    *(call[:end] for call in WHOLE for end in range(1, len(call))),
+    (*PUT[:5], "{", 0), (*PUT[:5], "", 0), (*PUT[:6], "soon"), (*PUT, "depends"),
+    (*PUT, "depends", "[["), (*PUT, "tags", "[["), (*PUT, "tags", '"word"'),
+    (*PUT, "priority", "high"), (*PUT, "retries", "often"),
+    ("pop", "queue", "worker", "few"), ("peek", "queue", "few"),
+    (*COMPLETE[:4], "{"), (*COMPLETE, "next"), (*COMPLETE, "delay", 5),
+    (*COMPLETE, "depends", '["waiting"]'), (*COMPLETE, "next", "b", "delay", "soon"),
+    (*COMPLETE, "next", "b", "depends", "[["),
+    ("fail", "running", "worker", "group", "message", "{"),
+    ("retry", "running", "queue", "worker", "soon"),
+    ("heartbeat", "running", "worker", "{"), ("depends", "depends", "maybe", "running"),
+    ("priority", "waiting", "high"), ("tag", "paint", "waiting", "red"),
+    ("tag", "get", "tag", "first"), ("tag", "get", "tag", 0, "few"),
+    ("tag", "top", "first"), ("tag", "top", 0, "few"), ("track", "track"),
+    ("track", "untrack"), ("track", "follow", "waiting"), ("failed", "group", "first"),
+    ("failed", "group", 0, "few"), ("unfail", "queue", "group", "few"),
+    ("jobs", "nosuch", "queue"), ("jobs", "complete", "first"),
+    ("jobs", "complete", 0, "few"), ("jobs", "running", "queue", "first"),
+    ("jobs", "running", "queue", 0, "few"), ("stats", "queue", "today"),
+    (*RECUR[:5], "cron", 60, 0), (*RECUR[:6], "often", 0), (*RECUR[:7], "later"),
+    (*RECUR[:6], 0, 0), (*RECUR[:6], -5, 0), (*RECUR[:4], "{", "interval", 60, 0),
+    (*RECUR, "priority"), (*RECUR, "priority", "high"), (*RECUR, "retries", "often"),
+    (*RECUR, "backlog", "long"), (*RECUR, "tags", "[["),
+    ("recur.update", "nosuch", "priority", 1), ("recur.update", "recurring", "priority"),
+    *(("recur.update", "recurring", name, "high")
+      for name in ("priority", "interval", "retries", "backlog", "colour")),
+    ("recur.update", "recurring", "data", "{"), ("log", "waiting", "message", "{"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("command", "args"),
-    [(command, args) for command, many in MALFORMED.items() for args in many],
-    ids=str,
-)
+@pytest.mark.parametrize("call", MALFORMED, ids=lambda call: " ".join(map(str, call)))
 def test_malformed_and_missing_arguments_are_errors_that_change_nothing(
-    core: Core, command: str, args: tuple[object, ...]
+    core: Core, call: tuple[str, ...]
 ) -> None:
     core.put("running")
     core.pop()
@@ -278,7 +203,7 @@ def test_malformed_and_missing_arguments_are_errors_that_change_nothing(
     core.put("depends", depends=["waiting"])
     core.old("recur", 0, "queue", "recurring", "klass", "{}", "interval", 60, 0)
     before = snapshot(core.server)
-    text = core.error(command, 1, *args)
+    text = core.error(call[0], 1, *call[1:])
     assert snapshot(core.server) == before
     match = RUBY_PATTERN.search(text)
     assert match and match[1][0].isalnum(), text
