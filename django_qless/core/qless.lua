@@ -7174,7 +7174,7 @@ local function check_dependencies(call, job, plan, planned)
     job.depends = Links.open(call, one, job.depends, plan.coming)
   end
   if job.behind then
-    job.depends[#job.depends + 1] = job.behind
+    job.depends = { job.behind, unpack(job.depends) } -- (the list may be the one of a shape)
   end
   if not job.replaces_links or plan.acyclic then
     return

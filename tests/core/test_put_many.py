@@ -292,3 +292,16 @@ def test_what_is_said_of_one_job_holds_for_no_other_of_its_shape(keyed: Keyed) -
     assert keyed.call(*call, now=1)[1] == ["b", "first"]
     call = ("put.many", "worker", shape, "jid unique", "c", "l")  # the shape is cached
     assert keyed.call(*call, now=2)[1] == ["c", "second"]
+
+
+def test_a_job_behind_another_leaves_the_dependencies_of_its_shape_alone(
+    keyed: Keyed,
+) -> None:
+    shape = '{"queue":"queue","klass":"klass","data":"{}","depends":"[]"}'
+    columns = "jid unique conflict"
+    keyed.call("put.many", "worker", shape, columns, "running", "k", "keep")
+    keyed.token("running", 10)
+    keyed.call("put.many", "worker", shape, columns, "behind", "k", "replace")
+    keyed.call("put.many", "worker", shape, columns, "free", "", "")
+    states = {jid: keyed.job(jid)["state"] for jid in ("behind", "free")}
+    assert states == {"behind": "depends", "free": "waiting"}
