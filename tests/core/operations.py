@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tests.core.caller import entity_jid
@@ -74,9 +73,6 @@ class Operation(NamedTuple):
 class Generator:
     """Draws operations; what it draws depends on the seed and on who holds what."""
 
-    #: How often a unique key has former names.
-    renamed = 0.3
-
     def __init__(self, seed: int, weights: dict[str, int] | None = None) -> None:
         self.random = random.Random(seed)
         self.now = 1_700_000_000.0
@@ -84,7 +80,7 @@ class Generator:
         self.flows = 0
         self.begun = 0
         self.running: list[str] = []
-        chosen = weights or WEIGHTS
+        chosen = weights or WITH_ENTITIES
         self.names = list(chosen)
         self.weights = list(chosen.values())
 
@@ -176,7 +172,7 @@ class Generator:
             chosen += ["on_failure", choose(["", "block", "cancel", "run", "run"])]
         if dice() < 0.5:
             chosen += ["unique", choose(KEYS)]
-            if dice() < self.renamed:
+            if dice() < 0.3:
                 chosen += ["unique_aliases", json.dumps([choose(KEYS)])]
             if dice() < 0.7:
                 chosen += ["unique_until", choose(["start", "end", "end", 3600])]
@@ -509,6 +505,40 @@ class Generator:
         ]))  # fmt: skip
 
 
+class Limited(Generator):
+    """Draws operations in which most jobs are under some limit."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, {**WEIGHTS, "configure": 6})
+
+    def old(self, command: str, *args: Any) -> Operation:
+        """By a client whose clock is right: looks are judged by the time of the last call."""
+        return Operation(False, self.now, command, args)
+
+    def pairs(self, keyed: bool) -> list[Any]:
+        chosen, choose = super().pairs(keyed), self.random.choice
+        if keyed and self.random.random() < 0.6:
+            chosen += ["limit_key", choose(["x", "y"])]
+        if keyed and self.random.random() < 0.3:
+            chosen += ["fair_by", choose(["big", "small"])]
+        return chosen
+
+    def configure(self) -> Operation:
+        choose = self.random.choice
+        if self.random.random() < 0.3:
+            return super().configure()
+        option, values = choose([
+            ("klass-max-concurrency-of-type", [0, 1, 3]),
+            ("klass-max-concurrency-per-key", [1, 1, 2]),
+            ("klass-rate-of-type", ["0", "3/m", "20/h", "2/2s"]),
+            ("klass-rate-per-key", ["2/30s", "1/m", "1/s"]), ("k-max-concurrency-of-type", [1]),
+            ("a-rate", ["5/m", "900/h"]), ("b-rate", ["1/s"]),
+        ])  # fmt: skip
+        if self.random.random() < 0.3:
+            return self.either("config.unset", option)
+        return self.either("config.set", option, choose(values))
+
+
 WEIGHTS = {
     "put": 20, "put_many": 4, "pop": 9, "pop_ours": 3, "settle": 18, "beat": 3,
     "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12,
@@ -519,5 +549,3 @@ WEIGHTS = {
 
 #: The same with entities.
 WITH_ENTITIES = {**WEIGHTS, "entity": 25}
-
-Draw = Callable[[list[str]], Operation]

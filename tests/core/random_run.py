@@ -16,7 +16,6 @@ from tests.core.operations import (
     ENTITIES,
     FIELD,
     QUEUES,
-    WITH_ENTITIES,
     Generator,
     Operation,
     Score,
@@ -49,23 +48,13 @@ class Violation(Exception):
 
 
 class RandomRun:
-    """One run on an empty server: reproducible from its seed."""
+    """One run on an empty server: reproducible from the seed of its generator."""
 
-    def __init__(
-        self,
-        core: Core,
-        seed: int,
-        generator: type[Generator] | None = None,
-        *,
-        entities: bool = True,
-    ) -> None:
+    def __init__(self, core: Core, generator: Generator) -> None:
         self.keyed = Keyed(core)
         self.core = core
         self.server = core.server
-        if generator is None:
-            self.generator = Generator(seed, WITH_ENTITIES if entities else None)
-        else:
-            self.generator = generator(seed)
+        self.generator = generator
         self.made: list[Operation] = []
         self.last_token = 0
 

@@ -4,55 +4,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from tests.core.keyed import Keyed, settlement
-from tests.core.test_limits import START, done, jids, limit, sound
+import pytest
+
+from tests.core.keyed import Keyed
+from tests.core.test_limits import START, TYPE, done, held_back, jids, limit
 
 
 def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> None:
-    now = START
-    for part in range(3):
-        keyed.put_many(
-            [{"jid": f"big-{part}{999 - n:03}", "fair_by": "big"} for n in range(1000)],
-            now + part / 1000,
-        )
+    items = [{"jid": f"big-{999 - n}", "fair_by": "big"} for n in range(200)]
+    keyed.put_many(items, START)
     tenants = [f"small{n}" for n in range(9)]
     for tenant in tenants:
-        keyed.put_many(
-            [{"jid": f"{tenant}-{n}", "fair_by": tenant} for n in range(5)], now + 1
-        )
-    ran = jids(keyed.take(100, now=now + 2))
+        items = [{"jid": f"{tenant}-{n}", "fair_by": tenant} for n in range(5)]
+        keyed.put_many(items, START + 1)
+    ran = jids(keyed.take(100, now=START + 2))
     share = Counter(jid.partition("-")[0] for jid in ran)
     assert share == Counter(dict.fromkeys(tenants, 5) | {"big": 55})
-    assert Counter(jid.partition("-")[0] for jid in ran[:20]) == Counter(
-        dict.fromkeys([*tenants, "big"], 2)
-    )
-    assert [j for j in ran if j.startswith("big")][:3] == [
-        "big-0999",
-        "big-0998",
-        "big-0997",
-    ]
-
-
-def test_fifty_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> None:
-    """Eight workers in turn."""
-    for part in range(3):
-        keyed.put_many(
-            [{"jid": f"big-{part}{n:03}", "fair_by": "big"} for n in range(1000)], START
-        )
-    small = [f"small{n:02}" for n in range(49)]
-    keyed.put_many(
-        [{"jid": f"{t}-{n}", "fair_by": t} for t in small for n in range(10)], START + 1
-    )
-    started: list[str] = []
-    held: dict[int, list[dict[str, str]]] = {}
-    for turn in range(500):
-        now, worker = START + 2 + turn / 1000, turn % 8
-        ends = [settlement(each["jid"], each["token"], "complete")
-                for each in held.get(worker, [])]  # fmt: skip
-        held[worker] = keyed.settle(ends, 1, worker=f"w{worker}", now=now).jobs
-        started += [job["jid"].partition("-")[0] for job in held[worker]]
-    for turn in range(0, 500, 50):
-        assert Counter(started[turn : turn + 50]) == Counter([*small, "big"])
+    first = Counter(jid.partition("-")[0] for jid in ran[:20])
+    assert first == Counter(dict.fromkeys([*tenants, "big"], 2))
+    of_big = [jid for jid in ran if jid.startswith("big")]
+    assert of_big[:3] == ["big-999", "big-998", "big-997"]
 
 
 def test_the_priority_counts_within_a_tenant(keyed: Keyed) -> None:
@@ -83,37 +54,53 @@ def test_shares_of_tenants_with_limits_of_their_own(keyed: Keyed) -> None:
         assert not per_tenant or max(per_tenant.values()) == 1
         if running:
             done(keyed, running.pop(next(iter(running))), now)
-    sound(keyed)
     assert ran["tiny"] == 5
     assert ran["small"] >= 35
 
 
-def test_a_tenant_leaves_no_key(keyed: Keyed) -> None:
-    left = []
-    for jid, options in (("a", {}), ("b", {"fair_by": "tenant"})):
-        keyed.put(jid, START, **options)
-        [job] = keyed.take(now=START + 1)
-        done(keyed, job, START + 2)
-        left.append(keyed.server.dbsize())
-    # (The record of a complete job and its history.)
-    assert left[1] - left[0] <= 2
-    assert [*keyed.server.scan_iter("*tenant*")] == []
-
-
-def test_a_tenant_whose_jobs_have_ended_delays_no_other_job(keyed: Keyed) -> None:
-    for n in range(2):
-        keyed.put(f"j{n}", START + n / 10, fair_by="t")
-    for n in range(2):
-        [job] = keyed.take(1, now=START + 1 + n)
-        done(keyed, job, START + 1 + n)
-    keyed.put("other", START + 3)
-    assert jids(keyed.take(now=START + 4)) == ["other"]
-
-
-def test_a_tenant_goes_on_with_its_next_job_when_the_first_is_cancelled(
+def test_a_job_that_another_limit_parks_makes_way_for_the_next_of_its_tenant(
     keyed: Keyed,
 ) -> None:
+    limit(keyed, TYPE, 1)
+    keyed.put("j0", START)
+    assert jids(keyed.take(now=START + 1)) == ["j0"]
+    for n, klass in enumerate(["klass", "other"]):
+        keyed.put(f"t{n}", START + 2 + n, klass=klass, fair_by="t")
+    assert jids(keyed.take(now=START + 5)) == ["t1"]
+
+
+def test_a_job_that_was_taken_from_its_worker_is_the_next_of_its_tenant(
+    keyed: Keyed,
+) -> None:
+    for n in range(4):
+        keyed.put(f"j{n}", START + n / 10, fair_by="t")
+    assert jids(keyed.take(1, now=START + 1)) == ["j0"]
+    keyed.call("timeout", "j0", now=START + 2)
+    order = [jids(keyed.take(1, now=START + 3 + n)) for n in range(4)]
+    assert order == [["j1"], ["j0"], ["j2"], ["j3"]]
+
+
+@pytest.mark.damages
+def test_a_tenant_whose_next_job_is_broken_goes_on_with_another(keyed: Keyed) -> None:
     for n in range(3):
         keyed.put(f"j{n}", START + n / 10, fair_by="t")
-    keyed.call("cancel", "j0", now=START + 1)
-    assert jids(keyed.take(now=START + 2)) == ["j1", "j2"]
+    keyed.server.hset("ql:j:j0", "tags", "none")
+    assert jids(keyed.take(1, now=START + 2)) == ["j1"]
+    keyed.server.delete("ql:j:j2")
+    keyed.put("j3", START + 3, fair_by="t")
+    assert keyed.take(now=START + 3) == []
+    assert jids(keyed.take(now=START + 70)) == ["j3"]
+
+
+def test_one_that_still_stands_for_its_tenant_goes_on_standing(keyed: Keyed) -> None:
+    limit(keyed, "queue-max-concurrency", 1)
+    keyed.call("config.set", "queue-heartbeat", 1000, now=START)
+    keyed.put("long", START)
+    [long] = keyed.take(now=START)
+    for n in range(2):
+        keyed.put(f"j{n}", START + n, fair_by="t")
+    for now in (START + 62, START + 130):
+        keyed.call("beat", "idle", "", 0, now=now)
+        assert held_back(keyed, now=now) == 1
+    done(keyed, long, START + 140)
+    assert jids(keyed.take(now=START + 140)) == ["j0"]

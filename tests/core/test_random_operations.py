@@ -13,22 +13,28 @@ import pytest
 
 from tests import drawing
 from tests.core.caller import Core
+from tests.core.operations import Generator, Limited
 from tests.core.random_run import RandomRun
 
 USUAL = "4000" if drawing.ALL else "2000"
 TOTAL = int(os.environ.get("QLESS_RANDOM_OPERATIONS", USUAL))
 FIRST_SEED = int(os.environ.get("QLESS_RANDOM_SEED", "1"))
 EACH = 500
+TURNS = max(TOTAL // EACH, 1)
+RUNS = [
+    *((Generator, turn) for turn in range(TURNS)),
+    *((Limited, turn) for turn in range(max(TURNS // 2, 1))),
+]
 
 
-@pytest.mark.parametrize("turn", range(max(TOTAL // EACH, 1)))
+@pytest.mark.parametrize(("generator", "turn"), RUNS)
 def test_random_operations_leave_a_sound_namespace(
-    core: Core, turn: int, request: pytest.FixtureRequest
+    core: Core, generator: type[Generator], turn: int, request: pytest.FixtureRequest
 ) -> None:
     # Each cell has other seeds: together they see more.
     cell = request.node.callspec.id
     seed = FIRST_SEED * 1_000_000 + sum(map(ord, cell)) * 1000 + turn
     try:
-        RandomRun(core, seed).run(min(EACH, TOTAL))
+        RandomRun(core, generator(seed)).run(min(EACH, TOTAL))
     except AssertionError as error:
         raise AssertionError(f"seed {seed} ({cell}): {error}") from None
