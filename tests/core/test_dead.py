@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.core.entities import Entities
+from tests.core.entities import Entities, jid_of
 from tests.core.keyed import Keyed
 
 
@@ -39,79 +40,53 @@ def test_the_rest_that_later_calls_bring_back_keeps_the_retry_count(
 ) -> None:
     assert back(orders) == []
     assert count(orders) == ("waiting", 0, 1000, 500)
-    assert orders.violations() == []
     orders.push("o", "new", score=9)
     assert back(orders) == ["o"]
     assert count(orders) == ("waiting", 0, 1501, 0)
-    assert orders.violations() == []
     job = orders.take()[0]
     assert len(job["payloads"]) == 1000
     orders.settle(job, "complete")
     assert len(orders.take()[0]["payloads"]) == 501
 
 
-def test_a_second_failure_replaces_the_first(orders: Entities) -> None:
-    for number, more in enumerate(({"context": '{"a":1}'}, {}), 1):
-        orders.push("p", number, retries=0, **more)
-        orders.settle(orders.take()[0], "fail", f"broken-{number}", "why")
-    assert orders.show("p")["dead"]["group"] == "broken-2"
-    orders.call("dead.back", "orders", "p")
-    [job] = [job for job in orders.take(2) if job["entity"] == "p"]
-    assert job["context"] == ""
-
-
-def test_the_rest_joins_what_has_run_meanwhile(orders: Entities) -> None:
+@pytest.mark.parametrize(
+    ("meanwhile", "before", "after"),
+    [
+        ((), ("running", 0, 0, 500), ("running", 0, 500, 0)),
+        (("retry", 60, "g", "m"), ("scheduled", 1, 1000, 500), ("waiting", -1, 1500, 0)),
+        (("fail", "g", "m"), ("waiting", -1, 999, 501), ("waiting", -1, 1500, 0)),
+    ],
+)  # fmt: skip
+def test_the_rest_joins_what_has_run_meanwhile(
+    orders: Entities, meanwhile: Any, before: Any, after: Any
+) -> None:
     back(orders)
     job = orders.take()[0]
+    if meanwhile:
+        orders.settle(job, *meanwhile)
+    assert count(orders) == before
     assert back(orders) == ["o"]
-    assert count(orders) == ("running", 0, 500, 0)
-    orders.settle(job, "complete")
-    assert count(orders) == ("waiting", -1, 500, 0)
+    assert count(orders) == after
 
 
-def test_the_rest_of_what_has_failed_meanwhile_begins_anew(orders: Entities) -> None:
-    back(orders)
-    orders.settle(orders.take()[0], "retry", 60, "broken", "why")
-    assert count(orders) == ("scheduled", 1, 1000, 500)
-    assert back(orders) == ["o"]
-    assert count(orders) == ("waiting", -1, 1500, 0)
-
-
+@pytest.mark.parametrize("taken_away", [False, True])
 def test_payloads_brought_back_onto_a_queued_entity_begin_again(
-    orders: Entities,
+    orders: Entities, taken_away: bool
 ) -> None:
     orders.push("o", "new", score=9, retries=3)
-    orders.settle(orders.take()[0], "retry", 60, "broken", "why")
-    assert count(orders) == ("scheduled", 0, 1, 1500)
+    delay = 0 if taken_away else 60
+    orders.settle(orders.take()[0], "retry", delay, "broken", "why")
+    if taken_away:
+        orders.call("timeout", orders.take()[0]["jid"])
     assert back(orders) == []
     assert count(orders) == ("waiting", -1, 1001, 500)
     assert back(orders) == ["o"]
     assert count(orders) == ("waiting", -1, 1501, 0)
 
 
-def test_what_died_since_is_brought_back_for_itself(orders: Entities) -> None:
-    back(orders)
-    job = orders.take()[0]
-    orders.settle(job, "fail", "broken", "why")
-    assert count(orders) == ("waiting", -1, 999, 501)
-    for _ in range(2):
-        orders.settle(orders.take()[0], "retry", 0, "broken", "why")
-    assert count(orders)[1] == 1
-    assert back(orders) == ["o"]
-    assert count(orders) == ("waiting", -1, 1500, 0)
-
-
-def test_an_entity_taken_from_its_worker_begins_again(orders: Entities) -> None:
-    orders.push("o", "new", retries=3)
-    orders.settle(orders.take()[0], "retry", 0, "broken", "why")
-    orders.call("timeout", orders.take()[0]["jid"])
-    back(orders)
-    assert count(orders) == ("waiting", -1, 1001, 500)
-
-
 def test_deleting_the_dead_leaves_what_was_brought_back(orders: Entities) -> None:
     back(orders)
-    assert orders.call("dead.delete", "orders", "o", "nobody") == 1
+    assert orders.call("dead.delete", "orders", "o", "nothing") == 1
     assert count(orders) == ("waiting", 0, 1000, 0)
     assert orders.call("dead.delete", "orders", "o") == 0
 
@@ -123,9 +98,6 @@ def test_a_call_shares_its_thousand_payloads_among_the_entities(
     orders.settle(orders.take()[0], "fail", "row-gone", "it is gone")
     assert orders.call("dead.back", "orders", "p", "o") == ["p"]
     assert count(orders) == ("waiting", 0, 400, 1100)
-    assert orders.call("dead.back", "orders", "o", "p") == ["p"]
-    assert count(orders) == ("waiting", 0, 1400, 100)
-    assert back(orders) == ["o"]
 
 
 def test_a_queue_that_was_forgotten_is_known_again(orders: Entities) -> None:
@@ -133,3 +105,54 @@ def test_a_queue_that_was_forgotten_is_known_again(orders: Entities) -> None:
     back(orders)
     [queue] = orders.keyed.json("queues", now=orders.now)
     assert queue["name"] == "orders"
+
+
+def test_a_second_failure_replaces_the_first(keyed: Keyed) -> None:
+    orders = Entities(keyed)
+    for number, more in enumerate(({"context": '{"a":1}'}, {}), 1):
+        orders.push("p", number, retries=0, **more)
+        orders.settle(orders.take()[0], "fail", f"broken-{number}", "why")
+    dead = orders.show("p")["dead"]
+    assert (dead["group"], dead["message"]) == ("broken-2", "why")
+    orders.call("dead.back", "orders", "p")
+    assert orders.take()[0]["context"] == ""
+
+
+def test_the_dead_stay_where_they_are_if_another_job_is_in_the_way(
+    keyed: Keyed,
+) -> None:
+    orders = Entities(keyed)
+    orders.push("o", 1, retries=0)
+    orders.settle(orders.take()[0], "fail", "broken", "why")
+    keyed.put(jid_of("o"), orders.now, queue="other")
+    assert back(orders) == []
+    assert orders.show("o")["dead"]["payloads"] == 1
+
+
+def test_what_is_dead_comes_back_though_its_record_has_lost_fields(
+    keyed: Keyed,
+) -> None:
+    orders = Entities(keyed)
+    orders.push("o", 1, retries=0, priority=5, tags='["red"]')
+    orders.settle(orders.take()[0], "retry", 0, "broken", "why")
+    dead = f"ql:dead_entity:{jid_of('o')}"
+    assert keyed.server.hdel(dead, "retries", "priority", "tags") == 3
+    assert back(orders) == ["o"]
+    [job] = orders.take()
+    assert (job["retries"], job["priority"], job["payloads"]) == ("0", "0", [1])
+
+
+def test_a_call_moves_eight_mebibytes_to_the_dead_or_back(keyed: Keyed) -> None:
+    orders, size = Entities(keyed), 60_000
+    orders.push("o", 0, score=0)
+    texts = [json.dumps(f"{n:03} " + "x" * (size - 6)) for n in range(150)]
+    keyed.server.zadd(f"ql:payloads:{jid_of('o')}", dict.fromkeys(texts, 1))
+    moved = 1 + 8 * 2**20 // size
+    assert orders.call("entities.kill", "orders", "o") == 1
+    assert orders.show("o")["dead"]["payloads"] == moved
+    assert orders.call("entities.kill", "orders", "o") == 1
+    assert orders.show("o")["dead"]["payloads"] == 151
+    assert back(orders) == []
+    assert orders.show("o")["dead"]["payloads"] == 151 - moved
+    assert back(orders) == ["o"]
+    assert keyed.server.zcard(f"ql:payloads:{jid_of('o')}") == 151
