@@ -7,7 +7,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from tests.core.keyed import Keyed, settlement
+from tests.core.keyed import Keyed
 from tests.core.keyspace import difference, snapshot
 
 Call = tuple[Any, ...]
@@ -158,18 +158,10 @@ def test_an_older_request_is_stale(keyed: Keyed) -> None:
     assert snapshot(keyed.server) == before
 
 
-def test_a_later_request_is_a_new_one(keyed: Keyed) -> None:
-    keyed.put("a", request="client:1")
-    keyed.put("b", request="client:2")
-    keyed.put("c", request="client:50")
-    assert keyed.call("length", "queue", now=0) == 3
-
-
-def test_clients_are_apart(keyed: Keyed) -> None:
-    keyed.put("a", request="one:5")
-    keyed.put("b", request="two:5")
-    keyed.put("c", request="three:1")
-    assert keyed.call("length", "queue", now=0) == 3
+def test_only_the_same_number_of_a_client_is_a_repeat(keyed: Keyed) -> None:
+    for request in ("", "", "one:5", "one:6", "one:50", "two:5", "three:1"):
+        keyed.put("jid", request=request)
+    assert len(keyed.job("jid")["history"]) == 7
 
 
 def test_a_refused_request_may_be_sent_again(keyed: Keyed) -> None:
@@ -206,50 +198,6 @@ def test_no_id_of_what_is_done_once(keyed: Keyed, id_: str) -> None:
     assert text.startswith("BADARG request must be ")
 
 
-def test_a_repeated_pop_hands_out_the_same_jobs(keyed: Keyed) -> None:
-    for number in range(5):
-        keyed.put(f"j{number}", number)
-    first = keyed.settle([], 2, now=10, request="client:1")
-    again = keyed.settle([], 2, now=11, request="client:1")
-    assert again == first
-    assert keyed.call("jobs", "running", "queue", now=11) == first.jids
-    later = keyed.settle([], 2, now=12, request="client:2")
-    assert set(later.jids) & set(first.jids) == set()
-
-
-@pytest.mark.parametrize("how", ["another holds it", "timeout", "complete"])
-def test_a_repeated_settle_hands_out_no_job_that_was_lost_meanwhile(
-    keyed: Keyed, how: str
-) -> None:
-    for jid in ("lost", "held"):
-        keyed.put(jid)
-    first = keyed.settle([], 2, worker="one", now=1, request="one:1")
-    tokens = {job["jid"]: job["token"] for job in first.jobs}
-    if how == "another holds it":
-        keyed.call("heartbeat", "held", tokens["held"], now=40)
-        for now in (65, 80):  # At first its worker is given notice.
-            taken = keyed.take(worker="two", now=now)
-        assert [job["jid"] for job in taken] == ["lost"]
-    elif how == "timeout":
-        keyed.call("timeout", "lost", now=40)
-    else:
-        keyed.call("complete", "lost", tokens["lost"], "queue", "{}", now=40)
-    again = keyed.settle([], 2, worker="one", now=90, request="one:1")
-    assert again.jids == ["held"]
-
-
-def test_a_repeated_settle_completes_once(keyed: Keyed) -> None:
-    keyed.put("a")
-    token = keyed.token("a")
-    for now in (10, 11, 12):
-        settled = keyed.settle(
-            [settlement("a", token, "complete")], now=now, request="c:9"
-        )
-        assert settled.refused == []
-    assert len(keyed.job("a")["history"]) == 3
-    assert keyed.json("stats", "queue", 10)["run"]["count"] == 1
-
-
 def test_a_request_may_be_very_far_along(keyed: Keyed) -> None:
     keyed.put("a", request=f"client:{2**53 - 2}")
     keyed.put("b", request=f"client:{2**53 - 1}")
@@ -273,9 +221,3 @@ def test_malformed_request_ids_are_refused(keyed: Keyed, request_id: str) -> Non
 def test_meta_shows_no_replies(keyed: Keyed) -> None:
     keyed.put("jid", request="client:1")
     assert set(keyed.json("meta")) == {"format", "now"}
-
-
-def test_without_a_request_id_every_call_counts(keyed: Keyed) -> None:
-    keyed.put("jid", 1)
-    keyed.put("jid", 2)
-    assert len(keyed.job("jid")["history"]) == 2

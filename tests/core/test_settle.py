@@ -1,4 +1,4 @@
-"""settle: finished jobs in, the next ones out, in one call."""
+"""settle: what a worker gets, from which queues; bounds, events, malformed calls."""
 
 from __future__ import annotations
 
@@ -23,33 +23,11 @@ def test_the_eleven_strings_of_a_reserved_job(keyed: Keyed) -> None:
         "jid": "jid", "queue": "queue", "klass": "K", "data": '{"a": 1}',
         "retries": "2", "remaining": "2", "priority": "3",
     }  # fmt: skip
-
-
-def test_tags_and_context_of_a_plain_job(keyed: Keyed) -> None:
-    keyed.put("jid")
+    assert keyed.server.zscore("ql:workers", "worker") == 10
+    keyed.put("plain")
     [job] = keyed.take()
     assert json.loads(job["tags"]) in ({}, [])
     assert job["context"] == ""
-
-
-def test_reserving_is_popping(keyed: Keyed) -> None:
-    keyed.put("jid", 5)
-    keyed.take(now=10)
-    job = keyed.job("jid")
-    assert (job["state"], job["worker"], job["expires"]) == ("running", "worker", 70)
-    assert [entry["what"] for entry in job["history"]] == ["put", "popped"]
-    assert keyed.server.zscore("ql:q:queue-locks", "jid") == 70
-    assert keyed.server.zscore("ql:w:worker:jobs", "jid") == 70
-    assert keyed.server.zscore("ql:workers", "worker") == 10
-    assert keyed.json("stats", "queue", 10)["wait"]["count"] == 1
-
-
-def test_queues_are_served_in_the_order_given(keyed: Keyed) -> None:
-    for queue in ("a", "b", "c"):
-        for number in range(2):
-            keyed.put(f"{queue}{number}", number, queue=queue)
-    settled = keyed.settle([], 5, ["c", "a", "b"], now=9)
-    assert settled.jids == ["c0", "c1", "a0", "a1", "b0"]
 
 
 def test_a_queue_named_twice_is_served_once(keyed: Keyed) -> None:
@@ -82,35 +60,6 @@ def test_globs_stand_for_the_known_queues_by_name(
     assert [job["queue"] for job in settled.jobs] == expected
 
 
-def test_settling_and_reserving_in_one_call(keyed: Keyed) -> None:
-    for number in range(4):
-        keyed.put(f"j{number}", number)
-    first, second = keyed.take(2, now=5)
-    settled = keyed.settle(
-        [
-            settlement(first["jid"], first["token"], "complete"),
-            settlement(second["jid"], second["token"], "fail", "group", "message"),
-        ],
-        2,
-        now=6,
-    )
-    assert settled.refused == []
-    assert settled.jids == ["j2", "j3"]
-    assert keyed.job("j0")["state"] == "complete"
-    assert keyed.job("j1")["state"] == "failed"
-
-
-def test_what_a_settlement_frees_may_be_reserved_at_once(keyed: Keyed) -> None:
-    keyed.call("config.set", "queue-max-concurrency", 1, now=0)
-    keyed.put("a", 0)
-    keyed.put("b", 1)
-    keyed.put("c", 2, queue="later", depends=["a"])
-    [job] = keyed.take(now=3)
-    assert keyed.take(now=3) == []
-    done = settlement("a", job["token"], "complete")
-    assert keyed.settle([done], 5, ["queue", "later"], now=4).jids == ["b", "c"]
-
-
 def test_a_worker_that_has_freed_all_that_a_call_frees_comes_back_soon(
     keyed: Keyed,
 ) -> None:
@@ -122,80 +71,6 @@ def test_a_worker_that_has_freed_all_that_a_call_frees_comes_back_soon(
     end = settlement("root", job["token"], "complete")
     rest = keyed.settle([end], 1, ["side"], wait=60).rest
     assert float(rest[0]) < 1
-
-
-def test_one_refused_settlement_does_not_stop_the_others(keyed: Keyed) -> None:
-    for number in range(3):
-        keyed.put(f"j{number}", number)
-    tokens = {job["jid"]: job["token"] for job in keyed.take(now=5)}
-    settled = keyed.settle(
-        [
-            settlement("j0", tokens["j0"], "complete"),
-            settlement("j1", "999", "complete"),
-            settlement("nosuch", "1", "fail", "group", "message"),
-            settlement("j2", tokens["j2"], "complete"),
-        ],
-        now=6,
-    )
-    assert [(jid, code) for jid, code, _ in settled.refused] == [
-        ("j1", "LOCKLOST"),
-        ("nosuch", settled.refused[1][1]),
-    ]
-    assert settled.refused[1][1] in ("NOJOB", "LOCKLOST")
-    assert all(text for _, _, text in settled.refused)
-    states = [keyed.job(f"j{n}")["state"] for n in range(3)]
-    assert states == ["complete", "running", "complete"]
-
-
-def test_a_job_settled_twice_in_one_call_is_settled_once(keyed: Keyed) -> None:
-    keyed.put("jid")
-    token = keyed.token("jid")
-    settled = keyed.settle(
-        [
-            settlement("jid", token, "complete"),
-            settlement("jid", token, "fail", "group", "message"),
-        ],
-        now=1,
-    )
-    assert [(jid, code) for jid, code, _ in settled.refused] == [("jid", "LOCKLOST")]
-    assert keyed.job("jid")["state"] == "complete"
-
-
-def test_paused_queues_are_passed_over(keyed: Keyed) -> None:
-    keyed.put("a", queue="paused")
-    keyed.put("b")
-    keyed.call("pause", "paused", now=0)
-    assert keyed.settle([], 5, ["paused", "queue"]).jids == ["b"]
-
-
-def test_due_recurring_and_expired_jobs_are_reserved(keyed: Keyed) -> None:
-    keyed.call("config.set", "grace-period", 0, now=0)
-    keyed.put("expired", 0)
-    keyed.take(now=0, worker="lost")
-    keyed.put("due", 0, delay=50)
-    keyed.call("recur", "queue", "cron", "k", "{}", "interval", 1000, 40, now=0)
-    jids = keyed.settle([], 10, now=100).jids
-    assert jids[0] == "expired"
-    assert sorted(jids[1:]) == ["cron-1", "due"]
-
-
-def test_max_concurrency_holds_for_settle_too(keyed: Keyed) -> None:
-    keyed.call("config.set", "queue-max-concurrency", 2, now=0)
-    for number in range(4):
-        keyed.put(f"j{number}")
-    assert len(keyed.take(now=1)) == 2
-    assert keyed.take(now=1) == []
-
-
-def test_one_job_is_never_reserved_by_two(keyed: Keyed) -> None:
-    for number in range(30):
-        keyed.put(f"j{number}", number)
-    seen = [
-        job["jid"]
-        for turn in range(10)
-        for job in keyed.take(4, worker=f"w{turn}", now=50)
-    ]
-    assert len(seen) == len(set(seen)) == 30
 
 
 @pytest.mark.parametrize(
@@ -319,14 +194,3 @@ def test_reserving_announces_a_tracked_job(keyed: Keyed) -> None:
     with keyed.core.listening() as heard:
         assert len(keyed.take()) == 2
     assert heard == [("popped", "jid")]
-
-
-def test_fewer_arguments_than_a_settlement_announces(keyed: Keyed) -> None:
-    keyed.put("jid")
-    token = keyed.token("jid")
-    before = snapshot(keyed.server)
-    text = keyed.refusal(
-        "settle", "worker", 1, "jid", token, "", "retry", 3, 0, "group"
-    )
-    assert text == "BADARG settle(): Arguments of job jid are incomplete"
-    assert snapshot(keyed.server) == before
