@@ -132,12 +132,6 @@ def test_the_queue_counts_the_failure(moving: Keyed) -> None:
     assert json.loads(moving.call("stats", "dead", 0, now=4))["failures"] == 0
 
 
-def test_workers_of_that_queue_are_woken(moving: Keyed) -> None:
-    moving.put("jid", 2)
-    fail_in_batch(moving, "jid", 3)
-    assert moving.settle(count=1, queues=["d*"], now=4).jids == ["jid"]
-
-
 def test_expired_jobs_do_not_move(moving: Keyed) -> None:
     """Expired jobs, and those whose dependencies are gone, have nothing to repair."""
     moving.put("late", 2, expires=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -53,50 +51,32 @@ def test_the_first_that_has_not_ended_is_waited_for(keyed: Keyed) -> None:
     assert told(keyed) == 1
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        ("complete",),
-        ("complete", "1", 60),
-        ("fail", "group", "message"),
-        ("crash", 0, "worker-crash", "message"),
-        ("unknown", 0),
-    ],
-)
-def test_each_end_is_told(keyed: Keyed, verb: tuple[Any, ...]) -> None:
-    keyed.put("a")
-    token = keyed.token("a")
-    look(keyed, "a")
-    keyed.settle([settlement("a", token, *verb)])
-    if verb == ("unknown", 0):
-        assert told(keyed) == 0  # For the first time no waiter is known.
-        verb = ("fail", "g", "m")
-        keyed.settle([settlement("a", keyed.token("a", 1), *verb)], now=1)
-    assert told(keyed) == 1
-
-
-SINGLE_CALLS: dict[str, Callable[[str], tuple[Any, ...]]] = {
-    "complete": lambda token: ("a", token, "queue", "1"),
-    "fail": lambda token: ("a", token, "group", "message"),
-    "retry": lambda token: ("a", "queue", token),
-    "cancel": lambda token: ("a",),
+ENDS: dict[str, tuple[Any, ...]] = {
+    "settle complete": ("complete",),
+    "settle fail": ("fail", "group", "message"),
+    "settle crash": ("crash", 0, "worker-crash", "message"),
+    "complete": ("a", "TOKEN", "queue", "1"),
+    "fail": ("a", "TOKEN", "group", "message"),
+    "retry": ("a", "queue", "TOKEN"),
+    "cancel": ("a",),
+    "old complete": ("a", "worker", "queue", "{}"),
 }
 
 
-@pytest.mark.parametrize("command", SINGLE_CALLS)
-def test_the_ends_of_single_calls_are_told(keyed: Keyed, command: str) -> None:
+@pytest.mark.parametrize("name", ENDS)
+def test_each_end_is_told(keyed: Keyed, name: str) -> None:
     keyed.put("a", retries=0)
     token = keyed.token("a")
-    look(keyed, "a")
-    keyed.call(command, *SINGLE_CALLS[command](token), now=0)
-    assert told(keyed) == 1
-
-
-def test_an_old_client_s_end_is_told(keyed: Keyed) -> None:
-    keyed.put("a")
-    keyed.core.old("pop", 0, "queue", "old", 1)
-    look(keyed, "a", now=100)
-    keyed.core.old("complete", 5, "a", "old", "queue", "{}")
+    # The clocks of old clients may be behind.
+    look(keyed, "a", now=100 if name.startswith("old") else 0)
+    how, _, command = name.rpartition(" ")
+    args = [token if part == "TOKEN" else part for part in ENDS[name]]
+    if how == "settle":
+        end(keyed, "a", *args)
+    elif how == "old":
+        keyed.core.old(command, 5, *args)
+    else:
+        keyed.call(command, *args, now=0)
     assert told(keyed) == 1
 
 
@@ -166,19 +146,11 @@ def test_a_wait_does_not_hurt_the_record(keyed: Keyed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "text"),
+    "args",
     [
-        ((), 'Arg "waiter" missing'),
-        (("me",), 'Arg "seconds"? missing|seconds'),
-        (("m e", 1, "job", "a"), "waiter must be"),
-        (("x" * 129, 1, "job", "a"), "waiter must be"),
-        (("me", "soon", "job", "a"), "seconds must be a finite decimal number"),
-        (("me", 1, "jobs", "a"), "job or workflow, not jobs"),
-        (("me", 1), "job or workflow, not nil"),
-        (("me", 1, "job"), 'Arg "id" missing'),
+        (), ("me",), ("m e", 1, "job", "a"), ("x" * 129, 1, "job", "a"), ("me", 1),
+        ("me", "soon", "job", "a"), ("me", 1, "jobs", "a"), ("me", 1, "job"),
     ],
-)
-def test_wrong_calls_are_refused(
-    keyed: Keyed, args: tuple[Any, ...], text: str
-) -> None:
-    assert re.search(text, keyed.refusal("await", *args))
+)  # fmt: skip
+def test_wrong_calls_are_refused(keyed: Keyed, args: tuple[Any, ...]) -> None:
+    assert keyed.refusal("await", *args).startswith("BADARG ")

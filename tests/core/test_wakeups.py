@@ -79,7 +79,7 @@ FREES = {
 }
 
 
-@pytest.mark.parametrize("way", [*FREES, "cancel", "config"])
+@pytest.mark.parametrize("way", [*FREES, "cancel"])
 def test_whatever_frees_a_slot_of_a_full_queue_wakes_an_idle_worker(
     keyed: Keyed, way: str
 ) -> None:
@@ -91,8 +91,6 @@ def test_whatever_frees_a_slot_of_a_full_queue_wakes_an_idle_worker(
     assert not keyed.is_woken(names)
     if way == "cancel":
         keyed.call("cancel", "first", now=1)
-    elif way == "config":
-        keyed.call("config.set", "queue-max-concurrency", 2, now=1)
     else:
         settled = keyed.settle([settlement("first", token, *FREES[way])], now=1)
         assert settled.refused == []
@@ -186,24 +184,6 @@ def test_a_marker_without_work_wakes_a_worker_once(keyed: Keyed) -> None:
     assert not keyed.is_woken(names)
 
 
-def test_a_worker_of_several_queues_wakes_for_each(keyed: Keyed) -> None:
-    queues = ("a", "b", "c")
-    for number, queue in enumerate(queues):
-        _, names = wait(keyed, "w", queues=queues, now=number)
-        keyed.put(f"in-{queue}", number, queue=queue)
-        assert keyed.is_woken(names)
-        assert len(keyed.take(queue=queue, now=number)) == 1
-
-
-# Due times: one idle worker holds the timer.
-
-
-def test_one_worker_holds_the_timer(keyed: Keyed) -> None:
-    keyed.put("jid", 0, delay=2)
-    looks = [wait(keyed, f"w{number}")[0] for number in range(4)]
-    assert looks == pytest.approx([2, WAIT, WAIT, WAIT], abs=0.01)
-
-
 @pytest.mark.parametrize("what", ["scheduled", "recurring", "lock", "grace"])
 def test_whatever_falls_due_is_watched(keyed: Keyed, what: str) -> None:
     now = 0.0
@@ -220,30 +200,6 @@ def test_whatever_falls_due_is_watched(keyed: Keyed, what: str) -> None:
         assert keyed.take(now=2.5) == []  # It gives notice.
         now = 3.5
     assert wait(keyed, "w", now=now)[0] == pytest.approx(2, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("delay", "is_woken", "look"), [(1, True, 1), (3, False, WAIT), (9, False, WAIT)]
-)
-def test_only_what_is_due_before_the_timer_wakes_another_worker(
-    keyed: Keyed, delay: float, is_woken: bool, look: float
-) -> None:
-    keyed.put("first", 0, delay=2)
-    _, names = wait(keyed, "holder")
-    wait(keyed, "other")
-    keyed.put("second", 0, delay=delay)
-    assert keyed.is_woken(names) == is_woken
-    assert wait(keyed, "other")[0] == pytest.approx(look, abs=0.01)
-
-
-@pytest.mark.parametrize(("delay", "is_woken"), [(2, True), (9, False)])
-def test_what_falls_due_soon_wakes_a_worker_if_there_is_no_timer(
-    keyed: Keyed, delay: float, is_woken: bool
-) -> None:
-    """What is due later is found by those who look every few seconds."""
-    _, names = wait(keyed, "w")
-    keyed.put("jid", 0, delay=delay)
-    assert keyed.is_woken(names) == is_woken
 
 
 def test_the_lock_that_a_worker_takes_for_a_short_time_is_watched_by_another(
@@ -271,35 +227,6 @@ def test_the_timer_goes_to_another_when_its_holder_works(
     assert keyed.is_woken(names)
     look, _ = wait(keyed, "other", now=1, queues=queues)
     assert look == pytest.approx(3, abs=0.01)
-
-
-def test_the_timer_of_a_dead_holder_ends_when_it_should_have_looked(
-    keyed: Keyed,
-) -> None:
-    keyed.put("jid", 0, delay=2)
-    wait(keyed, "dead")
-    assert 0 < keyed.server.pttl("ql:timer:queue") <= 3000
-    _, names = wait(keyed, "w", now=1)
-    keyed.put("next", 2.5, delay=1)
-    assert keyed.is_woken(names)
-
-
-def test_a_timer_ends_when_nothing_falls_due_any_longer(keyed: Keyed) -> None:
-    keyed.put("gone", delay=3)
-    _, names = wait(keyed, "w")
-    keyed.call("cancel", "gone", now=1)
-    wait(keyed, "w", now=1)
-    keyed.put("jid", 1, delay=4)
-    assert keyed.is_woken(names)
-
-
-def test_a_job_taken_before_what_falls_due_does_not_hide_that(keyed: Keyed) -> None:
-    """A worker that was told to block may not have begun to: the marker waits for it."""
-    _, names = wait(keyed, "w")
-    keyed.put("later", 1, delay=1)
-    keyed.put("now", 1)
-    assert [job["jid"] for job in keyed.take(1, worker="quick", now=1)] == ["now"]
-    assert keyed.is_woken(names)
 
 
 def test_one_look_notices_the_loss_of_many_locks(keyed: Keyed) -> None:

@@ -34,30 +34,6 @@ def test_a_cancelled_job_is_gone(core: Core, state: str) -> None:
     assert core.popped(100) == []
 
 
-def test_cancel_of_a_running_job(core: Core) -> None:
-    core.put("jid")
-    core.pop()
-    assert core.old("cancel", 1, "jid") == ["jid"]
-    assert not core.server.exists(
-        "ql:w:worker:jobs", "ql:q:queue-locks", "ql:j:jid", "ql:j:jid-history"
-    )
-
-
-def test_a_cancelled_job_is_shown_as_tracked_and_gone(core: Core) -> None:
-    core.put("jid")
-    core.old("track", 0, "track", "jid")
-    core.old("cancel", 1, "jid")
-    assert core.json("track", 2) == {"jobs": {}, "expired": ["jid"]}
-
-
-def test_cancel_leaves_a_complete_job_alone(core: Core) -> None:
-    core.put("jid")
-    core.pop()
-    core.complete("jid")
-    assert core.old("cancel", 1, "jid") == ["jid"]
-    assert core.state("jid") == "complete"
-
-
 def test_cancel_answers_the_jids_in_order(core: Core) -> None:
     for jid in "abc":
         core.put(jid)
@@ -71,34 +47,6 @@ def test_cancel_of_nothing_is_an_empty_list(core: Core) -> None:
     assert core.old("cancel", 1) == []
 
 
-def test_all_or_nothing_with_dependents(core: Core) -> None:
-    core.put("a")
-    core.put("b", depends=["a"])
-    core.put("c", depends=["b"])
-    core.put("free")
-    core.error("cancel", 1, "free", "a", "b")
-    assert core.state("free") == "waiting"
-    assert core.old("cancel", 1, "a", "c", "b") == ["a", "c", "b"]
-    assert core.old("get", 1, "a") is None
-    assert core.old("get", 1, "c") is None
-
-
-def test_a_dependent_may_be_cancelled(core: Core) -> None:
-    core.put("a")
-    core.put("b", depends=["a"])
-    core.old("cancel", 1, "b")
-    assert core.job("a")["dependents"] == {}
-    assert core.old("cancel", 1, "a") == ["a"]
-
-
-def test_a_job_with_a_finished_dependency_may_be_cancelled(core: Core) -> None:
-    core.put("a")
-    core.put("b", depends=["a"])
-    core.pop()
-    core.complete("a")
-    assert core.old("cancel", 1, "b") == ["b"]
-
-
 def test_cancelling_a_failed_job_lowers_the_count_of_that_day(core: Core) -> None:
     core.put("jid")
     core.pop()
@@ -106,17 +54,6 @@ def test_cancelling_a_failed_job_lowers_the_count_of_that_day(core: Core) -> Non
     core.old("cancel", 90000, "jid")
     stats = core.json("stats", 90000, "queue", 0)
     assert (stats["failures"], stats["failed"]) == (1, 0)
-
-
-def test_cancelling_one_of_two_failed_jobs_keeps_the_group(core: Core) -> None:
-    for jid in "ab":
-        core.put(jid)
-    core.pop()
-    for jid in "ab":
-        core.old("fail", 1, jid, "worker", "group", "message")
-    core.old("cancel", 2, "a")
-    assert core.json("failed", 2) == {"group": 1}
-    assert core.server.smembers("ql:failures") == {"group"}
 
 
 def test_a_cancelled_jid_may_be_put_again(core: Core) -> None:

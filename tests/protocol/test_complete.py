@@ -56,19 +56,6 @@ def test_complete_with_next_goes_on(held: Core) -> None:
     assert held.popped(21, queue="next") == ["jid", "lower"]
 
 
-def test_the_way_the_published_clients_advance_a_job(held: Core) -> None:
-    reply = held.old(
-        "complete", 20, "jid", "worker", "queue", "{}",
-        "next", "next", "delay", 0, "depends", "[]",
-    )  # fmt: skip
-    assert reply == "waiting"
-
-
-def test_a_job_may_advance_into_its_own_queue(held: Core) -> None:
-    assert held.complete("jid", 20, next="queue") == "waiting"
-    assert held.popped(21) == ["jid"]
-
-
 def test_advancing_samples_the_run_time_of_the_old_queue(held: Core) -> None:
     held.complete("jid", 25, next="next")
     assert held.json("stats", 25, "queue", 25)["run"]["count"] == 1
@@ -79,49 +66,6 @@ def test_the_wait_in_the_next_queue_counts_from_the_advance(held: Core) -> None:
     held.complete("jid", 25, next="next")
     held.pop(32, queue="next")
     assert held.json("stats", 32, "next", 32)["wait"]["mean"] == 7
-
-
-def test_advance_with_a_delay(held: Core) -> None:
-    """The original's record says `waiting` until then; ours says where the job is."""
-    assert held.complete("jid", 20, next="next", delay=10) == "scheduled"
-    assert scores(held.server, "ql:q:next-scheduled") == [("jid", 30)]
-    assert held.state("jid") == "scheduled"
-    assert held.popped(29, queue="next") == []
-    assert held.popped(30, queue="next") == ["jid"]
-
-
-def test_advance_with_dependencies(held: Core) -> None:
-    held.put("other")
-    reply = held.complete("jid", 20, next="next", depends=["other", "nosuch"])
-    assert reply == "depends"
-    job = held.job("jid")
-    assert (job["state"], job["dependencies"]) == ("depends", ["other"])
-    assert scores(held.server, "ql:q:next-depends") == [("jid", 20)]
-    held.pop(20)
-    held.complete("other", 21)
-    assert held.popped(22, queue="next") == ["jid"]
-
-
-def test_advance_with_dependencies_and_a_delay(held: Core) -> None:
-    held.put("other")
-    reply = held.complete("jid", 20, next="next", delay=100, depends=["other"])
-    assert reply == "depends"
-    assert held.server.hget("ql:j:jid", "scheduled") == "120"
-    held.pop(20)
-    held.complete("other", 21)
-    assert held.state("jid") == "scheduled"
-    assert scores(held.server, "ql:q:next-scheduled") == [("jid", 120)]
-    assert held.server.hget("ql:j:jid", "scheduled") is None
-
-
-@pytest.mark.parametrize("depends", [[], ["nosuch"], ["finished"]])
-def test_satisfied_dependencies_do_not_hold_a_job(
-    held: Core, depends: list[str]
-) -> None:
-    held.put("finished", 11, queue="side")
-    held.pop(11, queue="side")
-    held.complete("finished", 12, queue="side")
-    assert held.complete("jid", 20, next="next", depends=depends) == "waiting"
 
 
 def test_old_records_expire_by_age(core: Core) -> None:

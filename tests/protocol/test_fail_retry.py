@@ -43,13 +43,6 @@ def test_fail_stores_data(held: Core) -> None:
     assert held.job("jid")["data"] == '{"seen":1}'
 
 
-def test_fail_without_data_keeps_it(core: Core) -> None:
-    core.put("jid", data="[ 1 ]")
-    core.pop()
-    core.old("fail", 20, "jid", "worker", "group", "message")
-    assert core.job("jid")["data"] == "[ 1 ]"
-
-
 def test_fail_counts_in_the_stats_of_its_queue_and_day(held: Core) -> None:
     held.old("fail", 90000, "jid", "worker", "group", "message")
     stats = held.json("stats", 90000, "queue", 90000)
@@ -57,34 +50,14 @@ def test_fail_counts_in_the_stats_of_its_queue_and_day(held: Core) -> None:
     assert held.json("stats", 90000, "queue", 0)["failures"] == 0
 
 
-def test_a_failed_job_is_not_popped(held: Core) -> None:
-    held.old("fail", 20, "jid", "worker", "group", "message")
-    assert held.popped(1000) == []
-
-
-def test_retry_gives_the_job_back(held: Core) -> None:
-    assert held.old("retry", 20, "jid", "queue", "worker") == 1
-    job = held.job("jid")
-    assert (job["state"], job["remaining"], job["failure"]) == ("waiting", 1, {})
-    assert scores(held.server, "ql:q:queue-work") == [("jid", -20 / 10**10)]
-    assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
-    assert [entry["what"] for entry in job["history"]] == ["put", "popped"]
-    assert held.popped(21, worker="second") == ["jid"]
-
-
 def test_retry_keeps_the_name_of_the_old_worker(held: Core) -> None:
     """*(quirk)* worker and expires keep their values although the job waits."""
     held.old("retry", 20, "jid", "queue", "worker")
     job = held.job("jid")
     assert (job["worker"], job["expires"]) == ("worker", 70)
-
-
-def test_retry_with_a_delay(held: Core) -> None:
-    assert held.old("retry", 20, "jid", "queue", "worker", 30) == 1
-    assert held.state("jid") == "scheduled"
-    assert scores(held.server, "ql:q:queue-scheduled") == [("jid", 50)]
-    assert held.popped(49) == []
-    assert held.popped(50) == ["jid"]
+    assert [entry["what"] for entry in job["history"]] == ["put", "popped"]
+    stats = held.json("stats", 20, "queue", 20)
+    assert (stats["retries"], stats["failures"], stats["failed"]) == (0, 0, 0)
 
 
 def test_retry_with_a_group_and_a_message_records_a_failure(held: Core) -> None:
@@ -98,12 +71,6 @@ def test_retry_with_a_group_and_a_message_records_a_failure(held: Core) -> None:
         "worker": "worker",
     }
     assert held.old("failed", 20) == "{}"
-
-
-def test_retry_does_not_count_in_the_stats(held: Core) -> None:
-    held.old("retry", 20, "jid", "queue", "worker")
-    stats = held.json("stats", 20, "queue", 20)
-    assert (stats["retries"], stats["failures"], stats["failed"]) == (0, 0, 0)
 
 
 def test_the_wait_after_a_retry_counts_from_the_pop_before(held: Core) -> None:
@@ -178,14 +145,6 @@ def test_an_exhausting_retry_with_a_group_only(exhausted: Core) -> None:
     assert failure["group"] == "group"
     assert failure["message"] == 'Job exhausted retries in queue "queue"'
     assert (failure["when"], failure["worker"]) == (20.5, "")
-
-
-def test_retries_are_used_up_one_by_one(core: Core) -> None:
-    core.put("jid", retries=2)
-    for remaining in (1, 0, -1):
-        core.pop()
-        assert core.old("retry", 0, "jid", "queue", "worker") == remaining
-    assert core.state("jid") == "failed"
 
 
 def test_retry_into_a_new_queue_registers_it(held: Core) -> None:

@@ -82,13 +82,6 @@ def test_queues_counts_every_state(core: Core) -> None:
     assert core.json("queues", 100, "queue") == late
 
 
-def test_a_lock_that_ends_now_counts_as_stalled(core: Core) -> None:
-    core.put("jid")
-    core.pop(0)
-    assert core.json("queues", 60, "queue")["stalled"] == 1
-    assert core.json("queues", 59.9, "queue")["stalled"] == 0
-
-
 def test_a_negative_expiry_counts_as_running(core: Core) -> None:
     """*(quirk)*"""
     core.old("config.set", 0, "heartbeat", -10)
@@ -97,40 +90,10 @@ def test_a_negative_expiry_counts_as_running(core: Core) -> None:
     assert core.json("queues", 5, "queue") == count(running=1)
 
 
-def test_queues_moves_what_is_due(core: Core) -> None:
-    core.put("jid", delay=10)
-    assert core.json("queues", 9, "queue") == count(scheduled=1)
-    assert core.json("queues", 10, "queue") == count(waiting=1)
-    assert core.state("jid") == "waiting"
-
-
 def test_queues_come_in_the_order_they_were_first_seen(core: Core) -> None:
     for now, queue in ((5, "b"), (5, "a"), (3, "z"), (9, "c"), (11, "z")):
         core.put(f"{queue}{now}", now, queue=queue)
     assert [q["name"] for q in core.json("queues", 20)] == ["z", "a", "b", "c"]
-
-
-def test_pause_and_unpause(core: Core) -> None:
-    for queue in "abc":
-        core.put(f"in-{queue}", queue=queue)
-    core.old("pause", 1, "a", "c")
-    assert core.server.smembers("ql:paused_queues") == {"a", "c"}
-    paused = {q["name"]: q["paused"] for q in core.json("queues", 1)}
-    assert paused == {"a": True, "b": False, "c": True}
-    core.old("unpause", 2, "a", "c", "never")
-    assert core.json("queues", 2, "a")["paused"] is False
-    assert not core.server.exists("ql:paused_queues")
-
-
-def test_a_paused_queue_takes_everything_but_pops(core: Core) -> None:
-    core.put("held")
-    core.pop()
-    core.old("pause", 0, "queue")
-    core.put("more")
-    assert core.old("heartbeat", 1, "held", "worker") == 61
-    assert core.complete("held", 2) == "complete"
-    assert core.old("pop", 3, "queue", "worker", 1) == "{}"
-    assert core.old("length", 3, "queue") == 1
 
 
 def test_queue_forget(core: Core) -> None:

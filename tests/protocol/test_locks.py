@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.core.caller import Core
@@ -30,14 +28,6 @@ def test_the_first_sighting_of_an_expired_lock_is_only_a_notice(held: Core) -> N
     assert held.server.hget("ql:j:jid", "grace") == "1"
 
 
-def test_the_grace_counts_from_the_notice(held: Core) -> None:
-    held.pop(100, worker="second")
-    assert held.server.zscore("ql:q:queue-locks", "jid") == 110
-    assert not held.server.exists("ql:w:worker:jobs")
-    assert held.popped(109, worker="second") == []
-    assert held.popped(110, worker="second") == ["jid"]
-
-
 def test_after_the_grace_the_job_goes_straight_to_the_next_worker(held: Core) -> None:
     held.pop(100, worker="second")
     [job] = held.pop(110, worker="second")
@@ -47,35 +37,6 @@ def test_after_the_grace_the_job_goes_straight_to_the_next_worker(held: Core) ->
     assert held.server.hget("ql:j:jid", "grace") is None
     assert held.server.zscore("ql:q:queue-locks", "jid") == 170
     assert held.server.zscore("ql:w:second:jobs", "jid") == 170
-
-
-@pytest.mark.parametrize(
-    ("call", "answer"),
-    [
-        (("complete", 105, "jid", "worker", "queue", "{}"), "complete"),
-        (("fail", 105, "jid", "worker", "group", "message"), "jid"),
-        (("retry", 105, "jid", "queue", "worker"), 4),
-        (("heartbeat", 105, "jid", "worker"), 165),
-    ],
-    ids=lambda part: part[0] if isinstance(part, tuple) else "",
-)
-def test_within_the_grace_the_owner_may_end_or_keep_its_job(
-    held: Core, call: tuple[Any, ...], answer: object
-) -> None:
-    held.pop(100, worker="second")
-    assert held.old(*call) == answer
-
-
-def test_before_anyone_noticed_the_owner_may_complete_late(held: Core) -> None:
-    assert held.complete("jid", 500) == "complete"
-
-
-def test_each_loss_has_its_own_grace(held: Core) -> None:
-    held.pop(100, worker="second")
-    held.pop(110, worker="second")
-    assert held.popped(200, worker="third") == []
-    assert held.popped(210, worker="third") == ["jid"]
-    assert held.job("jid")["remaining"] == 3
 
 
 @pytest.mark.parametrize("grace", [0, -5])
@@ -101,23 +62,8 @@ def test_a_noticed_lock_counts_as_a_retry_in_the_stats(held: Core) -> None:
     assert held.json("stats", 100, "queue", 100)["retries"] == 1
 
 
-def test_at_most_count_locks_are_noticed(core: Core) -> None:
-    for now in range(3):
-        core.put(f"j{now}", now)
-    core.pop(5)
-    core.pop(100, 2, worker="second")
-    noticed = [jid for jid in ("j0", "j1", "j2") if "timed-out" in whats(core, jid)]
-    assert len(noticed) == 2
-
-
-def test_a_notice_leaves_room_for_waiting_work(held: Core) -> None:
-    held.put("other", 50)
-    assert held.popped(100, 1, worker="second") == ["other"]
-
-
-@pytest.mark.parametrize("queue", ["elsewhere"])
-def test_only_pops_of_its_queue_notice_a_lock(held: Core, queue: str) -> None:
-    held.pop(100, queue=queue)
+def test_only_pops_of_its_queue_notice_a_lock(held: Core) -> None:
+    held.pop(100, queue="elsewhere")
     held.json("queues", 100)
     held.old("jobs", 100, "stalled", "queue")
     held.json("peek", 100, "queue", 10)
@@ -158,18 +104,3 @@ def test_the_stats_of_an_exhausted_job(exhausted: Core) -> None:
     exhausted.pop(100, worker="second")
     stats = exhausted.json("stats", 100, "queue", 100)
     assert (stats["retries"], stats["failures"], stats["failed"]) == (1, 1, 1)
-
-
-def test_an_exhausted_job_makes_room_for_work(exhausted: Core) -> None:
-    exhausted.put("other", 50)
-    assert exhausted.popped(100, 1, worker="second") == ["other"]
-
-
-def test_retries_run_out_one_by_one(core: Core) -> None:
-    core.old("config.set", 0, "grace-period", 0)
-    core.put("jid", retries=2)
-    for turn, remaining in enumerate((2, 1, 0)):
-        [job] = core.pop(turn * 100, worker=f"w{turn}")
-        assert job["remaining"] == remaining
-    assert core.popped(300) == []
-    assert core.state("jid") == "failed"

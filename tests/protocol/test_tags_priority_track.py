@@ -8,30 +8,6 @@ from tests.core.caller import Core
 from tests.core.keyspace import scores
 
 
-def test_priority_changes_the_order_at_once(core: Core) -> None:
-    for jid in "abc":
-        core.put(jid)
-    assert core.old("priority", 1, "a", 10) == 10
-    assert core.job("a")["priority"] == 10
-    assert core.old("priority", 1, "c", -10) == -10
-    assert core.popped(2) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("state", ["scheduled", "depends", "running"])
-def test_priority_of_a_job_that_is_not_in_work(core: Core, state: str) -> None:
-    core.put("other", queue="side")
-    core.put(
-        "jid",
-        delay=10 if state == "scheduled" else 0,
-        depends=["other"] if state == "depends" else [],
-    )
-    if state == "running":
-        core.pop()
-    assert core.old("priority", 1, "jid", 7) == 7
-    assert (core.job("jid")["priority"], core.state("jid")) == (7, state)
-    assert not core.server.exists("ql:q:queue-work")
-
-
 def test_tag_add(core: Core) -> None:
     core.put("jid", tags=["old"])
     assert core.json("tag", 5, "add", "jid", "b", "a", "b", "old") == ["old", "b", "a"]

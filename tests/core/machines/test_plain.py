@@ -137,7 +137,12 @@ class Plain(Runner):
 
     def put_several(self, data: st.DataObject) -> None:
         jids, key = data.draw(some_jids), data.draw(st.none() | keys)
-        batch = [self.draw_put(data, jid) for jid in jids if not self.had_key(jid)]
+        absent = one_of([None, None, 1])
+        batch = [
+            self.draw_put(data, jid, absent=data.draw(absent))
+            for jid in jids
+            if not self.had_key(jid)
+        ]
         holder = self.model.holder(key["unique"]) if key else None
         if batch and key and holder not in jids:
             vars(batch[0]).update(key, depends=None)
