@@ -61,7 +61,7 @@ def test_a_job_with_dependents_outside_stays_with_its_dependencies(
 def test_jobs_cancelled_by_their_dependency_count_as_cancelled(keyed: Keyed) -> None:
     keyed.put("root", 1)
     keyed.put("follows", 1, depends=["root"], on_failure="cancel")
-    assert each(keyed, "cancel", "root", "follows") == (["root", "follows"], [])
+    assert each(keyed, "cancel", "follows", "root") == (["follows", "root"], [])
 
 
 def test_a_running_job_is_canceled_and_its_worker_told(keyed: Keyed) -> None:

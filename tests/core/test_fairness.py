@@ -6,24 +6,31 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from tests.core.keyed import Keyed
+from tests.core.keyed import Keyed, settlement
 from tests.core.test_limits import START, TYPE, done, held_back, jids, limit
 
 
-def test_a_tenant_with_many_jobs_does_not_starve_one_with_few(keyed: Keyed) -> None:
-    items = [{"jid": f"big-{999 - n}", "fair_by": "big"} for n in range(200)]
+def test_tenants_get_their_shares_from_the_first_start(keyed: Keyed) -> None:
+    """Eight workers in turn; one tenant has far more jobs, and had them before."""
+    items = [{"jid": f"big-{999 - n}", "fair_by": "big"} for n in range(500)]
     keyed.put_many(items, START)
-    tenants = [f"small{n}" for n in range(9)]
-    for tenant in tenants:
-        items = [{"jid": f"{tenant}-{n}", "fair_by": tenant} for n in range(5)]
-        keyed.put_many(items, START + 1)
-    ran = jids(keyed.take(100, now=START + 2))
-    share = Counter(jid.partition("-")[0] for jid in ran)
-    assert share == Counter(dict.fromkeys(tenants, 5) | {"big": 55})
-    first = Counter(jid.partition("-")[0] for jid in ran[:20])
-    assert first == Counter(dict.fromkeys([*tenants, "big"], 2))
-    of_big = [jid for jid in ran if jid.startswith("big")]
-    assert of_big[:3] == ["big-999", "big-998", "big-997"]
+    small = [f"small{n:02}" for n in range(19)]
+    keyed.put_many(
+        [{"jid": f"{t}-{n}", "fair_by": t} for t in small for n in range(5)], START + 1
+    )
+    started: list[str] = []
+    held: dict[int, list[dict[str, str]]] = {}
+    for turn in range(100):
+        now, worker = START + 2 + turn / 1000, turn % 8
+        ends = [settlement(each["jid"], each["token"], "complete")
+                for each in held.get(worker, [])]  # fmt: skip
+        held[worker] = keyed.settle(ends, 1, worker=f"w{worker}", now=now).jobs
+        started += jids(held[worker])
+    for turn in range(0, 100, 20):
+        tenants = [jid.partition("-")[0] for jid in started[turn : turn + 20]]
+        assert Counter(tenants) == Counter([*small, "big"])
+    of_big = [jid for jid in started if jid.startswith("big")]
+    assert of_big == ["big-999", "big-998", "big-997", "big-996", "big-995"]
 
 
 def test_the_priority_counts_within_a_tenant(keyed: Keyed) -> None:

@@ -229,6 +229,26 @@ def test_the_timer_goes_to_another_when_its_holder_works(
     assert look == pytest.approx(3, abs=0.01)
 
 
+def test_the_timer_of_a_dead_holder_ends_when_it_should_have_looked(
+    keyed: Keyed,
+) -> None:
+    keyed.put("jid", 0, delay=2)
+    wait(keyed, "dead")
+    assert 0 < keyed.server.pttl("ql:timer:queue") <= 3000
+    _, names = wait(keyed, "w", now=1)
+    keyed.put("next", 2.5, delay=1)
+    assert keyed.is_woken(names)
+
+
+def test_a_timer_ends_when_nothing_falls_due_any_longer(keyed: Keyed) -> None:
+    keyed.put("gone", delay=3)
+    _, names = wait(keyed, "w")
+    keyed.call("cancel", "gone", now=1)
+    wait(keyed, "w", now=1)
+    keyed.put("jid", 1, delay=4)
+    assert keyed.is_woken(names)
+
+
 def test_one_look_notices_the_loss_of_many_locks(keyed: Keyed) -> None:
     """They all run again when one grace period is over, not one after the other."""
     keyed.call("config.set", "heartbeat", 10, now=0)
