@@ -192,23 +192,6 @@ def test_a_put_forgets_the_delay_of_the_one_before(core: Core) -> None:
     assert core.popped(4) == ["jid"]
 
 
-@pytest.mark.parametrize("depends", [None, [], ["done"], ["done", "nosuch"]])
-def test_complete_with_next_keeps_the_delay_if_nothing_is_open(
-    core: Core, depends: list[str] | None
-) -> None:
-    """The original forgets it if dependencies were named that are all done."""
-    core.put("done")
-    core.pop()
-    core.complete("done")
-    core.put("jid")
-    core.pop()
-    pairs = {} if depends is None else {"depends": depends}
-    assert core.complete("jid", 5, next="next", delay=10, **pairs) == "scheduled"
-    assert core.state("jid") == "scheduled"
-    assert core.popped(14, queue="next") == []
-    assert core.popped(15, queue="next") == ["jid"]
-
-
 LISTS = ["complete", "running", "stalled", "scheduled", "depends", "recurring"]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.core.caller import Core, listed
 from tests.core.keyspace import scores
 
@@ -24,18 +22,6 @@ def test_pop_hands_out_a_job(core: Core) -> None:
     assert core.pop(10) == []
 
 
-def test_higher_priorities_come_first(core: Core) -> None:
-    for priority in (-10, 0, 9, 100):
-        core.put(f"p{priority}", priority=priority)
-    assert core.popped() == ["p100", "p9", "p0", "p-10"]
-
-
-def test_equal_priorities_come_in_the_order_of_time(core: Core) -> None:
-    for now, jid in enumerate("bdac"):
-        core.put(jid, now)
-    assert core.popped(9) == ["b", "d", "a", "c"]
-
-
 def test_ties_come_in_falling_order_of_jids(core: Core) -> None:
     for jid in "bdac":
         core.put(jid)
@@ -45,14 +31,6 @@ def test_ties_come_in_falling_order_of_jids(core: Core) -> None:
 def test_the_score_is_priority_less_a_grain_of_time(core: Core) -> None:
     core.put("jid", 1400000000, priority=7)
     assert core.server.zscore("ql:q:queue-work", "jid") == 7 - 0.14
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 5])
-def test_pop_takes_at_most_count(core: Core, count: int) -> None:
-    for now, jid in enumerate("abc"):
-        core.put(jid, now)
-    assert core.popped(9, count) == list("abc")[:count]
-    assert core.old("length", 9, "queue") == 3
 
 
 def test_pop_registers_the_worker_even_for_nothing(core: Core) -> None:
@@ -119,67 +97,13 @@ def test_lowering_max_concurrency_leaves_running_jobs_alone(core: Core) -> None:
 
 
 def test_an_expired_lock_does_not_count_as_running(core: Core) -> None:
-    core.old("config.set", 0, "queue-max-concurrency", 1)
-    core.old("config.set", 0, "grace-period", 0)
-    core.put("jid")
-    core.pop(0)
-    assert core.popped(59, worker="second") == []
-    assert core.popped(61, worker="second") == ["jid"]
-
-
-def test_a_lock_that_ends_now_still_counts_as_running(core: Core) -> None:
-    """max-concurrency counts locks with a score of now or later."""
+    """One that ends now does: those with a score of now or later are counted."""
     core.old("config.set", 0, "queue-max-concurrency", 1)
     core.old("config.set", 0, "grace-period", 0)
     core.put("jid")
     core.pop(0)
     assert core.popped(60, worker="second") == []
-
-
-def test_without_max_concurrency_a_lock_that_ends_now_is_lost(core: Core) -> None:
-    core.old("config.set", 0, "grace-period", 0)
-    core.put("jid")
-    core.pop(0)
-    assert core.popped(59.999, worker="second") == []
-    assert core.popped(60, worker="second") == ["jid"]
-
-
-def test_max_concurrency_is_per_queue(core: Core) -> None:
-    core.old("config.set", 0, "queue-max-concurrency", 1)
-    for jid in "ab":
-        core.put(jid, queue="other")
-    assert len(core.pop(queue="other")) == 2
-
-
-def test_zero_max_concurrency_means_no_limit(core: Core) -> None:
-    core.old("config.set", 0, "queue-max-concurrency", 0)
-    core.put("a")
-    core.put("b")
-    assert len(core.pop()) == 2
-
-
-def test_expired_locks_come_before_work(core: Core) -> None:
-    core.old("config.set", 0, "grace-period", 0)
-    core.put("old")
-    core.pop(0)
-    core.put("urgent", 10, priority=100)
-    assert core.popped(100, worker="second") == ["old", "urgent"]
-
-
-def test_several_expired_locks_oldest_first(core: Core) -> None:
-    core.old("config.set", 0, "grace-period", 0)
-    for now, jid in enumerate("cab"):
-        core.put(jid, now)
-        core.pop(now)
-    assert core.popped(100, 2, worker="second") == ["c", "a"]
-    assert core.popped(100, 2, worker="second") == ["b"]
-
-
-def test_due_jobs_join_the_work(core: Core) -> None:
-    core.put("later", 0, delay=10, priority=1)
-    core.put("now", 5)
-    assert core.popped(9) == ["now"]
-    assert core.popped(10) == ["later"]
+    assert core.popped(61, worker="second") == ["jid"]
 
 
 def test_a_due_job_takes_its_place_by_the_time_of_the_move(core: Core) -> None:
@@ -188,11 +112,12 @@ def test_a_due_job_takes_its_place_by_the_time_of_the_move(core: Core) -> None:
     assert core.popped(20) == ["plain", "delayed"]
 
 
-def test_only_as_many_due_jobs_are_moved_as_are_asked_for(core: Core) -> None:
-    for n in range(5):
-        core.put(f"j{n}", 0, delay=10 + n)
-    assert core.popped(100, 2) == ["j1", "j0"]
-    assert core.server.zcard("ql:q:queue-scheduled") == 3
+def test_max_concurrency_of_zero_or_of_another_queue_is_no_limit(core: Core) -> None:
+    core.old("config.set", 0, "queue-max-concurrency", 0)
+    core.old("config.set", 0, "other-max-concurrency", 1)
+    core.put("a")
+    core.put("b")
+    assert len(core.pop()) == 2
 
 
 def test_peek_shows_without_handing_out(core: Core) -> None:
@@ -229,11 +154,3 @@ def test_peek_shows_expired_locks_first_and_as_they_are(core: Core) -> None:
     assert (job["state"], job["worker"], job["expires"]) == ("running", "worker", 60)
     assert [entry["what"] for entry in job["history"]] == ["put", "popped"]
     assert peeked(core, 100, 1) == ["lost"]
-
-
-def test_queues_are_apart(core: Core) -> None:
-    core.put("a", queue="one")
-    core.put("b", queue="two")
-    assert core.popped(queue="two") == ["b"]
-    assert core.popped(queue="two") == []
-    assert core.popped(queue="one") == ["a"]

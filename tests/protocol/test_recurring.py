@@ -80,23 +80,6 @@ def test_a_spawned_job(core: Core) -> None:
     assert core.server.zscore("ql:t:t", "cron-1") == 110
 
 
-def test_a_spawned_job_that_waits(core: Core) -> None:
-    recur(core, retries=2)
-    core.old("peek", 10, "queue", 1)
-    job = core.job("cron-1", 10)
-    assert (job["state"], job["worker"], job["expires"]) == ("waiting", "", 0)
-    assert (job["retries"], job["remaining"]) == (2, 2)
-    assert job["history"] == [{"when": 0, "what": "put", "q": "queue"}]
-
-
-def test_one_job_per_tick(core: Core) -> None:
-    recur(core)
-    assert core.popped(0) == ["cron-1"]
-    assert core.popped(59.9) == []
-    assert core.popped(60) == ["cron-2"]
-    assert sorted(core.popped(240)) == ["cron-3", "cron-4", "cron-5"]
-
-
 def test_children_are_ordered_by_their_tick(core: Core) -> None:
     recur(core)
     core.put("between", 90)
@@ -114,15 +97,6 @@ def test_only_as_many_are_spawned_as_are_asked_for(core: Core) -> None:
     assert core.popped(600, 3) == ["cron-1", "cron-2", "cron-3"]
     assert core.json("recur.get", 600, "cron")["count"] == 3
     assert core.popped(600, 3) == ["cron-4", "cron-5", "cron-6"]
-
-
-@pytest.mark.parametrize(
-    ("backlog", "expected"), [(0, 11), (1, 2), (2, 3), (5, 6), (10, 11), (20, 11)]
-)
-def test_the_backlog_is_limited(core: Core, backlog: int, expected: int) -> None:
-    recur(core, now=1000, backlog=backlog)
-    jids = core.popped(1600, 50)
-    assert jids == [f"cron-{n}" for n in range(1, expected + 1)]
 
 
 @pytest.mark.parametrize(
@@ -149,30 +123,16 @@ def test_a_template_put_again_keeps_its_count(core: Core) -> None:
     assert core.popped(100, queue="other") == ["cron-2"]
 
 
-def test_a_child_overwrites_no_job_that_has_its_id(core: Core) -> None:
-    recur(core)
-    core.put("cron-1", data='"another"')
-    assert sorted(core.popped(0)) == ["cron-1", "cron-2"]
-    assert core.job("cron-1")["data"] == '"another"'
-
-
-def test_update(core: Core) -> None:
-    recur(core)
-    updates = {
-        "priority": (7, 7), "interval": (30, 30), "retries": (9, 9),
-        "data": ('{"b": 2}', '{"b": 2}'), "klass": ("Other", "Other"),
-        "backlog": (4, 4),
-    }  # fmt: skip
-    for key, (given, expected) in updates.items():
-        assert core.old("recur.update", 0, "cron", key, given) == 1
-        assert core.json("recur.get", 0, "cron")[key] == expected
-
-
 def test_update_of_several_attributes(core: Core) -> None:
     recur(core)
-    assert core.old("recur.update", 0, "cron", "priority", 2, "klass", "Other") == 1
+    changes = {
+        "priority": 7, "interval": 30, "retries": 9, "data": '{"b": 2}',
+        "klass": "Other", "backlog": 4,
+    }  # fmt: skip
+    pairs = [part for pair in changes.items() for part in pair]
+    assert core.old("recur.update", 0, "cron", *pairs) == 1
     template = core.json("recur.get", 0, "cron")
-    assert (template["priority"], template["klass"]) == (2, "Other")
+    assert {name: template[name] for name in changes} == changes
 
 
 def test_update_of_the_interval_shifts_the_next_tick(core: Core) -> None:
@@ -202,16 +162,6 @@ def test_tag_and_untag_affect_only_future_children(core: Core) -> None:
     assert (first["tags"], second["tags"]) == (["a"], ["b", "c"])
     assert listed(core.job("cron-1")["tags"]) == ["a"]
     assert not core.server.exists("ql:t:nosuch")
-
-
-def test_unrecur_keeps_the_children(core: Core) -> None:
-    recur(core)
-    core.old("peek", 0, "queue", 1)
-    assert core.old("unrecur", 0, "cron") == 1
-    assert core.old("recur.get", 0, "cron") is None
-    assert not core.server.exists("ql:q:queue-recur")
-    assert core.popped(600) == ["cron-1"]
-    assert core.old("unrecur", 0, "nosuch") == 1
 
 
 def test_a_paused_queue_spawns_nothing(core: Core) -> None:

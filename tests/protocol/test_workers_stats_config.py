@@ -58,10 +58,6 @@ def test_locks_of_more_than_a_hundred_days_are_not_listed(core: Core) -> None:
     assert core.json("workers", 1, "worker") == {"jobs": ["jid"], "stalled": {}}
 
 
-def test_an_unknown_worker_has_nothing(core: Core) -> None:
-    assert core.json("workers", 0, "nosuch") == {"jobs": {}, "stalled": {}}
-
-
 def test_silent_workers_are_forgotten(core: Core) -> None:
     core.put("jid")
     core.pop(0, worker="old")
@@ -69,13 +65,6 @@ def test_silent_workers_are_forgotten(core: Core) -> None:
     assert len(core.json("workers", 86399)) == 2
     assert [w["name"] for w in core.json("workers", 86400)] == ["new"]
     assert not core.server.exists("ql:w:old:jobs")
-
-
-def test_the_age_of_workers_is_an_option(core: Core) -> None:
-    core.old("config.set", 0, "max-worker-age", 10)
-    core.pop(0, worker="old")
-    core.pop(1, worker="new")
-    assert [w["name"] for w in core.json("workers", 10)] == ["new"]
 
 
 def test_a_worker_whose_locks_are_good_is_not_forgotten(core: Core) -> None:
@@ -117,10 +106,13 @@ def test_mean_and_deviation(core: Core) -> None:
         core.put(f"j{n:02}", n)
     for n in range(20):
         core.pop(n + n, 1)
-    wait = core.json("stats", 30, "queue", 30)["wait"]
-    assert (wait["count"], wait["mean"], wait["std"]) == (20, 9.5, DEVIATION)
-    assert wait["histogram"][:20] == [1] * 20
-    assert sum(wait["histogram"]) == 20
+        core.complete(f"j{n:02}", n + n + n)
+    stats = core.json("stats", 60, "queue", 60)
+    for kind in ("wait", "run"):
+        shown = stats[kind]
+        assert (shown["count"], shown["mean"], shown["std"]) == (20, 9.5, DEVIATION)
+        assert shown["histogram"][:20] == [1] * 20
+        assert sum(shown["histogram"]) == 20
 
 
 def test_means_of_fractions_of_a_second(core: Core) -> None:
@@ -133,16 +125,6 @@ def test_means_of_fractions_of_a_second(core: Core) -> None:
         assert shown["mean"] == pytest.approx(0.9)
         assert shown["std"] == pytest.approx(0, abs=1e-7)
         assert shown["histogram"][0] == 2
-
-
-def test_the_run_time_is_sampled_too(core: Core) -> None:
-    for n in range(20):
-        core.put(f"j{n:02}", 0)
-    core.pop(0, 20)
-    for n in range(20):
-        core.complete(f"j{n:02}", n)
-    run = core.json("stats", 30, "queue", 30)["run"]
-    assert (run["count"], run["mean"], run["std"]) == (20, 9.5, DEVIATION)
 
 
 @pytest.mark.parametrize(
@@ -185,41 +167,27 @@ def test_a_sample_belongs_to_the_day_of_the_later_event(core: Core) -> None:
         assert (stats["wait"]["count"], stats["run"]["count"]) == counts
 
 
-def test_config_without_options_is_exactly_the_defaults(core: Core) -> None:
+def test_defaults_of_the_options(core: Core) -> None:
     assert core.json("config.get", 0) == DEFAULTS
-    assert not core.server.exists("ql:config")
-
-
-def test_defaults_of_single_options(core: Core) -> None:
     for option, value in DEFAULTS.items():
         assert core.old("config.get", 0, option) == value
         assert isinstance(core.old("config.get", 0, option), type(value))
     assert core.old("config.get", 0, "nosuch") is None
+    assert not core.server.exists("ql:config")
 
 
-def test_set_options_are_strings(core: Core) -> None:
+def test_set_options_are_strings_until_they_are_unset(core: Core) -> None:
+    chosen = {"heartbeat": "7", "mail-heartbeat": "8", "colour": "red"}
     assert core.old("config.set", 0, "heartbeat", 7) is None
     core.old("config.set", 0, "mail-heartbeat", 8)
     core.old("config.set", 0, "colour", "red")
     assert core.old("config.get", 0, "heartbeat") == "7"
-    assert core.json("config.get", 0) == DEFAULTS | {
-        "heartbeat": "7",
-        "mail-heartbeat": "8",
-        "colour": "red",
-    }
-    assert core.server.hgetall("ql:config") == {
-        "heartbeat": "7",
-        "mail-heartbeat": "8",
-        "colour": "red",
-    }
-
-
-def test_unset_brings_the_default_back(core: Core) -> None:
-    core.old("config.set", 0, "heartbeat", 7)
-    assert core.old("config.unset", 0, "heartbeat") is None
+    assert core.json("config.get", 0) == DEFAULTS | chosen
+    assert core.server.hgetall("ql:config") == chosen
+    for option in (*chosen, "nosuch"):
+        assert core.old("config.unset", 0, option) is None
     assert core.old("config.get", 0, "heartbeat") == 60
     assert not core.server.exists("ql:config")
-    assert core.old("config.unset", 0, "nosuch") is None
 
 
 def test_the_old_spelling_of_the_queue_heartbeat_has_no_effect(core: Core) -> None:
@@ -244,20 +212,6 @@ def test_options_and_values_have_their_lengths(
         refused = keyed.refusal("config.set", option, value, now=0)
         assert refused == "TOOBIG config.set(): Option or value is too long"
     assert keyed.server.hexists("ql:config", option) is fits
-
-
-def test_a_silent_worker_with_one_good_lock_stays(core: Core) -> None:
-    core.old("config.set", 0, "max-worker-age", 10)
-    core.put("good", 0)
-    core.put("ending", 0, queue="short")
-    core.old("config.set", 0, "short-heartbeat", 12)
-    core.pop(0, worker="holds")
-    core.pop(0, queue="short", worker="lost")
-    workers = core.json("workers", 11.5)
-    assert sorted(worker["name"] for worker in workers) == ["holds", "lost"]
-    # A lock that ends just now is good no longer.
-    assert [worker["name"] for worker in core.json("workers", 12)] == ["holds"]
-    assert not core.server.exists("ql:w:lost:jobs")
 
 
 def test_a_day_of_statistics_goes_when_it_is_as_old_as_they_are_kept(
