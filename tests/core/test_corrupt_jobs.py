@@ -5,7 +5,6 @@ Its data is kept, and so is Lua's error. Something other than the core has damag
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -184,17 +183,6 @@ def test_a_line_of_the_history_that_cannot_be_read_hides_no_other(keyed: Keyed) 
     assert whats[0] == "put"
     assert {"before", "behind"} <= set(whats)
     assert keyed.json("job.view", "jid", 9, 9, now=1003)["job"]["jid"] == "jid"
-
-
-def test_a_template_that_cannot_be_read_stops_no_other(keyed: Keyed) -> None:
-    for jid in ("bad", "good"):
-        keyed.call("recur", "queue", jid, "k", "{}", "interval", 60, 0, now=1000)
-    keyed.server.hset("ql:r:bad", "interval", "often")
-    assert [job["jid"] for job in keyed.take(now=1001)] == ["good-1"]
-    listed = keyed.json("schedule.list", 0, 9, now=1002)["schedules"]
-    assert {each["id"] for each in listed} == {"bad", "good"}
-    keyed.call("unrecur", "bad", now=1003)
-    assert json.loads(keyed.call("schedule.list", 0, 9, now=1004))["total"] == 1
 
 
 def test_an_entity_that_cannot_be_read_keeps_its_payloads(keyed: Keyed) -> None:

@@ -60,74 +60,6 @@ def run(keyed: Keyed, queue: str = "side", now: Any = 3) -> list[str]:
     return ran
 
 
-def carry_on(keyed: Keyed) -> None:
-    """Make calls that do what an earlier one has left."""
-    for _ in range(20):
-        keyed.settle([], now=4)
-
-
-def test_dependents_wait_for_what_was_spawned(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("before", depends=["root"])
-    assert spawn(keyed, token, "a", "b") == [[], []]
-    keyed.put("between", depends=["root"])
-    end(keyed, "root")
-    keyed.put("later", depends=["root"])
-    for jid in ("before", "between", "later"):
-        assert keyed.job(jid)["dependencies"] == ["root"]
-    assert keyed.violations() == []
-    taken = [job["jid"] for job in keyed.take(queue="side", now=2)]
-    end(keyed, taken[0])
-    assert state(keyed, "later") == "depends"
-    end(keyed, taken[1])
-    for jid in ("before", "between", "later"):
-        assert state(keyed, jid) == "waiting"
-    assert keyed.violations() == []
-
-
-def test_dependents_wait_for_what_spawned_jobs_spawn(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a")
-    [job] = keyed.take(queue="side", now=1)
-    end(keyed, "root")
-    keyed.call("spawn", "a", job["token"], "w", *items("b"), now=2)
-    end(keyed, "a")
-    assert state(keyed, "after") == "depends"
-    assert keyed.violations() == []
-    keyed.take(queue="side", now=3)
-    end(keyed, "b")
-    assert state(keyed, "after") == "waiting"
-    assert keyed.call("offspring", "root") == ["a", 1]
-
-
-def test_a_spawned_job_may_wait_for_its_spawner(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a", depends=["root"])
-    assert state(keyed, "a") == "depends"
-    end(keyed, "root")
-    assert state(keyed, "a") == "waiting"
-    assert state(keyed, "after") == "depends"
-    assert keyed.violations() == []
-    keyed.take(queue="side", now=3)
-    end(keyed, "a")
-    assert state(keyed, "after") == "waiting"
-
-
-def test_a_spawned_job_cannot_be_made_to_wait_for_what_waits_for_it(
-    keyed: Keyed,
-) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    keyed.put("other", queue="side")
-    spawn(keyed, token, "a", depends=["other"])
-    end(keyed, "root")
-    assert keyed.refusal("depends", "a", "on", "after", now=1).startswith("CYCLE ")
-    with pytest.raises(redis.ResponseError, match=r"^CYCLE "):
-        keyed.put("a", 3, depends=["after"])
-
-
 def test_children_of_a_cancelled_child_make_no_circle(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.call("spawn", "root", token, "w", *items("middle"), now=1)
@@ -332,23 +264,6 @@ def test_a_job_cannot_spawn_itself(keyed: Keyed) -> None:
         spawn(keyed, token, "root")
 
 
-def test_spawning_again_after_a_crash_adds_none(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a", "b", absent="1")
-    end(keyed, "root", "crash", 3, "worker-crash", "m")
-    [job] = keyed.take(queue="main", now=3)
-    assert spawn(keyed, job["token"], "a", "b", "c", absent="1") == [["a", "b"], []]
-    assert keyed.call("offspring", "root") == ["a", 0, "b", 0, "c", 0]
-    end(keyed, "root")
-    assert state(keyed, "after") == "depends"
-    assert keyed.violations() == []
-    keyed.take(queue="side", now=4)
-    for jid in ("a", "b", "c"):
-        end(keyed, jid)
-    assert state(keyed, "after") == "waiting"
-
-
 def test_the_holder_of_a_spawned_jobs_key_is_waited_for(keyed: Keyed) -> None:
     keyed.put("holder", unique="key", queue="side")
     token = start(keyed)
@@ -376,31 +291,6 @@ def test_only_its_first_spawner_waits_for_a_job(keyed: Keyed) -> None:
     assert state(keyed, "one") == "waiting"
 
 
-@pytest.mark.parametrize(
-    ("policy", "result"),
-    [("block", "depends"), ("cancel", "canceled"), ("run", "waiting")],
-)
-@pytest.mark.parametrize("first", ["child", "spawner"])
-def test_a_spawned_job_that_fails_counts_as_a_dependency(
-    keyed: Keyed, policy: str, result: str | None, first: str
-) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"], on_failure=policy)
-    spawn(keyed, token, "a")
-    keyed.take(queue="side", now=1)
-    if first == "spawner":
-        end(keyed, "root")
-    end(keyed, "a", "fail", "group", "m")
-    if first == "child":
-        end(keyed, "root")
-    assert state(keyed, "after") == result
-    if policy == "block":
-        keyed.call("revive", "a", now=3)
-        keyed.take(queue="side", now=3)
-        end(keyed, "a")
-        assert state(keyed, "after") == "waiting"
-
-
 def test_on_failure_run_waits_for_children_that_have_not_failed(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"], on_failure="run")
@@ -414,6 +304,19 @@ def test_on_failure_run_waits_for_children_that_have_not_failed(keyed: Keyed) ->
     assert keyed.violations() == []
 
 
+def test_a_spawned_job_that_has_failed_cancels_dependents_when_its_spawner_ends(
+    keyed: Keyed,
+) -> None:
+    token = start(keyed)
+    keyed.put("after", depends=["root"], on_failure="cancel")
+    spawn(keyed, token, "a")
+    keyed.take(queue="side", now=1)
+    end(keyed, "a", "fail", "group", "m")
+    assert state(keyed, "after") == "depends"
+    end(keyed, "root")
+    assert state(keyed, "after") == "canceled"
+
+
 def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put("after", depends=["root"])
@@ -424,26 +327,15 @@ def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(keyed: Keyed) 
     assert keyed.violations() == []
 
 
-def test_depends_off_the_spawner_drops_its_children_too(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a")
-    keyed.call("depends", "after", "off", "root", now=1)
-    assert state(keyed, "after") == "waiting"
-
-
-@pytest.mark.parametrize("how", ["depends", "workflow", "move", "put"])
+@pytest.mark.parametrize("how", ["workflow", "move"])
 def test_who_comes_late_waits_for_each_of_them_in_the_end(
     keyed: Keyed, how: str
 ) -> None:
     token = start(keyed)
     spawn(keyed, token, "a", "b")
-    keyed.put("other", queue="third")
     if how == "move":
         start(keyed, "after")
-    elif how == "depends":
-        keyed.put("after", depends=["other"])
-    elif how == "workflow":
+    else:
         keyed.call("workflow.begin", "f", "{}", now=0)
         keyed.put("after", workflow="f")
         keyed.call("depends", "after", "on", "root", now=0)
@@ -452,14 +344,8 @@ def test_who_comes_late_waits_for_each_of_them_in_the_end(
     end(keyed, "b", "fail", "group", "m")
     if how == "move":
         end(keyed, "after", "move", "queue", 0, json.dumps(["root"]))
-    elif how == "depends":
-        keyed.call("depends", "after", "on", "root", now=3)
-        keyed.take(queue="third", now=3)
-        end(keyed, "other")
-    elif how == "workflow":
-        assert keyed.call("workflow.release", "f", 2, now=3) == 0
     else:
-        keyed.put("after", 3, depends=["root"])
+        assert keyed.call("workflow.release", "f", 2, now=3) == 0
     assert state(keyed, "after") == "depends"
     end(keyed, "a")
     assert state(keyed, "after") == "depends"
@@ -470,48 +356,12 @@ def test_who_comes_late_waits_for_each_of_them_in_the_end(
     assert keyed.violations() == []
 
 
-def test_who_would_be_canceled_at_once_by_what_was_spawned_is_refused(
-    keyed: Keyed,
-) -> None:
-    token = start(keyed)
-    spawn(keyed, token, "a", "b")
-    end(keyed, "root")
-    keyed.take(queue="side", now=3)
-    end(keyed, "a", "fail", "group", "m")
-    before = snapshot(keyed.server)
-    with pytest.raises(redis.ResponseError, match=r"^STATE .*Job a has failed already"):
-        keyed.put("after", 3, depends=["root"], on_failure="cancel")
-    assert snapshot(keyed.server) == before
-
-
 def test_an_old_client_waits_for_the_spawner_alone(keyed: Keyed) -> None:
     token = start(keyed)
     spawn(keyed, token, "a")
     end(keyed, "root")
     keyed.core.put("later", 3, depends=["root"])
     assert state(keyed, "later") == "waiting"
-
-
-def test_all_dependencies_may_be_dropped(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a")
-    end(keyed, "root")
-    keyed.call("depends", "after", "off", "all", now=3)
-    assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
-
-
-def test_a_job_that_is_put_anew_forgets_what_it_waited_for(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("other", queue="third")
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a")
-    end(keyed, "root")
-    keyed.put("after", 3, depends=["other"])
-    keyed.take(queue="third", now=3)
-    end(keyed, "other")
-    assert state(keyed, "after") == "waiting"
 
 
 def test_thousands_are_waited_for(keyed: Keyed) -> None:
@@ -547,6 +397,8 @@ def test_thousands_wait_for_them(keyed: Keyed) -> None:
     spawn(keyed, token, "a", "b")
     end(keyed, "root")
     for job in keyed.take(2, queue="side", now=3):
+        keyed.settle([], now=3)
+        assert keyed.json("queues", "queue", now=3)["depends"] == 2000
         assert keyed.violations() == []
         end(keyed, job["jid"])
     for _ in range(10):
@@ -577,56 +429,7 @@ def test_what_was_spawned_outlives_the_record_of_its_spawner(keyed: Keyed) -> No
     assert keyed.violations() == []
 
 
-def test_spawned_jobs_belong_to_the_workflow(keyed: Keyed) -> None:
-    keyed.call(
-        *("workflow.put", "f", "w", '{"name":"flow"}'),
-        *("root", "main", "k", "{}", 0, 1, "workflow", "f"),
-        now=0,
-    )
-    [job] = keyed.take(1, queue="main")
-    spawn(keyed, job["token"], "a")
-    assert keyed.job("a")["workflow"] == "f"
-    assert keyed.json("workflow.get", "f")["total"] == 2
-
-
 # What a job needs.
-
-
-def test_needs_are_kept_after_the_links_are_gone(keyed: Keyed) -> None:
-    keyed.put("done")
-    end(keyed, keyed.take()[0]["jid"], "complete", "[1]", 60)
-    keyed.put("open", queue="side")
-    keyed.put("job", depends=["open", "done"])
-    assert keyed.job("job")["dependencies"] == ["open"]
-    keyed.put("more", queue="side")
-    keyed.call("depends", "job", "on", "more", now=3)
-    for job in keyed.take(queue="side", now=3):
-        end(keyed, job["jid"])
-    assert state(keyed, "job") == "waiting"
-    assert keyed.call("needs", "job") == ["open", 0, "done", 0, "more", 0]
-    assert keyed.call("needs", "job", 1, 1) == ["done", 0]
-    assert keyed.call("results", "open", "done", "nosuch") == [None, "[1]", None]
-
-
-def test_needs_go_with_the_record(keyed: Keyed) -> None:
-    keyed.put("a", queue="side")
-    keyed.put("b", depends=["a"])
-    keyed.put("c", depends=["a"])
-    keyed.call("cancel", "b", now=1)
-    assert not keyed.server.exists("ql:needs:b")
-    keyed.take(queue="side", now=1)
-    end(keyed, "a")
-    keyed.call("config.set", "jobs-history", -1, now=2)
-    keyed.take(now=3)
-    end(keyed, "c")
-    keyed.put_many([{"jid": f"x{n}"} for n in range(9)], now=3)
-    ends = [
-        settlement(job["jid"], job["token"], "complete") for job in keyed.take(9, now=3)
-    ]
-    keyed.settle(ends, now=4)
-    assert keyed.call("get", "c") is None
-    assert not keyed.server.exists("ql:needs:c")
-    assert keyed.violations() == []
 
 
 def test_old_clients_leave_no_such_lists(keyed: Keyed) -> None:
@@ -647,20 +450,6 @@ def test_a_job_that_has_ended_may_have_another_spawner(keyed: Keyed) -> None:
         end(keyed, "same")
         assert state(keyed, f"after-{number}") == "waiting"
         assert keyed.call("offspring", root) == ["same", 0]
-    assert keyed.violations() == []
-
-
-def test_dependents_of_which_later_calls_hear_wait_for_it_too(keyed: Keyed) -> None:
-    token = start(keyed)
-    jids = [f"d{number:04}" for number in range(1200)]
-    for first in (0, 600):
-        part = jids[first : first + 600]
-        keyed.put_many([{"jid": jid, "depends": '["root"]'} for jid in part])
-    spawn(keyed, token, "a")
-    end(keyed, "root")
-    for _ in range(3):
-        keyed.take(1, queue="none", now=3)
-    assert {state(keyed, jid) for jid in jids} == {"depends"}
     assert keyed.violations() == []
 
 
@@ -752,15 +541,6 @@ def test_a_job_with_open_children_cannot_be_forgotten(keyed: Keyed) -> None:
     assert text.startswith("STATE ") and "has spawned jobs" in text
     end(keyed, "b")
     assert keyed.call("forget", "root", now=5) == 1
-
-
-def test_cancelling_a_spawner_lets_its_children_go_their_way(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"], on_failure="run")
-    spawn(keyed, token, "a")
-    keyed.call("cancel", "root", now=2)
-    assert (state(keyed, "after"), state(keyed, "a")) == ("waiting", "waiting")
-    assert keyed.violations() == []
 
 
 def test_what_is_put_behind_a_spawner_waits_for_its_run_alone(keyed: Keyed) -> None:

@@ -86,33 +86,14 @@ def end(keyed: Keyed, *jids: str, verb: tuple[Any, ...] = ("complete",)) -> None
 FAIL = ("fail", "group", "message")
 
 
-def test_a_workflow_goes_on_to_its_end(keyed: Keyed) -> None:
-    put(keyed, {"a": (), "b": ("a",), "c": ("a", "b")})
-    assert counts(keyed) == ("running", 3, 0, 0, 0, 2)
-    assert keyed.json("workflow.jobs", "f") == {"total": 3, "jobs": ["a", "b", "c"]}
-    end(keyed, "a")
-    assert counts(keyed) == ("running", 3, 1, 0, 0, 1)
-    end(keyed, "b")
-    end(keyed, "c")
-    assert counts(keyed) == ("complete", 3, 3, 0, 0, 0)
-    assert 0 < keyed.server.ttl("ql:workflow:f") <= 604800
-    assert 0 < keyed.server.ttl("ql:workflow:f:jobs") <= 604800
-
-
 def test_a_workflow_shows_its_meta_and_time(keyed: Keyed) -> None:
     keyed.call("workflow.put", "f", "w", '{"name": []}', *items("f", {"a": ()}), now=7)
     record = keyed.json("workflow.get", "f")
     assert (record["meta"], record["created"], record["id"]) == ({"name": []}, 7, "f")
     assert keyed.call("workflow.get", "nothing") is None
     assert keyed.json("workflow.jobs", "nothing") == {"total": 0, "jobs": {}}
-
-
-def test_a_workflow_waits_for_jobs_outside(keyed: Keyed) -> None:
-    keyed.put("outside")
-    put(keyed, {"a": ("outside",)})
-    assert counts(keyed) == ("running", 1, 0, 0, 0, 1)
-    end(keyed, "outside")
-    assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
+    text = keyed.refusal("workflow.put", "g", "w", "[]", *items("g", {"b": ()}))
+    assert text.startswith("BADARG ")
 
 
 def test_a_workflow_whose_rest_is_blocked_has_failed(keyed: Keyed) -> None:
@@ -129,36 +110,25 @@ def test_a_workflow_whose_rest_is_blocked_has_failed(keyed: Keyed) -> None:
     assert counts(keyed) == ("complete", 4, 4, 0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        ("cancel", ("failed", 3, 0, 1, 2, 0)),
-        ("run", ("running", 3, 0, 1, 0, 1)),
-        ("block", ("failed", 3, 0, 1, 0, 2)),
-    ],
-)
-def test_on_failure_decides_what_becomes_of_the_rest(
-    keyed: Keyed, policy: str, expected: tuple[Any, ...]
-) -> None:
-    put(keyed, {"a": (), "b": ("a",), "c": ("b",)}, on_failure=policy)
-    end(keyed, "a", verb=FAIL)
-    assert counts(keyed) == expected
+def test_a_workflow_lives_on_until_all_has_gone_well(keyed: Keyed) -> None:
+    def lives() -> list[int]:
+        names = ("ql:workflow:f", "ql:workflow:f:jobs")
+        return [keyed.server.ttl(name) for name in names]
 
-
-def test_a_failed_job_that_is_put_again_by_itself(keyed: Keyed) -> None:
     put(keyed, {"a": ()})
     end(keyed, "a", verb=FAIL)
-    assert counts(keyed)[0] == "failed"
-    keyed.call("unfail", "queue", "group", 5, now=0)
-    assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
-    end(keyed, "a", verb=FAIL)
+    assert (counts(keyed)[0], lives()) == ("failed", [-1, -1])
     keyed.call("requeue", "w", "queue", "a", "klass", "{}", 0, now=0)
     assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
     end(keyed, "a")
     assert counts(keyed) == ("complete", 1, 1, 0, 0, 0)
+    assert all(0 < seconds <= 604800 for seconds in lives())
+    before = digest(keyed.server)
+    assert keyed.call("workflow.cancel", "f", now=0) == 0
+    assert digest(keyed.server) == before
     keyed.put("a")  # It begins anew, and so does the workflow.
     assert counts(keyed) == ("running", 1, 0, 0, 0, 0)
-    assert keyed.server.ttl("ql:workflow:f") == -1
+    assert lives() == [-1, -1]
 
 
 def test_a_job_that_moves_on_is_still_on_its_way(keyed: Keyed) -> None:
@@ -171,24 +141,6 @@ def test_a_job_that_moves_on_is_still_on_its_way(keyed: Keyed) -> None:
     end(keyed, "other")
     end(keyed, "a")
     assert counts(keyed) == ("complete", 1, 1, 0, 0, 0)
-
-
-def test_a_scheduled_job_is_on_its_way(keyed: Keyed) -> None:
-    put(keyed, {"a": (), "b": ("a",)})
-    keyed.call("requeue", "w", "queue", "b", "klass", "{}", 60, now=0)
-    end(keyed, "a")
-    assert keyed.job("b")["state"] == "scheduled"
-    assert counts(keyed) == ("running", 2, 1, 0, 0, 0)
-
-
-def test_a_job_cancelled_by_itself_cancels_the_workflow_at_its_end(
-    keyed: Keyed,
-) -> None:
-    put(keyed, {"a": (), "b": ()})
-    keyed.call("cancel", "a", now=0)
-    assert counts(keyed) == ("running", 2, 0, 0, 1, 0)
-    end(keyed, "b")
-    assert counts(keyed) == ("canceled", 2, 1, 0, 1, 0)
 
 
 def test_cancel(keyed: Keyed) -> None:
@@ -309,22 +261,6 @@ def test_no_job_of_one_that_is_being_cancelled_spawns_others(keyed: Keyed) -> No
     assert digest(keyed.server) == before
 
 
-def test_retry_goes_through_all(keyed: Keyed) -> None:
-    put(keyed, {f"j{n:03}": () for n in range(400)})
-    jobs = keyed.take(250) + keyed.take(250)
-    ends = [
-        settlement(job["jid"], job["token"], *(FAIL if n % 2 else ("complete",)))
-        for n, job in enumerate(jobs)
-    ]
-    keyed.settle(ends[:200])
-    keyed.settle(ends[200:])
-    assert counts(keyed) == ("failed", 400, 200, 200, 0, 0)
-    first, one = keyed.call("workflow.retry", "f", 0, now=0)
-    second, other = keyed.call("workflow.retry", "f", first, now=0)
-    assert (first, second, one + other) == (250, 0, 200)
-    assert counts(keyed) == ("running", 400, 200, 0, 0, 0)
-
-
 def test_the_end_of_a_workflow_wakes_its_waiters(keyed: Keyed) -> None:
     put(keyed, {"a": (), "b": ()})
     wait = ("await", "me", 10, "workflow", "f")
@@ -335,13 +271,6 @@ def test_the_end_of_a_workflow_wakes_its_waiters(keyed: Keyed) -> None:
     assert keyed.server.llen(key) == 1
     assert keyed.call(*wait, now=0)[1:] == ["failed"]
     assert keyed.call("await", "me", 1, "workflow", "x", now=0)[1:] == [""]
-
-
-def test_jobs_may_join_later(keyed: Keyed) -> None:
-    put(keyed, {"a": ()})
-    keyed.put("b", workflow="f", depends='["a"]')
-    assert counts(keyed) == ("running", 2, 0, 0, 0, 1)
-    assert "NOJOB" in keyed.refusal("put", "w", "q", "c", "k", "{}", 0, "workflow", "x")
 
 
 def test_a_job_may_leave_for_another_workflow(keyed: Keyed) -> None:
@@ -363,77 +292,51 @@ def test_history_of_no_length_forgets_it_at_once(keyed: Keyed) -> None:
     assert keyed.call("workflow.get", "f", now=1) is None
 
 
-def test_all_or_nothing(keyed: Keyed) -> None:
-    keyed.put("there")
+LINKS = {f"j{n:03}": [f"j{m:03}" for m in range(min(n, 2))] for n in range(510)}
+REFUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "another's id": ("STATE", "taken", {"a": ()}),
+    "an id that is no name": ("BADARG", "f:x", {"a": ()}),
+    "no job": ("BADARG", "f", {}),
+    "a job that exists": ("STATE", "f", {"a": (), "there": ()}),
+    "an unknown dependency": ("NOJOB", "f", {"a": (), "b": ("nothing",)}),
+    "a job before its dependency": ("CYCLE", "f", {"a": ("b",), "b": ()}),
+    "a job that waits for itself": ("CYCLE", "f", {"a": ("a",)}),
+    "too many jobs": ("TOOBIG", "f", {f"j{n}": () for n in range(1_001)}),
+    "too many links": ("TOOBIG", "f", LINKS),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_workflow_is_put_as_a_whole_or_not_at_all(keyed: Keyed, what: str) -> None:
+    put(keyed, {"there": ()}, flow="taken")
     before = digest(keyed.server)
-
-    def refusal(*args: Any) -> str:
-        text = keyed.refusal("workflow.put", *args)
-        assert digest(keyed.server) == before
-        return text
-
-    a = items("f", {"a": ()})
-    assert "Workflow g does not exist" in refusal(
-        "f", "w", "{}", *items("g", {"a": ()})
-    )
-    assert "at least one job" in refusal("f", "w", "{}")
-    assert "must be a JSON object" in refusal("f", "w", "[]", *a)
-    assert "letters, digits" in refusal("f:x", "w", "{}", *a)
-    assert "Job there exists already" in refusal(
-        "f", "w", "{}", *a, *items("f", {"there": ()})
-    )
-    assert "Job nothing does not exist" in refusal(
-        "f", "w", "{}", *a, *items("f", {"b": ("nothing",)})
-    )
-    assert "Job a must stand behind b" in refusal(
-        "f", "w", "{}", *items("f", {"a": ("b",), "b": ()})
-    )
-    assert refusal("f", "w", "{}", *items("f", {"a": ("a",)})).startswith("CYCLE")
-    many = items("f", {f"j{n}": () for n in range(1_001)})
-    assert refusal("f", "w", "{}", *many).startswith("TOOBIG")
-    links = {f"j{n:03}": [f"j{m:03}" for m in range(min(n, 2))] for n in range(510)}
-    assert refusal("f", "w", "{}", *items("f", links)).startswith("TOOBIG")
+    code, name, jobs = REFUSED[what]
+    text = keyed.refusal("workflow.put", name, "w", "{}", *items(name, jobs))
+    assert text.startswith(f"{code} ")
+    assert digest(keyed.server) == before
 
 
-def test_a_second_one_of_the_same_id_is_refused(keyed: Keyed) -> None:
-    put(keyed, {"a": ()})
-    text = keyed.refusal("workflow.put", "f", "w", "{}", *items("f", {"b": ()}))
-    assert "Workflow f exists already" in text
+def test_each_job_names_its_workflow(keyed: Keyed) -> None:
+    """One in the same batch that belongs to another workflow would be lost to this one."""
+    put(keyed, {"x": ()}, flow="other")
+    jobs = [*items("f", {"a": ()}), *items("other", {"b": ()})]
+    text = keyed.refusal("workflow.put", "f", "w", "{}", *jobs)
+    assert text.startswith("BADARG ") and "Job b" in text
 
 
-def test_a_graph_of_a_thousand_in_one_call(keyed: Keyed) -> None:
-    chain = {f"j{n}": (f"j{n - 1}",) if n else () for n in range(1_000)}
-    put(keyed, chain)
-    assert counts(keyed) == ("running", 1_000, 0, 0, 0, 999)
-    assert [job["jid"] for job in keyed.take()] == ["j0"]
+@pytest.mark.parametrize("command", ["release", "cancel", "retry"])
+def test_an_unknown_workflow_is_refused(keyed: Keyed, command: str) -> None:
+    assert keyed.refusal(f"workflow.{command}", "f", 0).startswith("NOJOB ")
 
 
 # Those that several calls put.
 
 
-def test_nothing_runs_before_everything_is_there(keyed: Keyed) -> None:
-    keyed.put("outside", queue="side")
-    begin(keyed)
-    add(keyed, {"a": (), "b": ("outside",)})
-    add(keyed, {"c": ("a", "outside"), "d": ("c",)})
-    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 4)
-    [outside] = keyed.take(queue="side")
-    keyed.settle([settlement("outside", outside["token"], "complete")])
-    assert keyed.call("pop", "queue", "w", 10, now=0) == "{}"
-    assert counts(keyed) == ("unpacking", 4, 0, 0, 0, 4)
-    assert release(keyed) == 0
-    assert counts(keyed) == ("running", 4, 0, 0, 0, 2)
-    assert sorted(job["jid"] for job in keyed.take()) == ["a", "b"]
-    assert keyed.server.keys("ql:*gate*") == []
-    assert release(keyed) == 0
-
-
-@pytest.mark.parametrize("client", ["ours", "old"])
-def test_get_names_no_gate(keyed: Keyed, client: str) -> None:
+def test_old_clients_see_no_gate(keyed: Keyed) -> None:
     begin(keyed)
     add(keyed, {"a": ()})
-    call = keyed.job if client == "ours" else keyed.core.job
-    assert (call("a")["state"], call("a")["dependencies"]) == ("depends", {})
+    job = keyed.core.job("a")
+    assert (job["state"], job["dependencies"]) == ("depends", {})
 
 
 def test_many_dependencies_are_linked_in_parts(keyed: Keyed) -> None:
@@ -474,17 +377,14 @@ def large(keyed: Keyed) -> None:
 
 
 @others
-def test_a_release_whose_caller_is_gone_is_carried_on(keyed: Keyed, other: Any) -> None:
+def test_a_release_is_carried_on_by_others_and_by_its_caller(
+    keyed: Keyed, other: Any
+) -> None:
     large(keyed)
     other(keyed)
     assert counts(keyed)[5] == 500
-    other(keyed)
+    assert release(keyed) == 0
     assert counts(keyed) == ("running", 2500, 0, 0, 0, 0)
-
-
-def test_its_caller_may_carry_on_with_a_release(keyed: Keyed) -> None:
-    large(keyed)
-    assert [release(keyed), release(keyed), release(keyed)] == [500, 0, 0]
 
 
 def test_an_idle_worker_comes_back_soon_while_it_is_released(keyed: Keyed) -> None:
@@ -606,15 +506,6 @@ def test_an_incomplete_one_is_not_released(keyed: Keyed) -> None:
     assert release(keyed, given=4) == 0
 
 
-def test_cancelled_before_its_release(keyed: Keyed) -> None:
-    begin(keyed)
-    add(keyed, {"a": (), "b": ("a",)})
-    assert keyed.call("workflow.cancel", "f", now=0) == 0
-    assert counts(keyed) == ("canceled", 2, 0, 0, 2, 0)
-    assert keyed.server.keys("ql:j:*") == []
-    assert keyed.server.keys("ql:gate:*") == []
-
-
 def test_a_job_in_the_place_of_another_is_not_held_at_the_gate(keyed: Keyed) -> None:
     put(keyed, {"x": []}, flow="other", unique="key")
     begin(keyed)
@@ -640,63 +531,3 @@ def test_one_whose_jobs_others_stand_for_is_complete(keyed: Keyed) -> None:
     flow = keyed.json("workflow.get", "f", now=0)
     assert (flow["state"], flow["total"]) == ("complete", 0)
     assert keyed.server.ttl("ql:workflow:f") > 0
-
-
-@pytest.mark.parametrize("command", ["release", "cancel", "retry"])
-def test_what_is_not_there_is_told(keyed: Keyed, command: str) -> None:
-    text = keyed.refusal(f"workflow.{command}", "f", 0)
-    assert text.startswith("NOJOB") and "Workflow f does not exist" in text
-
-
-def test_each_job_names_its_workflow(keyed: Keyed) -> None:
-    """One in the same batch that belongs to another workflow would be lost to this one."""
-    put(keyed, {"x": ()}, flow="other")
-    both = [*items("f", {"a": ()}), *items("other", {"b": ()})]
-    text = keyed.refusal("workflow.put", "f", "w", "{}", *both)
-    assert text == "BADARG workflow.put(): Job b does not name its workflow"
-
-
-def test_a_repeated_call_changes_nothing(keyed: Keyed) -> None:
-    call = ("workflow.put", "f", "w", "{}", *items("f", {"a": ()}))
-    for _ in range(2):
-        assert keyed.call(*call, now=0, request="client:1") == "f"
-    begin(keyed, "g")
-    calls = [
-        ("put.many", "w", *items("g", {"b": ()})),
-        ("workflow.release", "g", 1),
-    ]
-    for n, call in enumerate(calls):
-        for _ in range(2):
-            keyed.call(*call, now=0, request=f"client:{n + 2}")
-    assert counts(keyed, "g") == ("running", 1, 0, 0, 0, 0)
-
-
-@pytest.mark.parametrize("nonsense", ["", "\0", "x y", "[]", "9" * 400])
-@pytest.mark.parametrize("command", ["begin", "release"])
-def test_a_begin_or_release_of_nonsense_changes_nothing(
-    keyed: Keyed, command: str, nonsense: str
-) -> None:
-    begin(keyed)
-    before = digest(keyed.server)
-    more = "{}" if command == "begin" else 0
-    text = keyed.refusal(f"workflow.{command}", nonsense, more, now=0)
-    assert text.split(" ")[0] in ("BADARG", "NOJOB"), text
-    short = keyed.refusal(f"workflow.{command}", now=0)
-    assert short.startswith("BADARG"), short
-    text = keyed.refusal("workflow.begin", "g", nonsense, now=0)
-    assert text.startswith("BADARG"), text
-    assert digest(keyed.server) == before
-
-
-@pytest.mark.parametrize("end", ["complete", "canceled"])
-def test_a_workflow_that_has_ended_cannot_be_canceled_anew(
-    keyed: Keyed, end: str
-) -> None:
-    put(keyed, {"a": ()})
-    if end == "complete":
-        keyed.settle([settlement("a", keyed.token("a"), "complete")])
-    else:
-        assert keyed.call("workflow.cancel", "f", now=0) == 0
-    before = digest(keyed.server)
-    assert keyed.call("workflow.cancel", "f", now=0) == 0
-    assert digest(keyed.server) == before

@@ -195,7 +195,7 @@ class Machine(RuleBasedStateMachine):
     def compare(self) -> None:
         """Compare all jobs after each step; now and then all that is kept."""
         self.compare_jobs()
-        if self.steps % 10 == 9:
+        if self.steps % 5 == 4:
             self.compare_lists()
         if AUDIT and self.steps % 25 == 24:
             found = violations(self.wire.server, self.wire.core.prefix)

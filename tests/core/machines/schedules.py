@@ -147,4 +147,6 @@ class Schedules(Flows):
     def shown(self, schedule: Schedule) -> dict[str, Any]:
         """Return what `schedule.get` must say."""
         shown: dict[str, Any] = {"count": schedule.count, "paused": schedule.paused}
+        if not schedule.is_cron:
+            shown["next"] = None if schedule.paused else schedule.due
         return {**shown, "last": schedule.last, "missed": schedule.missed}

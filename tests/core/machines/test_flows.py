@@ -410,6 +410,8 @@ class FlowsAndSchedules(Runner):
                 n: vars(template)[n] for n in ("queue", "interval", "backlog", "count")
             }
             yield ("recur.get", template.jid), part_of(parts), parts
+            due = {"next": template.due}
+            yield ("schedule.get", template.jid), part_of(due), due
 
 
 def part_of(expected: dict[str, Any]) -> Any:
