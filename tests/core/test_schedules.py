@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.core.caller import Core, flat
+from tests.core.caller import flat
 from tests.core.keyed import Keyed, chunks
 from tests.core.keyspace import digest
 
@@ -75,12 +74,6 @@ def taken(keyed: Keyed, now: float, count: int = 50) -> list[str]:
 
 
 class TestMaking:
-    def test_an_interval_begins_after_its_offset(self, keyed: Keyed) -> None:
-        assert make(keyed, now=100, offset=7) == "new"
-        assert due(keyed) == 107
-        assert taken(keyed, 106) == []
-        assert taken(keyed, 107) == ["s@107"]
-
     def test_what_is_shown_of_an_interval(self, keyed: Keyed) -> None:
         make(keyed, now=100, name="Clock", tags=["t"], priority=1.5, owner="code:x",
              missed="all", unique="u", expires=9, context={"a": 1}, data="[1]")  # fmt: skip
@@ -109,9 +102,6 @@ class TestMaking:
         assert keyed.core.old("recur.get", 1e9, "s") is None
         assert keyed.core.old("jobs", 1e9, "recurring", "queue") == []
         assert keyed.core.pop(1e9) == []
-
-    def test_an_unknown_schedule_is_nothing(self, keyed: Keyed) -> None:
-        assert keyed.call("schedule.get", "no") is None
 
     @pytest.mark.parametrize("kind", BOTH, ids=["interval", "cron"])
     def test_a_kind_can_become_the_other(
@@ -178,37 +168,8 @@ class TestMaking:
     def test_bad_arguments(self, keyed: Keyed, args: tuple[str, ...]) -> None:
         assert keyed.refusal("schedule.set", *args).startswith("BADARG")
 
-    def test_without_a_kind(self, keyed: Keyed) -> None:
-        assert "interval or cron" in keyed.refusal("schedule.set", "s", "q", "k", "{}")
-
 
 class TestSettingAgain:
-    def test_the_same_interval_keeps_all(self, keyed: Keyed) -> None:
-        make(keyed, now=100)
-        assert taken(keyed, 100) == ["s@100"]
-        assert make(keyed, now=130, data="[2]") == "changed"
-        after = shown(keyed)
-        assert (after["next"], after["count"], after["last"]) == (160, 1, 100)
-        assert after["data"] == "[2]"
-
-    @pytest.mark.parametrize(
-        ("interval", "then"),
-        [(90, 190), (31, 131), (10, 140), (7, 135), (86400, 86500)],
-    )
-    def test_a_changed_interval_keeps_the_rhythm(
-        self, keyed: Keyed, interval: float, then: float
-    ) -> None:
-        make(keyed, now=100)
-        taken(keyed, 100)
-        make(keyed, now=130, interval=interval)
-        assert due(keyed) == then
-
-    def test_a_tick_that_is_due_stays_due(self, keyed: Keyed) -> None:
-        make(keyed, now=100)
-        make(keyed, now=130, interval=3600)
-        assert taken(keyed, 130) == ["s@100"]
-        assert due(keyed) == 3700
-
     def test_who_was_about_to_put_a_tick_does_not_undo_the_change(
         self, keyed: Keyed
     ) -> None:
@@ -232,13 +193,6 @@ class TestSettingAgain:
         [job] = keyed.take(queue="other", now=110)
         assert job["jid"] == "s@110"
         assert keyed.call("schedules.count", "queue", "other") == [0, 1]
-
-    def test_a_pause_stays(self, keyed: Keyed) -> None:
-        make(keyed, now=100)
-        keyed.call("schedule.pause", "s", now=110)
-        make(keyed, now=120, interval=50)
-        assert shown(keyed)["paused"]
-        assert (due(keyed), taken(keyed, 1000)) == (None, [])
 
     def test_a_former_id_goes_on_with_all_that_it_has(self, keyed: Keyed) -> None:
         make(keyed, now=100)
@@ -348,8 +302,6 @@ class TestUpdating:
         assert (after["count"], after["next"], after["missed"]) == (1, 160, "all")
         assert keyed.core.old("recur.get", 110, "s") is None
 
-
-class TestPausing:
     def test_a_paused_one_puts_nothing(self, keyed: Keyed) -> None:
         make(keyed)
         assert keyed.call("schedule.pause", "s", now=0) == 1
@@ -372,6 +324,8 @@ class TestPausing:
         assert taken(keyed, now) == []
         assert taken(keyed, then) == [f"s@{then}"]
 
+
+class TestPausing:
     def test_no_tick_stays_far_ahead_when_the_clock_was_set_back(
         self, keyed: Keyed
     ) -> None:
@@ -395,6 +349,7 @@ class TestPausing:
         make(keyed, now=100)
         keyed.call("schedule.pause", "s", now=110)
         make(keyed, now=120, priority=3)
+        assert (shown(keyed)["paused"], taken(keyed, 125)) == (True, [])
         keyed.call("schedule.resume", "s", now=130)
         assert due(keyed) == 160
 
@@ -449,14 +404,6 @@ class TestListing:
         reply = keyed.json("schedule.list", 0, 5000)
         assert (reply["total"], len(reply["schedules"])) == (1001, 1000)
 
-    def test_reading_writes_nothing(self, keyed: Keyed) -> None:
-        make(keyed, "a")
-        make(keyed, "b", cron="* * * * *")
-        before = digest(keyed.server)
-        for command in ("schedule.get a", "schedule.list", "schedule.declared"):
-            keyed.call(*command.split(), now=1000)
-        assert digest(keyed.server) == before
-
 
 class TestRunning:
     @pytest.mark.parametrize("kind", BOTH, ids=["interval", "cron"])
@@ -482,12 +429,6 @@ class TestRunning:
         assert keyed.job(jid)["data"] == "[1]"
         assert keyed.core.json("recur.get", 100, "s")["count"] == 1
 
-    def test_a_repeat_gives_the_same_job(self, keyed: Keyed) -> None:
-        make(keyed)
-        jid = keyed.call("schedule.run", "s", now=1, request="c:1")
-        assert keyed.call("schedule.run", "s", now=2, request="c:1") == jid
-        assert shown(keyed)["count"] == 1
-
 
 class TestRemoving:
     def test_jobs_stay_and_nothing_else(self, keyed: Keyed) -> None:
@@ -502,16 +443,6 @@ class TestRemoving:
         assert listed(keyed) == []
         assert keyed.call("schedules.count", "queue") == [0]
         assert keyed.job("a@0")["state"] == "running"
-
-
-def test_a_sum_of_all_in_a_row(core: Core) -> None:
-    """The template of an old client behaves as ever in a namespace with schedules."""
-    keyed = Keyed(core)
-    make(keyed, "ours")
-    core.old("recur", 100.5, "queue", "old", "k", "{}", "interval", 60, 0)
-    serve(keyed, 290)
-    assert sorted(core.popped(290)) == ["old-1", "old-2", "old-3", "old-4", "ours@240"]
-    assert json.loads(core.old("recur.get", 290, "old"))["count"] == 4
 
 
 def test_an_id_has_200_bytes_at_most(keyed: Keyed) -> None:

@@ -135,14 +135,6 @@ def test_update_of_several_attributes(core: Core) -> None:
     assert {name: template[name] for name in changes} == changes
 
 
-def test_update_of_the_interval_shifts_the_next_tick(core: Core) -> None:
-    recur(core)
-    assert core.popped(0) == ["cron-1"]
-    core.old("recur.update", 0, "cron", "interval", 10)
-    assert core.server.zscore("ql:q:queue-recur", "cron") == 10
-    assert len(core.popped(60)) == 6
-
-
 def test_update_of_the_queue_keeps_the_next_tick(core: Core) -> None:
     recur(core, offset=25)
     core.old("recur.update", 0, "cron", "queue", "other")
