@@ -88,13 +88,41 @@ def test_other_ends_make_room(three: Keyed, end: str) -> None:
     assert jids(three.take(now=START + 3)) == ["j1"]
 
 
-def test_one_that_expires_makes_way_for_the_next(keyed: Keyed) -> None:
+@pytest.mark.parametrize("end", ["cancel", "move", "expired"])
+def test_a_job_that_was_brought_back_and_does_not_start_makes_room_for_the_next(
+    keyed: Keyed, end: str
+) -> None:
     limit(keyed, TYPE, 1)
     for n in range(3):
-        keyed.put(f"j{n}", START + n / 100, **({"expires": 3} if n == 1 else {}))
+        pairs = {"expires": 3} if (n, end) == (1, "expired") else {}
+        keyed.put(f"j{n}", START + n / 100, **pairs)
     assert jids(keyed.take(now=START + 1)) == ["j0"]
     keyed.call("cancel", "j0", now=START + 2)
+    if end == "cancel":
+        keyed.call("cancel", "j1", now=START + 3)
+    elif end == "move":
+        keyed.put("j1", START + 3, queue="elsewhere", delay=60)
     assert jids(keyed.take(1, now=START + 4)) == ["j2"]
+
+
+def test_a_job_that_one_limit_parks_makes_the_other_bring_back_its_next(
+    keyed: Keyed,
+) -> None:
+    limit(keyed, TYPE, 2)
+    limit(keyed, KEY, 1)
+    limit(keyed, "other-max-concurrency-of-type", 1)
+    for n, key in enumerate(["a", "b", "", "k", "k", "", "c"]):
+        pairs = {"limit_key": key} if key else {"klass": "other"}
+        keyed.put(f"j{n}", START + n / 10, **pairs)
+    running = keyed.take(now=START + 1)
+    assert jids(running) == ["j0", "j1", "j2"]
+    for job in running:
+        done(keyed, job, START + 2)
+    assert jids(keyed.take(1, now=START + 3)) == ["j3"]
+    # j4 waits for j3, as they have the same key; j5 is before j6.
+    assert jids(keyed.take(1, now=START + 4)) == ["j5"]
+    assert held_back(keyed, now=START + 4) == 1
+    assert jids(keyed.take(1, now=START + 5)) == ["j6"]
 
 
 @pytest.mark.damages
