@@ -149,6 +149,8 @@ def test_results_and_messages_are_limited(held: Keyed) -> None:
         ("retry", "jid", "queue", token, 0, "group", too_big),
         ("settle", "w", 1, "jid", token, "", "complete", 2, too_big, 9, 0, 0),
         ("settle", "w", 1, "jid", token, "", "fail", 2, "group", too_big, 0, 0),
+        ("settle", "w", 1, "jid", token, "", "retry", 3, 0, "group", too_big, 0, 0),
+        ("settle", "w", 1, "jid", token, "", "crash", 3, 0, "group", too_big, 0, 0),
     ):
         assert held.refusal(*call, now=1).startswith("TOOBIG "), call[:2]
     held.settle([settlement("jid", token, "retry", 0, "group", fits)], now=1)
