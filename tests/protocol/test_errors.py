@@ -76,7 +76,7 @@ def test_a_job_that_is_not_running_is_named_with_its_state(
 )
 def test_a_missing_job_does_not_exist(core: Core, call: tuple[str, ...]) -> None:
     text = core.error(call[0], 0, *call[1:])
-    assert "does not exist" in text
+    assert "jid does not exist" in text
     assert RUBY_PATTERN.search(text)
     assert core.server.dbsize() == 0
 
