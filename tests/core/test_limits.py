@@ -102,6 +102,7 @@ def test_a_job_that_was_brought_back_and_does_not_start_makes_room_for_the_next(
         keyed.call("cancel", "j1", now=START + 3)
     elif end == "move":
         keyed.put("j1", START + 3, queue="elsewhere", delay=60)
+    assert keyed.violations() == []
     assert jids(keyed.take(1, now=START + 4)) == ["j2"]
 
 
