@@ -434,7 +434,7 @@ def test_idle_workers_leave_nothing_for_ever(
     wait(keyed, "w", queues=queues)
     keyed.put("jid", 0)
     for name in keyed.server.scan_iter():
-        if any(word in name for word in ("wait", "marker", "timer")):
+        if any(word in name for word in ("wait", "wake", "timer")):
             assert 0 < keyed.server.ttl(name) <= 65, name
 
 
