@@ -98,11 +98,13 @@ local function next_look(call, limit, room)
   return math.min(look, opens or look)
 end
 
--- A limit that holds something back is to be looked at by that time (nil: as before).
-function Limits.note_look(call, name, time)
+-- A limit that holds something back is to be looked at by that time (nil: as before); `sooner`: but no later than before.
+function Limits.note_look(call, name, time, sooner)
   local parked = call.keys.limits_parked
   if rcall('EXISTS', Keys.limit_parked(call, name)) == 1 then
-    if time then
+    if time and sooner then
+      rcall('ZADD', parked, 'LT', format('%.17g', time), name)
+    elseif time then
       rcall('ZADD', parked, format('%.17g', time), name)
     end
   elseif rcall('ZREM', parked, name) == 1 and rcall('EXISTS', parked) == 0 then
@@ -125,7 +127,8 @@ function Limits.bring(call, name, jid, score)
   end
 end
 
--- A limit may have room again: brings back up to `count` of its jobs, the next first.
+-- A limit may have room again: brings back up to `count` of its jobs, the next first. (If these are not all for which there
+-- is room, it is still to be looked at when it was to be.)
 local function refill(call, name, count)
   local parked = Keys.limit_parked(call, name)
   local first = rcall('ZREVRANGE', parked, 0, 0)[1]
@@ -141,7 +144,7 @@ local function refill(call, name, count)
     Limits.bring(call, name, jobs[n], jobs[n + 1])
   end
   call.brought = (call.brought or 0) + #jobs / 2
-  Limits.note_look(call, name, most < wanted and call.now or look)
+  Limits.note_look(call, name, most < wanted and call.now or look, count < room)
 end
 
 -- The limits of these names have a slot more.

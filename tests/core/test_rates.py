@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.keyed import Keyed, settlement
-from tests.core.test_limits import START, limit
+from tests.core.test_limits import START, jids, limit
 
 OPTIONS = ["klass-rate-of-type", "klass-rate-per-key", "queue-rate"]
 
@@ -117,3 +117,16 @@ def test_what_goes_back_before_it_started_leaves_its_room_to_others(
     back.append(settlement(ran["jid"], ran["token"], "release", 0, held=0.5))
     keyed.settle(back, now=START + 1)
     assert len(keyed.take(20, now=START + 1)) == 6
+
+
+def test_jobs_held_back_go_before_new_ones_when_the_window_has_opened(
+    keyed: Keyed,
+) -> None:
+    limit(keyed, "klass-rate-of-type", "2/20s")
+    for n in range(6):
+        keyed.put(f"j{n}", START + n)
+    assert jids(keyed.take(3, now=START + 10)) == ["j0", "j1"]
+    keyed.put("waits", START + 11)
+    keyed.put("new", START + 12)
+    keyed.call("cancel", "waits", now=START + 40)  # makes room for the next one
+    assert jids(keyed.take(2, now=START + 41)) == ["j2", "j3"]
