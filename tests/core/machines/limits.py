@@ -192,17 +192,22 @@ class Limited(Jobs):
                 continue  # fmt: skip
             same = (other.klass, other.limit_key, other.priority) == (job.klass, job.limit_key, job.priority)  # fmt: skip
             if same:
-                assert other.rank() >= job.rank(), (
-                    f"{other.jid} was put before {job.jid}"
-                )
+                # (What a limit has brought back may stand in another queue.)
+                assert other.rank() >= job.rank() or self.has_rivals(
+                    other, elsewhere=True
+                ), f"{other.jid} was put before {job.jid}"
             elif alone and other.rank() < job.rank() and not self.has_rivals(other):
                 assert not self.can_start(other), f"{other.jid} goes before {job.jid}"
 
-    def has_rivals(self, job: Job) -> bool:
-        """Return whether another waiting job needs a limit of this one."""
+    def has_rivals(self, job: Job, *, elsewhere: bool = False) -> bool:
+        """Return whether another waiting job (of another queue) needs a limit of this one."""
         names = {limit.name for limit in self.limits_of(job)}
         others = [j for j in self if self.state(j) == "waiting" and j is not job]
-        return any(names & {n.name for n in self.limits_of(other)} for other in others)
+        return any(
+            names & {limit.name for limit in self.limits_of(other)}
+            for other in others
+            if not elsewhere or other.queue != job.queue
+        )
 
     def see_turn(self, job: Job) -> None:
         """See that no other tenant has waited since this one's last turn."""
