@@ -210,7 +210,10 @@ class Limited(Jobs):
         )
 
     def see_turn(self, job: Job) -> None:
-        """See that no other tenant has waited since this one's last turn."""
+        """See that no other tenant has waited since this one's last turn.
+
+        (A higher priority goes before turns.)
+        """
         before = self.turns.get(job.fair_by or "")
         for other in self.in_state("waiting", job.queue):
             tenant = other.fair_by or ""
@@ -219,6 +222,7 @@ class Limited(Jobs):
                 before is not None
                 and tenant not in ("", job.fair_by)
                 and since < before
+                and other.priority >= job.priority
             ):
                 turn = self.served.get(tenant, 0)
                 assert other.returned or turn >= before, f"{tenant} waits for its turn"
