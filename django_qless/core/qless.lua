@@ -5118,7 +5118,7 @@ local PATTERNS = {
   --   schedules  schedules that put jobs into it -> 0
   --   ticks      those of them whose last job no worker has been offered -> by when it is missed
   place = 'q:<>-<>', --                 zset
-  ready = 'ready', --                   set    queues that may have something: see queues.lua
+  ready = 'ready', --                   zset   queue that may have something -> 0: see queues.lua
   wake = 'wake:<>', --                  zset   the marker of a queue, or of a choice of them: see wake.lua
   glob_waits = 'glob_waits', --         zset   choice of queues for which workers wait -> until when; expires
   timer = 'timer:<>', --                string when an idle worker looks at the queue next; expires
@@ -7671,7 +7671,7 @@ end
 
 -- Something comes into the queue: it is known from then on.
 function Queue.register(call, queue)
-  if rcall('SADD', call.keys.ready, queue.name) == 1 or call.has.F then
+  if rcall('ZADD', call.keys.ready, '0', queue.name) == 1 or call.has.F then
     rcall('ZADD', call.keys.queues, 'NX', call.text, queue.name)
   end
 end
@@ -7740,14 +7740,16 @@ modules.Keys
 -- Which queues a call serves, in what order: those that the names and globs of a worker stand for.
 --
 -- They are served in the order given, those of a glob in order of name. Of globs, and of many names, only queues are asked
--- that may have something: those of the set `ready`. A queue comes into it with the first thing that comes into the queue, and is
--- taken out by a call that finds nothing in any of its places.
+-- that may have something: those of the key `ready`. A queue comes into it with the first thing that comes into the queue,
+-- and is taken out by a call that finds nothing in any of its places. Names are read in pages: most calls find enough in
+-- the first.
 
 local find, gsub = string.find, string.gsub
 local rcall = redis.call
 
 local MANY = 64 -- names of which each is asked; of more, only those that are ready
-local MOST = 1000 -- queues of globs looked at by one call
+local MOST = 1000 -- queues looked at by one call for a glob; with more than that the second half begins anywhere
+local PAGE = 50
 local LONGEST = 1000 -- bytes of the text of a choice
 
 local function is_glob(name)
@@ -7780,50 +7782,33 @@ local function patterns_of(globs)
   return patterns
 end
 
--- The names of queues that may have something, in order; of very many some, and others the next time.
-local function ready(call)
-  local names
-  if rcall('SCARD', call.keys.ready) > MOST then
-    names = rcall('SRANDMEMBER', call.keys.ready, MOST)
-  else
-    names = rcall('SMEMBERS', call.keys.ready)
-  end
-  table.sort(names)
-  return names
+-- Visits queues that may have something, in order of name, until `visit` returns true. -> whether it did
+local function each_ready(call, visit)
+  local name, from, looked = call.keys.ready, '-', 0
+  repeat
+    local page = rcall('ZRANGE', name, from, '+', 'BYLEX', 'LIMIT', '0', PAGE)
+    for n = 1, #page do
+      if visit(page[n]) then
+        return true
+      end
+    end
+    looked = looked + #page
+    from = '(' .. (page[#page] or '')
+    if looked == MOST / 2 and rcall('ZCARD', name) > MOST then
+      from = '[' .. rcall('ZRANDMEMBER', name)
+    end
+  until #page < PAGE or looked >= MOST
+  return false
 end
 
 -- Those of the names that may have something, as a set.
 local function ready_among(call, names)
   local found = {}
-  local is = rcall('SMISMEMBER', call.keys.ready, unpack(names))
+  local scores = rcall('ZMSCORE', call.keys.ready, unpack(names))
   for n = 1, #names do
-    found[names[n]] = is[n] == 1
+    found[names[n]] = scores[n] and true
   end
   return found
-end
-
-local function gather(call, choice, names)
-  local seen, wanted = {}, #names > MANY and ready_among(call, names)
-  local excluded, known = choice.excluded, nil
-  local function add(name)
-    if not seen[name] and not matches_any(name, excluded) then
-      seen[name] = true
-      choice.queues[#choice.queues + 1] = Keys.queue(call, name)
-    end
-  end
-  for n = 1, #names do
-    if is_glob(names[n]) then
-      known = known or ready(call)
-      local its = pattern(names[n])
-      for _, name in ipairs(known) do
-        if find(name, its) then
-          add(name)
-        end
-      end
-    elseif not wanted or wanted[names[n]] then
-      add(names[n])
-    end
-  end
 end
 
 -- A choice as text, the same in every order of its names and globs, and without names for which a glob stands: workers
@@ -7848,26 +7833,25 @@ function Queues.text_has(text, queue)
   return matches_any(queue, patterns_of(names)) and not matches_any(queue, patterns_of(excluded))
 end
 
--- The queues of a worker: `queues`, and whether there are globs among the names (`globbing`), or too many names: then only
--- the ready ones are among the queues (`partly`). `excluded` are globs.
+-- The queues of a worker. Whether there are globs among the names (`globbing`), or too many names (`partly`): then only
+-- queues that may have something are asked, and `queues` has those that were. `excluded` are globs.
 function Queues.choose(call, names, excluded)
   local choice =
     { queues = {}, globbing = false, partly = #names > MANY, names = names, excluding = excluded }
   for n = 1, #names do
     choice.globbing = choice.globbing or is_glob(names[n])
   end
-  if #excluded == 0 and not choice.globbing and not choice.partly then
-    local seen, queues = {}, choice.queues
-    for n = 1, #names do
-      if not seen[names[n]] then
-        seen[names[n]] = true
-        queues[#queues + 1] = Keys.queue(call, names[n])
-      end
-    end
+  choice.excluded = #excluded > 0 and patterns_of(excluded) or excluded
+  if choice.globbing or choice.partly then
     return choice
   end
-  choice.excluded = patterns_of(excluded)
-  gather(call, choice, names)
+  local seen, queues = {}, choice.queues
+  for n = 1, #names do
+    if not seen[names[n]] and not matches_any(names[n], choice.excluded) then
+      seen[names[n]] = true
+      queues[#queues + 1] = Keys.queue(call, names[n])
+    end
+  end
   return choice
 end
 
@@ -7877,20 +7861,54 @@ function Queues.is_empty(queue)
   return rcall('EXISTS', unpack(names)) == 0
 end
 
+-- Visits those of the queues of a worker that may have something, each once, until `visit` returns true.
+local function each_of_many(call, choice, visit)
+  local seen, wanted = {}, choice.partly and ready_among(call, choice.names)
+  local function visit_once(name)
+    if seen[name] or matches_any(name, choice.excluded) then
+      return false
+    end
+    seen[name] = true
+    local queue = Keys.queue(call, name)
+    choice.queues[#choice.queues + 1] = queue
+    return visit(queue)
+  end
+  for _, name in ipairs(choice.names) do
+    local is_enough = false
+    if is_glob(name) then
+      local its = pattern(name)
+      is_enough = each_ready(call, function(one)
+        return find(one, its) and visit_once(one)
+      end)
+    elseif not wanted or wanted[name] then
+      is_enough = visit_once(name)
+    end
+    if is_enough then
+      return
+    end
+  end
+end
+
 -- Takes up to wish.count jobs: `take` is given a queue and a number, and returns how many it has taken.
 function Queues.serve(call, choice, wish, take)
   local wanted = wish.count
-  for n = 1, #choice.queues do
-    if wanted <= 0 then
-      return
+  if not (choice.globbing or choice.partly) then
+    for n = 1, #choice.queues do
+      wanted = wanted - take(choice.queues[n], wanted)
+      if wanted <= 0 then
+        return
+      end
     end
-    local queue = choice.queues[n]
+    return
+  end
+  each_of_many(call, choice, function(queue)
     local taken = take(queue, wanted)
     wanted = wanted - taken
-    if taken == 0 and (choice.globbing or choice.partly) and Queues.is_empty(queue) then
-      rcall('SREM', call.keys.ready, queue.name)
+    if taken == 0 and Queues.is_empty(queue) then
+      rcall('ZREM', call.keys.ready, queue.name)
     end
-  end
+    return wanted <= 0
+  end)
 end
 
 -- All queues that there are, in the order first seen; at most `most`, if that is given.
@@ -8236,7 +8254,7 @@ local function forget(call, names)
   Pieces.run('ZREM', call.keys.queues, names)
   for _, name in ipairs(names) do
     if Queues.is_empty(Keys.queue(call, name)) then
-      rcall('SREM', call.keys.ready, name)
+      rcall('ZREM', call.keys.ready, name)
     else
       Features.note(call, 'F')
     end
@@ -11998,7 +12016,7 @@ modules.Config, modules.GlobWaits, modules.Limits, modules.Queue, modules.Take
 --
 -- The timer of a marker is the time at which one idle worker looks: only what falls due sooner needs the marker.
 --
--- Workers of globs, or of more than KEYS queues, block on one marker for all of them: see glob_waits.lua. A marker is a
+-- Workers of globs, or of very many queues, block on one marker for all of them: see glob_waits.lua. A marker is a
 -- queue of Keys.queue, or one of those: both have `wake`, its key, and `timer`. Its members are names of queues.
 
 local rcall = redis.call
@@ -12008,8 +12026,6 @@ local LOOK = 5
 
 -- Seconds: a marker must last from the call that finds nothing until its worker blocks.
 local KEPT = '60'
-
-local KEYS = 64 -- the most markers on which a worker blocks
 
 local NONE = {}
 
@@ -12123,7 +12139,7 @@ end
 
 -- Do workers of this choice block on one marker?
 local function has_one_marker(choice)
-  return choice.globbing or #choice.queues > KEYS or #choice.queues == 0
+  return choice.globbing or choice.partly or #choice.queues == 0
 end
 
 local function timers_of(markers)

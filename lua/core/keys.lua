@@ -53,7 +53,7 @@ local PATTERNS = {
   --   schedules  schedules that put jobs into it -> 0
   --   ticks      those of them whose last job no worker has been offered -> by when it is missed
   place = 'q:<>-<>', --                 zset
-  ready = 'ready', --                   set    queues that may have something: see queues.lua
+  ready = 'ready', --                   zset   queue that may have something -> 0: see queues.lua
   wake = 'wake:<>', --                  zset   the marker of a queue, or of a choice of them: see wake.lua
   glob_waits = 'glob_waits', --         zset   choice of queues for which workers wait -> until when; expires
   timer = 'timer:<>', --                string when an idle worker looks at the queue next; expires

@@ -54,7 +54,7 @@ end
 
 -- Something comes into the queue: it is known from then on.
 function Queue.register(call, queue)
-  if rcall('SADD', call.keys.ready, queue.name) == 1 or call.has.F then
+  if rcall('ZADD', call.keys.ready, '0', queue.name) == 1 or call.has.F then
     rcall('ZADD', call.keys.queues, 'NX', call.text, queue.name)
   end
 end

@@ -9,7 +9,7 @@
 --
 -- The timer of a marker is the time at which one idle worker looks: only what falls due sooner needs the marker.
 --
--- Workers of globs, or of more than KEYS queues, block on one marker for all of them: see glob_waits.lua. A marker is a
+-- Workers of globs, or of very many queues, block on one marker for all of them: see glob_waits.lua. A marker is a
 -- queue of Keys.queue, or one of those: both have `wake`, its key, and `timer`. Its members are names of queues.
 
 local rcall = redis.call
@@ -19,8 +19,6 @@ local LOOK = 5
 
 -- Seconds: a marker must last from the call that finds nothing until its worker blocks.
 local KEPT = '60'
-
-local KEYS = 64 -- the most markers on which a worker blocks
 
 local NONE = {}
 
@@ -134,7 +132,7 @@ end
 
 -- Do workers of this choice block on one marker?
 local function has_one_marker(choice)
-  return choice.globbing or #choice.queues > KEYS or #choice.queues == 0
+  return choice.globbing or choice.partly or #choice.queues == 0
 end
 
 local function timers_of(markers)

@@ -163,7 +163,7 @@ local function forget(call, names)
   Pieces.run('ZREM', call.keys.queues, names)
   for _, name in ipairs(names) do
     if Queues.is_empty(Keys.queue(call, name)) then
-      rcall('SREM', call.keys.ready, name)
+      rcall('ZREM', call.keys.ready, name)
     else
       Features.note(call, 'F')
     end

@@ -455,3 +455,13 @@ def test_a_call_between_waiting_and_working_does_not_keep_the_timer(
     assert settle(3, 1, 1) == ["now"]
     look, _ = wait(keyed, "idle", now=1)
     assert look == pytest.approx(2, abs=0.01)
+
+
+def test_a_put_wakes_who_serves_many_queues_of_which_few_have_something(
+    keyed: Keyed,
+) -> None:
+    keyed.put("paused", 0, queue="q3")
+    keyed.call("pause", "q3")
+    _, blocked = wait(keyed, "w", queues=[f"q{n}" for n in range(70)])
+    keyed.put("new", 0, queue="q60")
+    assert keyed.server.exists(*blocked)

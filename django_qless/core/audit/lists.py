@@ -18,7 +18,7 @@ LARGEST_WORKFLOW = 1000
 def place(view: View, queue: str, name: str, start: int) -> Iterator[Finding]:
     """Judge a page of one of a queue's places."""
     members = view.scores(f"q:{queue}-{name}", start)
-    if members and not view.has("ready", queue):
+    if members and view.score("ready", queue) is None:
         text = f"{queue} has something in {name}, and is not ready"
         yield Finding(queue, "ready", text)
     for jid in members:
@@ -34,7 +34,7 @@ def place(view: View, queue: str, name: str, start: int) -> Iterator[Finding]:
 def templates(view: View, queue: str, start: int) -> Iterator[Finding]:
     """Judge a page of the recurring jobs of the protocol in a queue."""
     members = view.scores(f"q:{queue}-recur", start)
-    if members and not view.has("ready", queue):
+    if members and view.score("ready", queue) is None:
         text = f"{queue} has something in recur, and is not ready"
         yield Finding(queue, "ready", text)
     for jid in members:
