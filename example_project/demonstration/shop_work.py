@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,10 +90,13 @@ class ShopWork:
 
 
 def started_at(handles: Sequence[JobHandle[Any]]) -> Iterator[float]:
-    """Yields when workers first got these jobs, in seconds of the epoch, by the server."""
+    """Yields when workers got these jobs last, in seconds of the epoch, by the server.
+
+    (What a worker hands back before it has begun, a limit does not count.)
+    """
     for handle in jobs.many([each.jid for each in handles]):
-        got = (each["when"] for each in handle.history if each["what"] == "popped")
-        yield from itertools.islice(got, 1)
+        got = [each["when"] for each in handle.history if each["what"] == "popped"]
+        yield from got[-1:]
 
 
 def most_within_a_second(times: Sequence[float]) -> int:
