@@ -61,7 +61,7 @@ def idle_workers(stage: Stage, tally: Tally, times: int) -> None:
         stage.put_run("record", n, delay=1 + n / 10)
     for n in range(due):
         stage.end_of(n)
-    longest = max((redis.zcard(k) for k in redis.keys("*marker:*")), default=0)
+    longest = max((redis.zcard(k) for k in redis.keys("*wake:*")), default=0)
     spent = calls(redis) - before - due
     allowed = 2 * due + 2 * times * (now() - began)
     tally.at_most("calls while ten jobs fell due", spent, allowed)
