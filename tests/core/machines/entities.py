@@ -26,6 +26,7 @@ class Entity:
     running: Payloads = field(default_factory=dict)
     dying: Payloads = field(default_factory=dict)
     retries_of_dead: int = 0
+    priority_of_dead: float = 0
 
 
 def merge(payloads: Payloads, more: Payloads) -> int:
@@ -144,6 +145,7 @@ class Entities(Limited):
     def bury(self, job: Job, entity: Entity, texts: Iterable[str]) -> None:
         merge(entity.dying, {text: entity.waiting.pop(text) for text in texts})
         entity.retries_of_dead = job.retries
+        entity.priority_of_dead = job.priority
 
     def remove(self, job: Job) -> None:
         if entity := self.of(job):
@@ -174,6 +176,7 @@ class Entities(Limited):
             if job is None or job.state == "complete":
                 job = self.enqueue(entity, entity.retries_of_dead, None)
                 job.remaining = max(0, job.retries - 1)
+                job.priority = entity.priority_of_dead
             elif self.is_waiting(jid):
                 job.remaining = job.retries
                 self.run_now(job)
