@@ -51,7 +51,7 @@ def test_a_run_has_a_mebibyte_to_the_byte(orders: Entities) -> None:
 def test_one_payload_that_exceeds_what_a_run_has_is_taken_alone(
     orders: Entities,
 ) -> None:
-    small = [f"small {n}" for n in range(20)]  # so many that a run looks at their sizes
+    small = [f"small {n}" for n in range(20)]  # enough for a run to look at their sizes
     orders.push("o", *small, score=5)
     large = json.dumps("x" * 2**20)
     orders.keyed.server.zadd(f"ql:payloads:{jid_of('o')}", {large: 1})

@@ -89,7 +89,7 @@ class Runner(Machine):
     ) -> list[tuple[str, str]]:
         """End runs in the model; return which settlements are refused, and the codes.
 
-        The record of an entity that ends for good goes at the end of the call.
+        The record of an entity that is erased goes at the end of the call.
         """
         refused, complete, ended = [], [], set[str]()
         for (jid, token, verb), others in zip(ends, links, strict=True):
