@@ -120,20 +120,16 @@ class Child:
 
     def tasks_of(self, message: Message) -> list[Task]:
         """Return the runs that a message asks for."""
-        verb, alias, rows, until = message
-        jobs = [(serial, since, Reserved._make(row)) for serial, since, row in rows]
-        if verb == "together":
-            return [
-                Task(
-                    alias,
-                    tuple(job for *_, job in jobs),
-                    jobs[0][0],
-                    tuple(since for _, since, _ in jobs),
-                    until,
-                )
-            ]
+        _, alias, runs, until = message
         return [
-            Task(alias, (job,), serial, (since,), until) for serial, since, job in jobs
+            Task(
+                alias,
+                tuple(Reserved._make(row) for _, row in jobs),
+                serial,
+                tuple(since for since, _ in jobs),
+                until,
+            )
+            for serial, jobs in runs
         ]
 
     def begin(self, task: Task) -> bool:
@@ -200,7 +196,7 @@ class Child:
         """Return whether jobs of this kind are to be sent one at a time."""
         job = task.jobs[0]
         job_type = self.environments[task.alias].resolve(job.klass)
-        if job.batch or job_type is None:
+        if job_type is None:
             return True
         options = job_type.options
         return bool(options.max_concurrency or options.rate or options.concurrency_key)
@@ -262,7 +258,7 @@ class Prefork(Child):
             message = self._receive()
             if message is None:
                 break
-            if message[0] in ("run", "together"):
+            if message[0] == "run":
                 try:
                     self._run_all(self.tasks_of(message))
                 except Exception as error:  # noqa: BLE001  a job would have no end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -165,23 +166,23 @@ class ChildProcess:
         if self.end.flush():
             asyncio.get_running_loop().remove_writer(self.end.socket)
 
-    def give(self, alias: str, jobs: list[Held], *, together: bool = False) -> None:
-        """Have it run these jobs."""
+    def give(self, alias: str, runs: list[list[Held]]) -> None:
+        """Have it run these jobs, those of a run together."""
         now = time.monotonic()
         if not self.jobs:
             self.changed = now
         rows = []
-        for held in jobs:
-            if not together or held is jobs[0]:
-                self.serial += 1
-            else:
-                held.is_companion = True
-                self.companions += 1
-            held.child, held.serial, held.given = self, self.serial, now
-            self.jobs[held.job.token] = held
-            rows.append((held.serial, held.since, tuple(held.job)))
-        until = min(held.until for held in jobs)
-        self.send(("together" if together else "run", alias, rows, until))
+        until = math.inf
+        for run in runs:
+            self.serial += 1
+            self.companions += len(run) - 1
+            for held in run:
+                held.is_companion = held is not run[0]
+                held.child, held.serial, held.given = self, self.serial, now
+                self.jobs[held.job.token] = held
+                until = min(until, held.until)
+            rows.append((self.serial, [(held.since, tuple(held.job)) for held in run]))
+        self.send(("run", alias, rows, until))
 
     def interrupt(self, held: Held, reason: str) -> None:
         """Raise an exception in a running job: shutdown or lost."""

@@ -150,78 +150,63 @@ class Dispatch:
         sources = self.hub.sources
         for _ in range(len(sources)):
             source = sources[0]
-            jobs = self._take(source, child)
+            runs = self._take(source, child)
             sources.append(sources.pop(0))
-            if jobs:
-                self._send(child, source, jobs)
+            if runs:
+                self._send(child, source, runs)
                 return True
         return False
 
-    def _send(self, child: ChildProcess, source: Source, jobs: list[Held]) -> None:
-        child.give(source.alias, jobs, together=bool(jobs[0].job.batch))
+    def _send(
+        self, child: ChildProcess, source: Source, runs: list[list[Held]]
+    ) -> None:
+        child.give(source.alias, runs)
         if child.may_keep_waiting:
             self._waiting.set()
         if self.pool.one_job_only or child.is_apart:
             child.is_leaving = True
             self.changed.set()
 
-    def _take(self, source: Source, child: ChildProcess) -> list[Held]:
-        """Remove and return the jobs of a source that a child is to run next."""
+    def _take(self, source: Source, child: ChildProcess) -> list[list[Held]]:
+        """Remove and return the jobs of a source that a child is to run next, by run."""
         now = boottime()
-        first = self._next(source, now)
-        if first is None:
-            return []
-        jobs = [first]
-        if first.job.batch:
-            kind = first.job.klass, first.job.queue
-            while (
-                len(jobs) < first.job.batch
-                and source.ready
-                and source.ready[0].job.batch
-                and (source.ready[0].job.klass, source.ready[0].job.queue) == kind
-                and (held := self._next(source, now))
-            ):
-                jobs.append(held)
-        elif self.pool.one_job_each and not self.pool.one_job_only:
-            most = min(MOST_BATCH, self._most_together(first))
-            size, klass = len(first.job.data), first.job.klass
-            while len(jobs) < most and source.ready:
-                job = source.ready[0].job
-                if job.klass != klass:
-                    most = min(most, self._most_together(source.ready[0]))
-                size += len(job.data)
-                if len(jobs) >= most or size > BATCH_BYTES:
-                    break
-                if held := self._next(source, now):
-                    jobs.append(held)
-        elif not self.pool.one_job_each:
-            most = min(child.room, self.free)
-            while len(jobs) < most and source.ready and not source.ready[0].job.batch:
-                if held := self._next(source, now):
-                    jobs.append(held)
-        return jobs
+        runs: list[list[Held]] = []
+        one_each, size = self.pool.one_job_each, 0
+        most = MOST_BATCH if one_each else min(child.room, self.free)
+        while held := self._head(source, now):
+            if one_each:
+                most = min(most, self._most_runs(held))
+            size += len(held.job.data)
+            if runs and (len(runs) >= most or size > BATCH_BYTES):
+                break
+            run = [source.ready.popleft()]
+            while (other := self._head(source, now)) and _may_join(run, other):
+                run.append(source.ready.popleft())
+                size += len(other.job.data)
+            runs.append(run)
+        return runs
 
-    def _next(self, source: Source, now: float) -> Held | None:
-        """Remove and return the next job that may run beside others; None: there is none.
+    def _head(self, source: Source, now: float) -> Held | None:
+        """Return the first ready job that may run beside others; None: there is none.
 
-        `now` is the time by which locks end (boottime).
+        Those before it are ready no more. `now` is the time by which locks end (boottime).
         """
         while source.ready:
-            held = source.ready.popleft()
+            held = source.ready[0]
             if held.until <= now:
                 log_expired_lock(held.job)
-                source.hand_back(held)
+                source.hand_back(source.ready.popleft())
             elif held.job.jid in self._suspects:
-                self._apart.append(held)
+                self._apart.append(source.ready.popleft())
                 self.changed.set()
             else:
                 return held
         return None
 
-    def _most_together(self, held: Held) -> int:
-        """Return how many jobs like this one may be sent in one message."""
-        if held.job.batch:
-            return 0
+    def _most_runs(self, held: Held) -> int:
+        """Return how many runs like that of this job may be sent in one message."""
+        if self.pool.one_job_only:
+            return 1
         mean = self._means.get((held.source.alias, held.job.klass))
         if mean is None or mean >= SHORT:
             return 1
@@ -382,10 +367,20 @@ class Dispatch:
                 log_expired_lock(held.job)
                 held.source.hand_back(held)
             else:
-                self._send(child, held.source, [held])
+                self._send(child, held.source, [[held]])
         self._suspects = {
             j: until for j, until in self._suspects.items() if until > now
         }
         if child.room:
             child.is_leaving = True
             child.end_when_idle()
+
+
+def _may_join(run: list[Held], held: Held) -> bool:
+    """Return whether an entity may run together with these."""
+    first, job = run[0].job, held.job
+    return (
+        len(run) < first.batch
+        and job.batch > 0
+        and (job.klass, job.queue) == (first.klass, first.queue)
+    )

@@ -1,10 +1,9 @@
 """Messages between a worker's parent and its children, over a pair of sockets.
 
-    parent -> child   ("run", alias, [(serial, since, job), ...], until)
-                          run these jobs; hand back those that have not begun when their
-                          locks end, at `until`
-                      ("together", alias, [...], until)
-                          the same for entities of one call
+    parent -> child   ("run", alias, [(serial, [(since, job), ...]), ...], until)
+                          run these jobs, several in one run only if they are entities;
+                          hand back those that have not begun when their locks end, at
+                          `until`
                       ("interrupt", token, reason)    raise ShuttingDown or JobLost in a job
                       ("reports", alias, [...])       send the signals of runs that were lost
     child -> parent   ("ready", memory)               it may be given jobs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from django_qless.core.commands.entities import Payload
+from django_qless.core.commands.entities import Payload, entity_jid
 from tests import drawing
 from tests.core.invariants import violations_on
 from tests.real_servers import poll
@@ -33,7 +33,12 @@ FAILING, FAILS = 10, 7
 
 
 def push(
-    stage: Stage, path: Path, klass: str, numbers: dict[str, list[int]], **more: Any
+    stage: Stage,
+    path: Path,
+    klass: str,
+    numbers: dict[str, list[int]],
+    batch: int = 5,
+    **more: Any,
 ) -> None:
     """Push numbered payloads, their numbers as their scores."""
     payloads = [
@@ -46,7 +51,7 @@ def push(
         for entity, all_of_it in numbers.items()
         for n in all_of_it
     ]
-    stage.client.push("", f"q-{klass}", klass, payloads, batch=5, retries=0)
+    stage.client.push("", f"q-{klass}", klass, payloads, batch=batch, retries=0)
 
 
 def failing(entity: str, n: int) -> dict[str, bool]:
@@ -108,6 +113,25 @@ def test_a_killed_process_that_uses_retries_up_is_told(
     assert ["exhausted", klass] in [line[:2] for line in heard]
     assert Counter(map(tuple, heard))["failed", klass, group] == 2
     assert all(row["group"] == group for row in dead_of(stage, queue))
+
+
+def test_a_death_costs_no_entity_that_ran_before_it_or_waits_behind_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Many of them are in the same message, as they are short."""
+    path, klass = tmp_path / "lines", "die_with_entities"
+    queue = f"q-{klass}"
+    before, after = ([f"{word}{n}" for n in range(100)] for word in ("a", "b"))
+    push(stage, path, klass, {entity: [1] for entity in before}, batch=1)
+    push(stage, path, klass, {"bad": [1]}, batch=1, dies=True)
+    push(stage, path, klass, {entity: [1] for entity in after}, batch=1)
+    stage.run(queues=[queue])
+    assert [row["entity"] for row in dead_of(stage, queue)] == ["bad"]
+    begun = Counter(line[1] for line in lines(path))
+    assert begun.keys() == {*before, *after, "bad"}
+    if stage.pool in ("prefork", "fork"):
+        jids = [entity_jid(queue, entity) for entity in (*before, *after)]
+        assert {job.crashes for job in stage.client.multiget(jids)} == {0}
 
 
 def test_who_finds_that_the_last_lock_is_lost_tells_it(
