@@ -35,6 +35,9 @@ TRIAL_TIMEOUT = 60.0
 IDLE_PAUSE, BUSY_PAUSE = 1.0, 0.2
 """Seconds between two scans of the files: as a rule, and after a change."""
 
+MOST_NAMED = 5
+"""Changed files that the log names; an installed package may bring hundreds."""
+
 
 class CodeChanges(BaseReloader):
     """Changes of loaded modules, and of the project's modules that jobs may load."""
@@ -70,6 +73,13 @@ class CodeChanges(BaseReloader):
         return times
 
 
+def names_of(files: set[Path]) -> str:
+    """Return the names of changed files, as the log has them."""
+    names = sorted(map(os.path.relpath, files))
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 class CodeWatch:
     """Watches the code, and tries it in a fresh process when it has changed."""
 
@@ -97,7 +107,7 @@ class CodeWatch:
                 if found := changes.find():
                     changed |= found
                     continue
-                files = ", ".join(sorted(map(os.path.relpath, changed)))
+                files = names_of(changed)
                 if error:
                     log_event(
                         logging.ERROR,

@@ -248,6 +248,13 @@ class TestReload:
         assert is_alive(pid)
         poll(lambda: len(site.children()) == 2, what="the zygote and one child")
 
+    def test_the_log_names_a_few_of_many_changed_files(self, site: Site) -> None:
+        site.start()
+        for n in range(10):
+            (site.shop / f"more_{n}.py").touch()
+        site.wait_for_log("reloading")
+        site.wait_for_log("more_4.py and 5 more")
+
     def test_a_broken_save_changes_nothing(
         self, site: Site, put_name: Callable[[str], str], ledger: Ledger
     ) -> None:
