@@ -189,7 +189,7 @@ function Config.set(call, args, i)
   local value = Arguments.given(call, 'value', args[i + 1])
   check(call, option, value)
   rcall('HSET', call.keys.config, option, value)
-  if sub(option, 1, 8) ~= 'declared' then -- (what code has declared is kept here, and changes nothing)
+  if option ~= 'declared' and sub(option, 1, 9) ~= 'declared:' then -- (what code has declared changes nothing)
     Features.note(call, 'C')
   end
   changed(call, option)

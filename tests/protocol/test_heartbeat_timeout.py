@@ -32,6 +32,14 @@ def test_heartbeat_uses_the_queues_own_length(held: Core) -> None:
     assert held.old("heartbeat", 50, "jid", "worker") == 80
 
 
+@pytest.mark.parametrize("queue", ["queue", "declared-mail"])
+def test_pop_uses_the_queues_own_length(core: Core, queue: str) -> None:
+    core.old("config.set", 0, f"{queue}-heartbeat", 30)
+    core.put("jid", 0, queue=queue)
+    assert core.popped(10, queue=queue) == ["jid"]
+    assert core.job("jid")["expires"] == 40
+
+
 def test_heartbeat_stores_data(held: Core) -> None:
     held.old("heartbeat", 50, "jid", "worker", '{"done":7}')
     assert held.job("jid")["data"] == '{"done":7}'
