@@ -12364,6 +12364,7 @@ function Worker.beat(call, args, i)
   if said ~= '' then
     rcall('SET', Keys.worker(call, worker), said, 'EX', Config.worker_age(call))
   end
+  forget_silent(call)
   Samples.write(call)
   GlobWaits.tidy(call)
   Limits.look(call)

@@ -61,6 +61,13 @@ def test_an_unknown_worker_takes_no_orders(keyed: Keyed) -> None:
     assert snapshot(keyed.server) == before
 
 
+def test_a_worker_that_is_silent_for_a_day_is_forgotten(keyed: Keyed) -> None:
+    assert keyed.call("beat", "w", "", 0, now=0) == [[], []]
+    beat(keyed, "other", now=86_400)
+    text = keyed.refusal("order", "w", "stop", now=86_400)
+    assert text.startswith("NOWORKER ")
+
+
 @pytest.mark.parametrize("arguments", [(), ("w",), ("w", "explode"), ("w", "")])
 def test_malformed_orders_change_nothing(
     keyed: Keyed, arguments: tuple[str, ...]
