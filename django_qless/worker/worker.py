@@ -168,7 +168,7 @@ class Worker:
                 return is_done
             log_event(
                 logging.WARNING,
-                "new code failed to load; keeping the running version",
+                "new code is not known to load; keeping the running version",
             )
             self.shutdown = self.status.shutdown = self.new_shutdown()
 
