@@ -31,11 +31,15 @@ if TYPE_CHECKING:
 #: none for a while after some had to be handed back.
 AHEAD, NOTHING_AHEAD = 0.010, 1.0
 
-#: The most jobs held ahead.
-MOST_AHEAD = 250
+#: The most jobs held ahead; and what part of them has to be missing before others are
+#: reserved.
+MOST_AHEAD, MISSING = 250, 0.75
+
+#: The rate is that of RATE_JOBS jobs, or of RATE_SECONDS: fewer jobs say little.
+RATE_JOBS, RATE_SECONDS = 20, 0.1
 
 #: Seconds for which a job may wait for a child, or in a child for its start.
-MOST_WAIT = 0.020
+MOST_WAIT = 0.030
 
 #: Seconds from the request not to begin jobs until it is certain that they are not begun.
 CERTAIN = 0.005
@@ -110,7 +114,7 @@ class Dispatch:
         ready = sum(len(each.ready) for each in sources)
         asked = sum(each.claimed for each in sources if each is not source)
         wanted = free + ahead - ready - asked
-        if free <= ready + asked and wanted < ahead / 2:
+        if free <= ready + asked and wanted < ahead * MISSING:
             # Not one by one, while there are enough.
             return 0
         if rivals := [each for each in source.others if each.may_reserve]:
@@ -274,7 +278,8 @@ class Dispatch:
         """Count jobs that have ended, for the number that is held ahead."""
         self._counted += count
         passed = now - self._counted_since
-        if passed >= AHEAD / 2:
+        is_enough = self._counted >= RATE_JOBS and passed >= AHEAD / 2
+        if is_enough or passed >= RATE_SECONDS:
             rate = self._counted / passed
             self._rate = rate if rate < self._rate else (self._rate + rate) / 2
             self._counted, self._counted_since = 0, now
