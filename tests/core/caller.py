@@ -24,7 +24,8 @@ READS = frozenset(
     "result needs offspring results results.gone lag due survey minutes meta "
     "schedule.get schedule.list schedule.declared throughput failed.of "
     "stats.counters brief briefs search job.view failure.groups failure.group worker.views tag.counts "
-    "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get".split()
+    "schedules.of schedules.next schedules.in schedules.count tracked.jids detached.get "
+    "workflow.get workflow.jobs limits entity.show entities.list entities.counts".split()
 )
 DRAINS = frozenset(
     "settle beat complete fail retry heartbeat release progress cancel "

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from tests.core.every_call import KEYED
 from tests.core.keyed import Keyed
 from tests.core.keyspace import digest
-from tests.core.test_bad_arguments import KEYED
 
 
 def noted(keyed: Keyed) -> str:

@@ -2,138 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-from unittest.mock import ANY
-
 import pytest
 
+from tests.core.caller import call_class
+from tests.core.every_call import KEYED, Call, name, scene, with_proof
 from tests.core.keyed import Keyed
 from tests.core.keyspace import difference, snapshot
 
-Call = tuple[Any, ...]
-
-READY = ["ready3", "queue", "klass", "{}", "{token}", "5", "5", "0", "{}", "", "70"]
-NEXT = ["ready2", *READY[1:]]
-RUN = ["run", *READY[1:]]
-LOST = "settle(): Job waiting is not currently running: waiting"
-
 REPLY = "ql:reply:client"
-
-# Every command that writes, with its reply. `{run}` stands for the token of a running job.
-MUTATING: list[tuple[Call, Any]] = [
-    (("put", "w", "queue", "new", "klass", "{}", 0, "tags", '["t"]'), "new"),
-    (("put", "w", "queue", "new", "klass", "{}", 50), "new"),
-    (("put", "w", "queue", "new", "klass", "{}", 0, "depends", '["waiting"]'), "new"),
-    (("put", "w", "queue", "waiting", "klass", "{}", 0, "absent", "1"), None),
-    (("put", "w", "other", "run", "klass", "{}", 0), "run"),
-    (("requeue", "w", "other", "waiting", "klass", "{}", 0), "waiting"),
-    (("put.many", "w", "n1", "queue", "k", "{}", 0, 0,
-      "waiting", "queue", "k", "{}", 0, 1, "absent", "1"), [["waiting"], []]),
-    (("spawn", "run", "{run}", "w", "child", "q", "k", "{}", 0, 0), [[], []]),
-    (("workflow.put", "f", "w", "{}", "a", "q", "k", "{}", 0, 1, "workflow", "f"), "f"),
-    (("schedule.set", "s", "q", "k", "{}", "interval", 60), "new"),
-    (("pop", "queue", "w2", 2), ANY),
-    (("pop", "empty", "w2", 2), "{}"),
-    (("settle", "w2", 0, 2, 1, "queue"), [[], [READY, NEXT], [], "10"]),
-    (("settle", "w2", 0, 2, 1, "empty", "wait", 5), ANY),
-    (("settle", "w", 1, "run", "{run}", "", "complete", 0, 2, 1, "queue"),
-     [[], [READY, NEXT], [], "10"]),
-    (("settle", "w", 2, "run", "{run}", "", "fail", 2, "group", "message",
-      "waiting", "1", "", "complete", 0, 0, 0), [[["waiting", "LOCKLOST", LOST]], [], []]),
-    (("settle", "w", 1, "run", "{run}", "", "retry", 3, 5, "group", "message", 0, 0),
-     [[], [], []]),
-    (("settle", "w", 1, "run", "{run}", "", "release", 1, 0, 1, 1, "queue"),
-     [[], [RUN], [], "10"]),
-    (("settle", "w", 1, "run", "{run}", "", "unknown", 1, 600, 0, 0), [[], [], []]),
-    (("settle", "w", 1, "run", "{run}", "", "crash", 3, 3, "g", "m", 0, 0), [[], [], []]),
-    (("settle", "w", 1, "run", "{run}", "", "move", 2, "other", 0, 0, 0), [[], [], []]),
-    (("settle", "w", 1, "run", "{run}", "", "move", 4, "other", 0, "[]", "there", 0, 0),
-     [[], [], []]),
-    (("order", "w", "quiet"), None),
-    (("detached.keep", "w2", "run", "{run}", '{"pid":7}'), "60"),
-    (("forget", "failing"), 1),
-    (("beat", "w", '{"pid":1}', 2, "run", "{run}", "", "waiting", "1", 0),
-     [["waiting"], ["stop"]]),
-    (("complete", "run", "{run}", "queue", "{}"), "complete"),
-    (("complete", "run", "{run}", "queue", "{}", "result", "[1]", "result_ttl", 60),
-     "complete"),
-    (("complete", "run", "{run}", "queue", "{}", "next", "other", "delay", 5), "scheduled"),
-    (("fail", "run", "{run}", "group", "message"), "run"),
-    (("retry", "run", "queue", "{run}", 0, "group", "message"), 4),
-    (("heartbeat", "run", "{run}", "[1]"), 70),
-    (("release", "run", "{run}", 5), 1),
-    (("progress", "run", "{run}", '[0.5,"half"]'), 1),
-    (("cancel", "waiting2", "run"), ["waiting2", "run"]),
-    (("timeout", "run"), None),
-    (("depends", "dependent", "on", "waiting2"), 1),
-    (("depends", "dependent", "off", "all"), 1),
-    (("priority", "waiting", 5), 5),
-    (("tag", "add", "waiting", "a", "b"), '["old","a","b"]'),
-    (("tag", "remove", "waiting", "old"), "{}"),
-    (("track", "track", "waiting"), "1"),
-    (("track", "track", "tracked"), "0"),
-    (("track", "untrack", "tracked"), "1"),
-    (("track", "untrack", "waiting"), "0"),
-    (("unfail", "queue", "group"), 1),
-    (("unfail", "queue", "nosuch"), 0),
-    (("revive", "waiting", "failing"), 1),
-    (("config.set", "heartbeat", 7), None),
-    (("config.unset", "grace-period"), None),
-    (("pause", "queue"), None),
-    (("unpause", "paused"), None),
-    (("queue.forget", "queue"), None),
-    (("worker.deregister", "w"), None),
-    (("recur", "queue", "cron2", "k", "{}", "interval", 60, 0), "cron2"),
-    (("recur.update", "cron", "priority", 4, "interval", 30), 1),
-    (("recur.tag", "cron", "a"), '["old","a"]'),
-    (("recur.untag", "cron", "old"), "{}"),
-    (("unrecur", "cron"), 1),
-    (("log", "waiting", "message", '{"a":1}'), None),
-]  # fmt: skip
+WRITES = [call for call in KEYED if call_class(call[0], call[1:]) != "read"]
 
 
-def without_tokens(reply: Any) -> Any:
-    """Return a reply with a placeholder for the tokens of reserved jobs."""
-    if not isinstance(reply, list) or len(reply) < 3:
-        return reply
-    jobs = [[*job[:4], "{token}", *job[5:]] for job in reply[1]]
-    return [reply[0], jobs, *reply[2:]]
-
-
-def scene(keyed: Keyed) -> str:
-    """Fill a namespace, and return the token of the running job `run`."""
-    keyed.put("run", 1, worker="w")
-    [run] = keyed.take(worker="w", now=2)
-    for number in range(4):
-        keyed.put(f"ready{number}", 3)
-    keyed.put("waiting", 3, queue="side", tags=["old"])
-    keyed.put("waiting2", 3, queue="side")
-    keyed.put("tracked", 3, queue="side")
-    keyed.put("dependent", 3, queue="side", depends=["waiting"])
-    keyed.call("track", "track", "tracked", now=3)
-    keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 500,
-               "tags", '["old"]', now=3)  # fmt: skip
-    keyed.call("pause", "paused", now=3)
-    keyed.call("config.set", "grace-period", 20, now=3)
-    keyed.call("order", "w", "stop", now=3)
-    keyed.put("failing", 3, queue="bad")
-    [job] = keyed.take(queue="bad", now=4)
-    keyed.call("fail", "failing", job["token"], "group", "message", now=5)
-    return run["token"]
-
-
-def name(part: Any) -> str:
-    return " ".join(map(str, part))[:60] if isinstance(part, tuple) else ""
-
-
-@pytest.mark.parametrize(("call", "reply"), MUTATING, ids=name)
-def test_a_repeat_has_no_effect_and_the_same_reply(
-    keyed: Keyed, call: Call, reply: Any
-) -> None:
-    token = scene(keyed)
-    command, *args = [token if part == "{run}" else part for part in call]
+@pytest.mark.parametrize("call", WRITES, ids=name)
+def test_a_repeat_has_no_effect_and_the_same_reply(keyed: Keyed, call: Call) -> None:
+    command, *args = with_proof(call, scene(keyed))
     first = keyed.call(command, *args, now=10, request="client:1")
-    assert without_tokens(first) == reply
     after = snapshot(keyed.server)
     with keyed.core.listening() as heard:
         again = keyed.call(command, *args, now=11, request="client:1")
@@ -150,8 +33,8 @@ def test_an_older_request_is_stale(keyed: Keyed) -> None:
     token = scene(keyed)
     keyed.call("config.set", "colour", "red", now=10, request="client:7")
     before = snapshot(keyed.server)
-    for call, _ in MUTATING:
-        command, *args = [token if part == "{run}" else part for part in call]
+    for call in WRITES:
+        command, *args = with_proof(call, token)
         for number in (1, 6):
             text = keyed.refusal(command, *args, now=11, request=f"client:{number}")
             assert text.startswith("STALE "), call

@@ -1,4 +1,4 @@
-"""Empty names: records use them for none, and nothing is stored under one."""
+"""Empty names: records use them for none. (What is refused under one: test_bad_arguments.)"""
 
 from __future__ import annotations
 
@@ -9,57 +9,9 @@ import pytest
 
 from tests.core.caller import Core
 from tests.core.keyed import Keyed
-from tests.core.keyspace import digest
 
 Call = tuple[Any, ...]
 
-# Without KEYS: those that would store or take a job under an empty name.
-STORED: list[Call] = [
-    ("put", "w", "", "new", "klass", "{}", 0),
-    ("put", "w", "queue", "", "klass", "{}", 0),
-    ("requeue", "w", "", "waiting", "klass", "{}", 0),
-    ("pop", "", "w", 1),
-    ("pop", "queue", "", 1),
-    ("complete", "run", "w", "queue", "{}", "next", ""),
-    ("retry", "run", "", "w"),
-    ("unfail", "", "group"),
-    ("recur", "", "new", "klass", "{}", "interval", 60, 0),
-    ("recur", "queue", "", "klass", "{}", "interval", 60, 0),
-    ("recur.update", "cron", "queue", ""),
-]  # fmt: skip
-# The others, with the text or the answer that the protocol has for them.
-GONE = "does not exist"
-ASKED: list[tuple[Call, str]] = [
-    (("heartbeat", "waiting", ""), "not currently running: waiting"),
-    (("complete", "waiting", "", "queue", "{}"), "not currently running: waiting"),
-    (("complete", "done", "", "", "{}"), "not currently running: complete"),
-    (("fail", "waiting", "", "group", "message"), "not currently running: waiting"),
-    (("retry", "waiting", "queue", ""), "not currently running: waiting"),
-    (("retry", "done", "", ""), "not currently running: complete"),
-    (("heartbeat", "run", ""), "given out to another worker"),
-    (("complete", "run", "", "queue", "{}"), "another worker"),
-    (("complete", "run", "w", "", "{}"), "another queue"),
-    (("fail", "run", "", "group", "message"), "another worker"),
-    (("retry", "run", "queue", ""), "another worker"),
-    (("depends", "", "on", "waiting"), "in the depends state"),
-    *(
-        (call, GONE)
-        for call in (
-            ("requeue", "", "queue", "new", "klass", "{}", 0),
-            ("complete", "", "w", "queue", "{}"),
-            ("fail", "", "w", "group", "message"),
-            ("retry", "", "queue", "w"),
-            ("heartbeat", "", "w"),
-            ("timeout", ""),
-            ("priority", "", 5),
-            ("tag", "add", "", "tag"),
-            ("track", "track", ""),
-            ("log", "", "message"),
-            ("recur.update", "", "priority", 1),
-            ("recur.tag", "", "tag"),
-        )
-    ),
-]  # fmt: skip
 ANSWERED: list[tuple[Call, Any]] = [
     (("get", ""), None),
     (("recur.get", ""), None),
@@ -77,27 +29,6 @@ def scene(core: Core) -> None:
     core.pop(1, worker="w")
     core.put("waiting", 2)
     core.old("recur", 3, "queue", "cron", "klass", "{}", "interval", 60, 500)
-
-
-@pytest.mark.parametrize("call", STORED, ids=str)
-def test_nothing_is_stored_or_taken_under_an_empty_name(core: Core, call: Call) -> None:
-    scene(core)
-    before = digest(core.server)
-    assert "must not be empty" in core.error(call[0], 4, *call[1:])
-    assert digest(core.server) == before
-
-
-@pytest.mark.parametrize(("call", "text"), ASKED, ids=str)
-def test_an_empty_name_is_refused_in_the_words_of_the_protocol(
-    core: Core, call: Call, text: str
-) -> None:
-    scene(core)
-    core.put("done", 3, queue="other")
-    core.pop(3, queue="other")
-    core.complete("done", 3, queue="other")
-    before = digest(core.server)
-    assert text in core.error(call[0], 4, *call[1:])
-    assert digest(core.server) == before
 
 
 @pytest.mark.parametrize(("call", "answer"), ANSWERED, ids=str)

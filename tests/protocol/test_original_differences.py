@@ -152,6 +152,19 @@ def test_arguments_are_checked_before_states(
     assert text in core.error(call[0], 0, *call[1:])
 
 
+@pytest.mark.parametrize("list_", ["x-history", "x-dependencies", "x-dependents"])
+def test_a_dependency_that_is_a_list_of_a_job_is_ignored(
+    core: Core, list_: str
+) -> None:
+    core.put("first")
+    core.put("x", depends=["first"])
+    core.put("behind", depends=["x"])
+    core.put("new", 9, depends=[list_])
+    assert core.state("new") == "waiting"
+    core.old("depends", 9, "x", "on", list_)
+    assert core.job("x")["dependencies"] == ["first"]
+
+
 # Stored or shown otherwise.
 
 
