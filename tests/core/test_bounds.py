@@ -132,22 +132,6 @@ def test_unfail_is_bounded(keyed: Keyed) -> None:
     assert keyed.call("unfail", "queue", "g", 10**6, now=3) == 200
 
 
-def test_dependents_of_a_job_completed_without_keys_are_all_released(
-    core: Core,
-) -> None:
-    keyed = Keyed(core)
-    core.put("root", queue="side")
-    fill(keyed, 2500, depends=["root"])
-    core.pop(0, queue="side")
-    core.complete("root", 1, queue="side")
-    assert core.server.zcard("ql:q:queue-work") <= 1000
-    for turn in range(40):
-        core.put(f"other-{turn}", 2, queue="side")
-        core.pop(2, 1, queue="side")
-        core.complete(f"other-{turn}", 3, queue="side")
-    assert core.server.zcard("ql:q:queue-work") == 2500
-
-
 def test_a_job_may_gain_many_dependencies_over_calls(keyed: Keyed) -> None:
     total = 3000
     keyed.put("root")
@@ -255,17 +239,6 @@ def test_expired_records_go_by_and_by(keyed: Keyed) -> None:
         if left <= 10:
             break
     assert left == 10
-
-
-def test_names_are_bounded(keyed: Keyed) -> None:
-    long = "x" * 100_000
-    for call in (
-        ("put", "w", long, "jid", "k", "{}", 0),
-        ("put", "w", "q", long, "k", "{}", 0),
-    ):
-        assert keyed.refusal(*call, now=0).split()[0] in ("BADARG", "TOOBIG")
-    assert len(keyed.refusal("priority", long, 1, now=0)) < 1000
-    assert keyed.server.dbsize() == 0
 
 
 @pytest.mark.parametrize("option", ["", "jobs-history", "jobs-history-count"])

@@ -98,35 +98,6 @@ def test_move(keyed: Keyed) -> None:
     assert "other" in keyed.server.zrange("ql:queues", 0, -1)
 
 
-def test_priority(keyed: Keyed) -> None:
-    keyed.put("a", 1)
-    keyed.put("b", 2)
-    assert each(keyed, "priority", 7, "b", "gone") == (["b"], ["gone"])
-    assert [job["jid"] for job in keyed.take(now=10)] == ["b", "a"]
-
-
-def test_timeout(keyed: Keyed) -> None:
-    keyed.put("a", 1)
-    keyed.take(now=2)
-    keyed.put("b", 2)
-    assert each(keyed, "timeout", "a", "b") == (["a"], ["b"])
-    # As in all lists: no worker has it, and it is the next to be handed out.
-    assert keyed.job("a", 10)["state"] == "waiting"
-
-
-def test_tags_and_tracking(keyed: Keyed) -> None:
-    keyed.put("a", 1)
-    keyed.put("full", 1, tags=[f"t{number}" for number in range(32)])
-    assert each(keyed, "tag", "new", "a", "full") == (["a"], ["full"])
-    assert keyed.job("a", 10)["tags"] == ["new"]
-    assert each(keyed, "untag", "new", "a") == (["a"], [])
-    assert not keyed.job("a", 10)["tags"]
-    assert each(keyed, "track", "a", "gone")[0] == ["a"]
-    assert keyed.job("a", 10)["tracked"]
-    assert each(keyed, "untrack", "a")[0] == ["a"]
-    assert not keyed.job("a", 10)["tracked"]
-
-
 def test_a_job_that_is_gone_can_be_untracked(keyed: Keyed) -> None:
     keyed.put("a", 1)
     keyed.call("track", "track", "a", now=1)
@@ -160,11 +131,6 @@ def test_bad_arguments_refuse_the_whole_call(
     before = digest(keyed.server)
     assert keyed.refusal("each", word, *args, now=5).startswith("BADARG ")
     assert digest(keyed.server) == before
-
-
-def test_at_most_250(keyed: Keyed) -> None:
-    refused = keyed.refusal("each", "cancel", *map(str, range(251)), now=5)
-    assert refused.startswith("TOOBIG ")
 
 
 @pytest.mark.damages

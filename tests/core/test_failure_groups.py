@@ -39,11 +39,6 @@ def test_by_the_last_failure(failed: Keyed) -> None:
     assert [group[0] for group in found] == ["late", "middle", "large"]
 
 
-def test_one_group(failed: Keyed) -> None:
-    assert failed.json("failure.group", "middle", now=60)[:2] == ["middle", 2]
-    assert failed.call("failure.group", "nosuch", now=60) is None
-
-
 def test_an_entry_of_the_log_behind_the_failure_does_not_mislead(failed: Keyed) -> None:
     failed.call("log", "c1", "failed", '{"group":"x"}', now=55)
     failed.call("log", "c1", "seen", now=56)
@@ -60,30 +55,6 @@ def test_the_message_is_cut_between_characters(
     head = keyed.json("failure.group", "group", now=2)[7]
     assert message.startswith(head)
     assert 300 - 3 <= len(head.encode()) <= 300
-
-
-def test_a_short_message_is_whole(keyed: Keyed) -> None:
-    fail(keyed, "jid", "group", 1, "é" * 150)
-    assert keyed.json("failure.group", "group", now=2)[7] == "é" * 150
-
-
-def test_an_unknown_order(keyed: Keyed) -> None:
-    refused = keyed.refusal("failure.groups", "size", 0, 5, now=0)
-    assert refused == ("BADARG failure.groups(): order must be count or last, not size")
-
-
-@pytest.mark.parametrize("end", ["", "\n", "\n\n  \n", " \t\r\n"])
-def test_blank_lines_at_the_end_of_a_message_say_nothing(
-    keyed: Keyed, end: str
-) -> None:
-    fail(keyed, "jid", "group", 1, f"Traceback:\n  line 1\nValueError: x y{end}")
-    assert keyed.json("failure.group", "group", now=2)[8] == "ValueError: x y"
-
-
-@pytest.mark.parametrize("message", [" \n ", "\n", " "])
-def test_a_message_of_blanks_has_no_last_line(keyed: Keyed, message: str) -> None:
-    fail(keyed, "jid", "group", 1, message)
-    assert keyed.json("failure.group", "group", now=2)[8] == ""
 
 
 def test_groups_of_the_same_rank_are_in_the_order_of_their_names(keyed: Keyed) -> None:
@@ -104,14 +75,6 @@ def test_a_page_has_at_most_250_groups(keyed: Keyed) -> None:
         keyed.settle(ends)
     found = keyed.json("failure.groups", "count", 0, 1000, now=6)
     assert (found["total_groups"], len(found["groups"])) == (251, 250)
-
-
-@pytest.mark.parametrize("rest", ["", "x"])
-def test_the_last_line_begins_with_a_whole_character(keyed: Keyed, rest: str) -> None:
-    """Of a line that is longer than what is looked at."""
-    fail(keyed, "jid", "group", 1, "Ā" * 2000 + rest)
-    [group] = keyed.json("failure.groups", "last", 0, 10, now=2)["groups"]
-    assert set(group[8][:50]) == {"Ā"}
 
 
 def test_the_last_line_is_looked_for_in_the_last_thousand_bytes(keyed: Keyed) -> None:

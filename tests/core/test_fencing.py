@@ -54,14 +54,6 @@ def assert_powerless(keyed: Keyed, jid: str, token: str, now: float) -> None:
     assert after == before
 
 
-def test_tokens_rise(keyed: Keyed) -> None:
-    for number in range(5):
-        keyed.put(f"j{number}")
-    tokens = [int(job["token"]) for job in keyed.take(2) + keyed.take(3)]
-    assert tokens == sorted(set(tokens))
-    assert len(tokens) == 5
-
-
 @pytest.mark.parametrize(
     "end", ["retry", "release", "expiry", "timeout", "put", "cancel", "advance"]
 )
@@ -99,30 +91,3 @@ def test_only_the_exact_token_counts(keyed: Keyed, text: str) -> None:
     keyed.put("jid")
     token = keyed.token("jid")
     assert_powerless(keyed, "jid", text.format(token), 1)
-
-
-def test_tokens_are_never_used_again_after_everything_is_gone(keyed: Keyed) -> None:
-    keyed.call("config.set", "jobs-history", -1, now=0)
-    highest = 0
-    for turn in range(5):
-        keyed.put("jid", turn)
-        token = int(keyed.token("jid", turn))
-        assert token > highest
-        highest = token
-        if turn % 2:
-            keyed.call("cancel", "jid", now=turn)
-        else:
-            keyed.call("complete", "jid", str(token), "queue", "{}", now=turn)
-
-
-def test_a_late_holder_may_settle_until_it_is_replaced(keyed: Keyed) -> None:
-    keyed.put("jid")
-    token = keyed.token("jid")
-    assert keyed.call("complete", "jid", token, "queue", "{}", now=500) == "complete"
-
-
-def test_a_holder_in_its_grace_may_still_settle(keyed: Keyed) -> None:
-    keyed.put("jid")
-    token = keyed.token("jid")
-    assert keyed.take(now=60, worker="second") == []
-    assert keyed.call("complete", "jid", token, "queue", "{}", now=65) == "complete"

@@ -24,12 +24,6 @@ def test_the_lag_is_the_age_of_the_oldest_ready_job(keyed: Keyed) -> None:
     assert lag(keyed, now=1700000020) == [0]
 
 
-def test_the_lag_of_several_queues(keyed: Keyed) -> None:
-    keyed.put("a", 5, queue="a")
-    keyed.put("b", 7, queue="b")
-    assert lag(keyed, "b", "nosuch", "a", now=10) == pytest.approx([3, 0, 5], abs=0.01)
-
-
 def test_a_due_job_counts_from_its_due_time(keyed: Keyed) -> None:
     keyed.put("jid", 0, delay=100)
     assert lag(keyed, now=50) == [0]
@@ -66,10 +60,6 @@ def test_a_timed_out_job_is_ready(keyed: Keyed) -> None:
 def test_a_negative_lag_is_none(keyed: Keyed) -> None:
     keyed.put("jid", 100)
     assert lag(keyed, now=50) == [0]
-
-
-def test_a_lag_needs_queues(keyed: Keyed) -> None:
-    assert keyed.refusal("lag", now=0).startswith("BADARG ")
 
 
 def test_counters_per_queue_and_minute(keyed: Keyed) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.core.keyed import Keyed, settlement
+from tests.core.keyed import Keyed
 
 NAMES = """
 klass queue state priority retries remaining tags worker since expires spawned_from due
@@ -27,19 +27,6 @@ def brief(keyed: Keyed, jid: str, now: Any = 0) -> dict[str, Any]:
 def jids(keyed: Keyed, *parts: Any, now: Any = 0, most: int = 1000) -> list[str]:
     found = rows(keyed.json("briefs", most, *parts, now=now))
     return [row["jid"] for row in found if row]
-
-
-def test_a_waiting_job(keyed: Keyed) -> None:
-    keyed.put("jid", 5, priority=3, retries=2, tags=["a", "b"])
-    row = brief(keyed, "jid", 9)
-    assert (float(row.pop("since")), float(row.pop("put"))) == (5, 5)
-    assert row == {
-        "klass": "klass", "queue": "queue", "state": "waiting", "priority": "3",
-        "retries": "2", "remaining": "2", "tags": '["a","b"]', "worker": "",
-        "expires": "0", "spawned_from": False,
-        "due": False, "group": False, "progress": False, "workflow": False,
-        "tracked": False, "jid": "jid",
-    }  # fmt: skip
 
 
 def test_a_scheduled_job_is_waiting_when_its_time_has_come(keyed: Keyed) -> None:
@@ -78,19 +65,6 @@ def test_a_job_taken_from_its_worker_is_waiting(keyed: Keyed) -> None:
     assert jids(keyed, "waiting", "queue", 0, 5, now=3) == ["jid"]
 
 
-def test_the_ids_of_tracked_jobs(keyed: Keyed) -> None:
-    for number, jid in enumerate(["a", "gone", "b"]):
-        keyed.put(jid, 0)
-        keyed.call("track", "track", jid, now=number)
-    keyed.call("cancel", "gone", now=5)
-    assert keyed.json("tracked.jids", 0, 9, now=6) == {
-        "total": 3,
-        "jobs": ["b", "gone", "a"],
-    }
-    assert keyed.json("tracked.jids", 1, 1, now=6)["jobs"] == ["gone"]
-    assert not keyed.json("tracked.jids", 1, 0, now=6)["jobs"]
-
-
 def test_a_failed_job_says_when_and_in_which_group(keyed: Keyed) -> None:
     group = 'a "group" \\ of é'
     for jid in ("said", "logged"):
@@ -107,63 +81,9 @@ def test_a_failed_job_says_when_and_in_which_group(keyed: Keyed) -> None:
         assert float(row["since"]) == since
 
 
-def test_progress_workflow_and_tracking(keyed: Keyed) -> None:
-    job = ("jid", "queue", "k", "{}", 0, 1, "workflow", "flow")
-    keyed.call("workflow.put", "flow", "worker", "{}", *job, now=0)
-    keyed.put("other", 0)
-    keyed.call("progress", "jid", keyed.token("jid", 1), '[0.5,"half"]', now=2)
-    keyed.call("track", "track", "jid", now=3)
-    row = brief(keyed, "jid", 4)
-    assert (row["progress"], row["workflow"]) == ('[0.5,"half"]', "flow")
-    assert (row["tracked"], brief(keyed, "other", 4)["tracked"]) == (True, False)
-
-
 def test_a_child_names_its_template(keyed: Keyed) -> None:
     keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 0, now=0)
     assert brief(keyed, keyed.take(now=1)[0]["jid"], 2)["spawned_from"] == "cron"
-
-
-def test_a_job_that_is_gone_leaves_its_place(keyed: Keyed) -> None:
-    keyed.put("jid")
-    assert [bool(row) for row in keyed.json("brief", "gone", "jid", "gone")] == [
-        *(False, True, False)
-    ]
-    keyed.put("tracked")
-    keyed.call("track", "track", "tracked", now=0)
-    keyed.call("cancel", "tracked", now=0)
-    [row] = rows(keyed.json("briefs", 9, "tracked", "", 0, 9, now=0))
-    assert row and row["state"] == "canceled"
-
-
-def test_every_list(keyed: Keyed) -> None:
-    for number, jid in enumerate(["dies", "fails", "ends", "runs"]):
-        keyed.put(jid, number, tags=["tag"])
-    tokens = {job["jid"]: job["token"] for job in keyed.take(now=10)}
-    ends = [
-        settlement("dies", tokens["dies"], "fail", "group", "m"),
-        settlement("fails", tokens["fails"], "fail", "group", "m"),
-        settlement("ends", tokens["ends"], "complete"),
-    ]
-    keyed.settle(ends, now=11)
-    keyed.put("waits", 12)
-    keyed.put("due", 12, delay=3)
-    keyed.put("later", 12, delay=1000)
-    keyed.put("depends", 12, depends=["waits"])
-    keyed.call("track", "track", "waits", now=12)
-    lists = {
-        "running": ["runs"], "waiting": ["waits", "due"], "scheduled": ["later"],
-        "depends": ["depends"], "stalled": [],
-    }  # fmt: skip
-    for kind, expected in lists.items():
-        assert jids(keyed, kind, "queue", 0, 9, now=20) == expected, kind
-    assert jids(keyed, "stalled", "queue", 0, 9, now=90) == ["runs"]
-    named = {
-        ("group", "group"): ["fails", "dies"], ("complete", ""): ["ends"],
-        ("tag", "tag"): ["dies", "fails", "ends", "runs"],
-        ("worker", "worker"): ["runs"], ("tracked", ""): ["waits"],
-    }  # fmt: skip
-    for (kind, name), expected in named.items():
-        assert jids(keyed, kind, name, 0, 9, now=20) == expected, kind
 
 
 def test_parts_of_several_lists_up_to_a_number(keyed: Keyed) -> None:
@@ -173,9 +93,6 @@ def test_parts_of_several_lists_up_to_a_number(keyed: Keyed) -> None:
     parts = ("waiting", "a", 4, 9, "waiting", "b", 1, 2, "waiting", "a", 0, 1)
     assert jids(keyed, *parts, now=9) == ["a4", "a5", "b1", "b2", "a0"]
     assert jids(keyed, *parts, now=9, most=3) == ["a4", "a5", "b1"]
-    assert jids(keyed, *parts, now=9, most=0) == []
-    assert jids(keyed, "waiting", "a", 99, 9, now=9) == []
-    assert jids(keyed, now=9) == []
 
 
 @pytest.mark.parametrize(

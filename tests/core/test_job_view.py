@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.core.keyed import Keyed, settlement
+from tests.core.keyed import Keyed
 from tests.core.test_job_summary import rows
 
 
@@ -15,19 +15,6 @@ def view(keyed: Keyed, jid: str, links: int = 50, history: int = 50) -> Any:
 
 def names(part: Any) -> list[str]:
     return [row["jid"] for row in rows(part) if row]
-
-
-def test_the_job_is_as_get_shows_it(keyed: Keyed) -> None:
-    keyed.put("first", 1)
-    keyed.put("jid", 2, depends=["first"], data='{"n": 1.0}', context='{"a":[]}')
-    keyed.put("after", 3, depends=["jid"])
-    for number in range(5):
-        keyed.call("log", "jid", f"entry {number}", now=4)
-    found = view(keyed, "jid")
-    assert found["job"] == keyed.job("jid", 100)
-    [own] = rows([found["brief"]])
-    assert own and (own["jid"], own["state"]) == ("jid", "depends")
-    assert keyed.call("job.view", "nosuch", 5, 5, now=100) is None
 
 
 def test_links_both_ways(keyed: Keyed) -> None:
@@ -61,18 +48,6 @@ def test_spawned_jobs_and_spawners_are_shown(keyed: Keyed) -> None:
     assert names(view(keyed, "s0")["spawners"]) == ["jid"]
 
 
-def test_the_result_and_how_long_it_is_kept(keyed: Keyed) -> None:
-    keyed.put("jid", 1)
-    token = keyed.token("jid", 2)
-    found = view(keyed, "jid")
-    assert (found["result"], found["result_ttl"]) == (None, None)
-    end = settlement("jid", token, "complete", '{"a": [1.0]}', 600)
-    keyed.settle([end], now=3)
-    found = view(keyed, "jid")
-    assert found["result"] == '{"a": [1.0]}'
-    assert 590 < found["result_ttl"] <= 600
-
-
 def test_the_first_entry_of_a_long_history_and_the_newest(keyed: Keyed) -> None:
     keyed.put("jid", 1)
     for number in range(60):
@@ -96,34 +71,8 @@ def test_long_entries_are_left_out_from_the_oldest_on(keyed: Keyed) -> None:
     assert found["history_total"] == 31
 
 
-def test_workers_with_the_jobs_they_hold(keyed: Keyed) -> None:
-    for number in range(7):
-        keyed.put(f"j{number}", number)
-        keyed.take(1, worker="busy", now=10 + number)
-    keyed.call("beat", "idle", '{"pid":7}', 0, now=50)
-    found = keyed.json("worker.views", 0, 9, now=60)
-    assert found["total"] == 2
-    idle, busy = found["workers"]
-    assert idle["worker"] == keyed.json("workers", now=60)[0]
-    assert (idle["worker"]["info"], names(idle["jobs"])) == ({"pid": 7}, [])
-    assert (busy["worker"]["name"], busy["worker"]["jobs"]) == ("busy", 7)
-    assert names(busy["jobs"]) == ["j0", "j1", "j2", "j3", "j4"]
-    found = keyed.json("worker.views", 1, 1, now=60)
-    assert (found["total"], found["workers"][0]["worker"]["name"]) == (2, "busy")
-    assert not keyed.json("worker.views", 2, 5, now=60)["workers"]
-
-
 def schedule(keyed: Keyed, name: str, *args: Any, queue: str = "queue") -> None:
     keyed.call("schedule.set", name, queue, "k", "{}", *args, now=10)
-
-
-def test_schedules_by_their_ids(keyed: Keyed) -> None:
-    schedule(keyed, "every", "interval", 60)
-    schedule(keyed, "cron", "cron", "* * * * *", "timezone", "UTC")
-    keyed.call("recur", "queue", "old", "k", "{}", "interval", 60, 0, now=10)
-    found = keyed.json("schedules.of", "cron", "nosuch", "old", "every", now=20)
-    assert [each["id"] for each in found] == ["cron", "old", "every"]
-    assert found[2] == keyed.json("schedule.get", "every", now=20)
 
 
 def test_the_schedules_that_tick_next(keyed: Keyed) -> None:

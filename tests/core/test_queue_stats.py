@@ -35,14 +35,6 @@ def test_all_known_queues_in_the_order_first_seen(keyed: Keyed) -> None:
     assert found["a"] == (True, pytest.approx(7, abs=0.01), 1, True)
 
 
-def test_named_queues_whether_known_or_not(keyed: Keyed) -> None:
-    keyed.put("a", 0, queue="a")
-    keyed.put("b", 0, queue="b")
-    found = survey(keyed, "nosuch", "b", now=5)
-    assert list(found) == ["nosuch", "b"]
-    assert found["nosuch"] == (False, 0, 1, False)
-
-
 def test_due_jobs_ticks_and_lost_locks_make_a_queue_ready(keyed: Keyed) -> None:
     keyed.put("later", 0, queue="later", delay=100)
     keyed.call("recur", "ticks", "t", "k", "{}", "interval", 60, 100, now=0)

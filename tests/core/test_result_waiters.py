@@ -31,14 +31,6 @@ def end(keyed: Keyed, jid: str, *verb: Any, now: Any = 0) -> None:
     assert not keyed.settle([settlement(jid, token, *verb)], now=now).refused
 
 
-def test_the_states_of_ended_jobs_are_returned_at_once(keyed: Keyed) -> None:
-    keyed.put("done")
-    end(keyed, "done", "complete")
-    keyed.put("broken")
-    end(keyed, "broken", "fail", "group", "message")
-    assert look(keyed, "done", "broken", "nothing") == ["complete", "failed", ""]
-
-
 def test_the_first_that_has_not_ended_is_waited_for(keyed: Keyed) -> None:
     for jid in ("a", "b"):
         keyed.put(jid)
@@ -100,14 +92,6 @@ def test_a_run_that_goes_on_is_no_end(keyed: Keyed, verb: tuple[Any, ...]) -> No
     assert told(keyed) == 0
     end(keyed, "a", "complete", now=1)
     assert told(keyed) == 1
-
-
-def test_every_waiter_is_woken(keyed: Keyed) -> None:
-    keyed.put("a")
-    for n in range(50):
-        look(keyed, "a", waiter=f"w{n}")
-    end(keyed, "a", "complete")
-    assert [told(keyed, f"w{n}") for n in range(50)] == [1] * 50
 
 
 @pytest.mark.parametrize(("after", "told"), [(14.9, 1), (15.1, 0)])

@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import snapshot
-
-
-def test_the_eleven_strings_of_a_reserved_job(keyed: Keyed) -> None:
-    keyed.put("jid", 5, klass="K", data='{"a": 1}', priority=3, retries=2,
-              tags=["x", "y"], context={"l": "de"})  # fmt: skip
-    [job] = keyed.take(now=10)
-    assert all(isinstance(value, str) for value in job.values())
-    assert json.loads(job.pop("tags")) == ["x", "y"]
-    assert json.loads(job.pop("context")) == {"l": "de"}
-    assert float(job.pop("expires")) == 70
-    assert job.pop("token")
-    assert job == {
-        "jid": "jid", "queue": "queue", "klass": "K", "data": '{"a": 1}',
-        "retries": "2", "remaining": "2", "priority": "3",
-    }  # fmt: skip
-    assert keyed.server.zscore("ql:workers", "worker") == 10
-    keyed.put("plain")
-    [job] = keyed.take()
-    assert json.loads(job["tags"]) in ({}, [])
-    assert job["context"] == ""
 
 
 def test_a_queue_named_twice_is_served_once(keyed: Keyed) -> None:
@@ -138,59 +116,3 @@ def test_a_call_is_bounded(keyed: Keyed) -> None:
     settled = keyed.settle(settlements[:200], 50, now=2)
     assert (settled.refused, len(settled.jobs)) == ([], 50)
     assert keyed.settle(settlements[200:], 0, now=2).refused == []
-
-
-@pytest.mark.parametrize(
-    ("verb", "expected"),
-    [
-        (
-            ("complete",),
-            [
-                ("completed", "jid"),
-                ("log", '{"jid":"jid","event":"completed","queue":"queue"}'),
-            ],
-        ),
-        (
-            ("move", "next", 0),
-            [
-                ("completed", "jid"),
-                ("log", '{"jid":"jid","to":"next","event":"advanced","queue":"queue"}'),
-            ],
-        ),
-        (
-            ("fail", "group", "message"),
-            [
-                (
-                    "log",
-                    '{"message":"message","jid":"jid","group":"group",'
-                    '"event":"failed","worker":"worker"}',
-                ),
-                ("failed", "jid"),
-            ],
-        ),
-        (("retry", 0, "group", "message"), []),
-        (("release", 0), []),
-        (("unknown", 600), []),
-        (("crash", 3, "group", "message"), []),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
-def test_the_events_of_a_settlement_of_a_tracked_job(
-    keyed: Keyed, verb: tuple[object, ...], expected: list[tuple[str, str]]
-) -> None:
-    keyed.put("jid")
-    keyed.call("track", "track", "jid", now=0)
-    token = keyed.token("jid")
-    with keyed.core.listening() as heard:
-        settled = keyed.settle([settlement("jid", token, *verb)], now=1)  # type: ignore[arg-type]
-    assert settled.refused == []
-    assert heard == expected
-
-
-def test_reserving_announces_a_tracked_job(keyed: Keyed) -> None:
-    keyed.put("jid")
-    keyed.put("other")
-    keyed.call("track", "track", "jid", now=0)
-    with keyed.core.listening() as heard:
-        assert len(keyed.take()) == 2
-    assert heard == [("popped", "jid")]

@@ -103,14 +103,6 @@ def test_a_move_may_wait_for_what_is_completed_in_the_same_call(keyed: Keyed) ->
         tokens = {job["jid"]: job["token"] for job in keyed.take(now=9)}
 
 
-def test_progress(held: Keyed) -> None:
-    held.call("progress", "jid", token_of(held), '[0.25, "a quarter"]', now=20)
-    assert held.job("jid")["progress"] == [0.25, "a quarter"]
-    held.call("progress", "jid", token_of(held), '[0.5, ""]', now=21)
-    assert held.job("jid")["progress"] == [0.5, ""]
-    assert held.job("jid")["expires"] == 70
-
-
 @pytest.mark.parametrize("text", ["", "{", "1", '"half"', "{}", "[", "[nan]"])
 def test_malformed_progress_is_refused(held: Keyed, text: str) -> None:
     assert held.refusal("progress", "jid", token_of(held), text, now=20).startswith(
@@ -124,34 +116,6 @@ def test_a_new_run_has_no_progress(held: Keyed) -> None:
     end(held, "retry", 0, "", "")
     held.take(now=30)
     assert held.job("jid")["progress"] is None
-
-
-def test_beat_is_one_heartbeat_for_all(keyed: Keyed) -> None:
-    for jid in "abc":
-        keyed.put(jid)
-    tokens = {job["jid"]: job["token"] for job in keyed.take(now=0)}
-    keyed.call("cancel", "c", now=5)
-    held = [part for pair in tokens.items() for part in (*pair, "")]
-    lost, orders = keyed.call(
-        "beat", "worker", '{"pid": 7, "host": "h"}', 5, *held, "nosuch", "9", 0,
-        "a", "999", "", now=30,
-    )  # fmt: skip
-    assert sorted(lost) == ["a", "c", "nosuch"]
-    assert orders == []
-    for jid in "ab":
-        assert keyed.job(jid)["expires"] == 90
-        assert keyed.server.zscore("ql:q:queue-locks", jid) == 90
-        assert keyed.server.zscore("ql:w:worker:jobs", jid) == 90
-    [worker] = keyed.json("workers", now=40)
-    assert (worker["name"], worker["jobs"], float(worker["beat"])) == ("worker", 2, 30)
-    assert worker["info"] == {"pid": 7, "host": "h"}
-
-
-def test_beat_without_jobs_or_info_shows_that_the_worker_lives(keyed: Keyed) -> None:
-    assert keyed.call("beat", "worker", "", 0, now=30) == [[], []]
-    [worker] = keyed.json("workers", now=30)
-    assert worker["info"] is None
-    assert float(worker["beat"]) == 30
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,6 @@ def beat(
     return answer
 
 
-@pytest.mark.parametrize("order", ["quiet", "resume", "stop"])
-def test_an_order_comes_with_the_next_beat_and_once(keyed: Keyed, order: str) -> None:
-    assert beat(keyed) == []
-    assert keyed.call("order", "w", order, now=1) is None
-    assert beat(keyed, now=2) == [order]
-    assert beat(keyed, now=3) == []
-
-
 def test_orders_come_in_the_order_given_and_only_to_their_worker(keyed: Keyed) -> None:
     for worker in ("w", "other"):
         beat(keyed, worker)
@@ -52,15 +44,6 @@ def test_a_worker_that_only_took_jobs_is_known_too(keyed: Keyed) -> None:
     assert beat(keyed, now=2) == ["stop"]
 
 
-def test_an_unknown_worker_takes_no_orders(keyed: Keyed) -> None:
-    beat(keyed)
-    before = snapshot(keyed.server)
-    text = keyed.refusal("order", "nobody", "stop", now=1)
-    assert text.startswith("NOWORKER ")
-    assert "nobody" in text
-    assert snapshot(keyed.server) == before
-
-
 def test_a_worker_that_is_silent_for_a_day_is_forgotten(keyed: Keyed) -> None:
     assert keyed.call("beat", "w", "", 0, now=0) == [[], []]
     beat(keyed, "other", now=86_400)
@@ -78,15 +61,6 @@ def test_malformed_orders_change_nothing(
     assert text.startswith("BADARG ")
     assert ("not explode" in text) == ("explode" in arguments)
     assert snapshot(keyed.server) == before
-
-
-def test_an_order_is_published_to_its_worker(keyed: Keyed) -> None:
-    beat(keyed, 'a "w"')
-    with keyed.core.listening() as heard:
-        keyed.call("order", 'a "w"', "quiet", now=1)
-    assert heard == [
-        ('w:a "w"', '{"event":"order","order":"quiet","worker":"a \\"w\\""}')
-    ]
 
 
 def test_at_most_twenty_orders_are_kept(keyed: Keyed) -> None:

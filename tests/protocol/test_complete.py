@@ -29,45 +29,6 @@ def test_complete_ends_a_job(held: Core) -> None:
     assert held.job("jid")["history"][-1] == {"when": 20, "what": "done"}
 
 
-def test_complete_samples_the_run_time(held: Core) -> None:
-    held.complete("jid", 25)
-    run = held.json("stats", 25, "queue", 25)["run"]
-    assert (run["count"], run["mean"]) == (1, 15)
-
-
-def test_complete_with_next_goes_on(held: Core) -> None:
-    held.put("lower", 11, queue="next", priority=3)
-    assert held.complete("jid", 20, data='{"a": 1}', next="next") == "waiting"
-    job = held.job("jid")
-    assert (job["state"], job["queue"], job["worker"]) == ("waiting", "next", "")
-    assert (job["expires"], job["remaining"], job["failure"]) == (0, 3, {})
-    assert (job["priority"], job["retries"], job["tags"]) == (4, 3, ["tag"])
-    assert job["data"] == '{"a": 1}'
-    assert [entry["what"] for entry in job["history"]] == [
-        "put",
-        "popped",
-        "done",
-        "put",
-    ]
-    assert job["history"][-1] == {"when": 20, "what": "put", "q": "next"}
-    assert "next" in dict(scores(held.server, "ql:queues"))
-    assert not held.server.exists("ql:completed", "ql:q:queue-locks")
-    assert not held.server.exists("ql:w:worker:jobs")
-    assert held.popped(21, queue="next") == ["jid", "lower"]
-
-
-def test_advancing_samples_the_run_time_of_the_old_queue(held: Core) -> None:
-    held.complete("jid", 25, next="next")
-    assert held.json("stats", 25, "queue", 25)["run"]["count"] == 1
-    assert held.json("stats", 25, "next", 25)["run"]["count"] == 0
-
-
-def test_the_wait_in_the_next_queue_counts_from_the_advance(held: Core) -> None:
-    held.complete("jid", 25, next="next")
-    held.pop(32, queue="next")
-    assert held.json("stats", 32, "next", 32)["wait"]["mean"] == 7
-
-
 def test_old_records_expire_by_age(core: Core) -> None:
     core.old("config.set", 0, "jobs-history", 100)
     core.put("old", tags=["tag"])
@@ -96,15 +57,6 @@ def test_old_records_expire_by_number(core: Core) -> None:
     assert core.old("get", 9, "j2") is None
 
 
-def test_a_negative_history_forgets_the_job_just_completed(core: Core) -> None:
-    core.old("config.set", 0, "jobs-history", -1)
-    core.put("jid", 5, tags=["tag"])
-    core.pop(5)
-    assert core.complete("jid", 6) == "complete"
-    assert core.old("get", 6, "jid") is None
-    assert not core.server.exists("ql:completed", "ql:t:tag", "ql:tags")
-
-
 def test_expiry_runs_only_at_completion(core: Core) -> None:
     core.put("jid")
     core.pop(0)
@@ -114,15 +66,3 @@ def test_expiry_runs_only_at_completion(core: Core) -> None:
     core.pop(1000)
     core.old("fail", 1000, "other", "worker", "group", "message")
     assert core.old("jobs", 1000, "complete") == ["jid"]
-
-
-def test_a_revived_job_does_not_expire(core: Core) -> None:
-    core.old("config.set", 0, "jobs-history", 10)
-    core.put("jid")
-    core.pop(0)
-    core.complete("jid", 0)
-    core.put("jid", 5)
-    core.put("other", 5, queue="side")
-    core.pop(5, queue="side")
-    core.complete("other", 100, queue="side")
-    assert core.state("jid") == "waiting"

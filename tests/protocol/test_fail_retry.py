@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.core.caller import Core
-from tests.core.keyspace import scores
 
 
 @pytest.fixture
@@ -36,18 +35,6 @@ def test_fail(held: Core) -> None:
     assert held.server.lrange("ql:f:group", 0, -1) == ["jid"]
     assert held.server.smembers("ql:failures") == {"group"}
     assert not held.server.exists("ql:w:worker:jobs", "ql:q:queue-locks")
-
-
-def test_fail_stores_data(held: Core) -> None:
-    held.old("fail", 20, "jid", "worker", "group", "message", '{"seen":1}')
-    assert held.job("jid")["data"] == '{"seen":1}'
-
-
-def test_fail_counts_in_the_stats_of_its_queue_and_day(held: Core) -> None:
-    held.old("fail", 90000, "jid", "worker", "group", "message")
-    stats = held.json("stats", 90000, "queue", 90000)
-    assert (stats["failures"], stats["failed"], stats["retries"]) == (1, 1, 0)
-    assert held.json("stats", 90000, "queue", 0)["failures"] == 0
 
 
 def test_retry_keeps_the_name_of_the_old_worker(held: Core) -> None:
@@ -145,11 +132,6 @@ def test_an_exhausting_retry_with_a_group_only(exhausted: Core) -> None:
     assert failure["group"] == "group"
     assert failure["message"] == 'Job exhausted retries in queue "queue"'
     assert (failure["when"], failure["worker"]) == (20.5, "")
-
-
-def test_retry_into_a_new_queue_registers_it(held: Core) -> None:
-    held.old("retry", 20, "jid", "other", "worker")
-    assert "other" in dict(scores(held.server, "ql:queues"))
 
 
 def test_the_failure_of_a_run_whose_lock_was_lost_names_its_worker(core: Core) -> None:

@@ -16,15 +16,6 @@ def held(core: Core) -> Core:
     return core
 
 
-def test_heartbeat_prolongs_the_lock(held: Core) -> None:
-    assert held.old("heartbeat", 50, "jid", "worker") == 110
-    assert held.job("jid")["expires"] == 110
-    assert scores(held.server, "ql:q:queue-locks") == [("jid", 110)]
-    assert scores(held.server, "ql:w:worker:jobs") == [("jid", 110)]
-    assert scores(held.server, "ql:workers") == [("worker", 50)]
-    assert len(held.job("jid")["history"]) == 2
-
-
 def test_heartbeat_uses_the_queues_own_length(held: Core) -> None:
     held.old("config.set", 0, "heartbeat", 20)
     assert held.old("heartbeat", 50, "jid", "worker") == 70
@@ -45,19 +36,6 @@ def test_heartbeat_stores_data(held: Core) -> None:
     assert held.job("jid")["data"] == '{"done":7}'
 
 
-def test_heartbeat_brings_an_expired_lock_back(held: Core) -> None:
-    assert held.old("heartbeat", 500, "jid", "worker") == 560
-    assert held.popped(510, worker="second") == []
-    assert len(held.job("jid")["history"]) == 2
-
-
-def test_heartbeat_brings_a_noticed_lock_back(held: Core) -> None:
-    held.pop(100, worker="second")
-    assert held.old("heartbeat", 105, "jid", "worker") == 165
-    assert scores(held.server, "ql:w:worker:jobs") == [("jid", 165)]
-    assert held.popped(120, worker="second") == []
-
-
 def test_timeout_takes_the_lock_away(held: Core) -> None:
     assert held.old("timeout", 20.5, "jid") is None
     job = held.job("jid")
@@ -72,21 +50,6 @@ def test_a_timed_out_job_keeps_its_workers_name(held: Core) -> None:
     """*(quirk)*"""
     held.old("timeout", 20, "jid")
     assert held.job("jid")["worker"] == "worker"
-
-
-def test_a_timed_out_job_is_popped_before_everything(held: Core) -> None:
-    held.put("urgent", 15, priority=10**6)
-    held.old("timeout", 20, "jid")
-    assert held.popped(21, 1, worker="second") == ["jid"]
-    assert held.state("jid") == "running"
-
-
-def test_timeout_of_several_jobs(core: Core) -> None:
-    for jid in "ab":
-        core.put(jid)
-    core.pop()
-    assert core.old("timeout", 1, "a", "b") is None
-    assert (core.state("a"), core.state("b")) == ("stalled", "stalled")
 
 
 def test_log_adds_to_the_history(held: Core) -> None:

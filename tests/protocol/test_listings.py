@@ -12,17 +12,6 @@ def count(**given: object) -> dict[str, object]:
     return {"name": "queue", "paused": False} | counts | given
 
 
-def test_jobs_complete_newest_first(core: Core) -> None:
-    for now in range(30):
-        core.put(f"j{now}", now)
-        core.pop(now)
-        core.complete(f"j{now}", now)
-    expected = [f"j{n}" for n in range(29, -1, -1)]
-    assert core.old("jobs", 50, "complete") == expected[:25]
-    assert core.old("jobs", 50, "complete", 25, 25) == expected[25:]
-    assert core.old("jobs", 50, "complete", 3, 2) == expected[3:5]
-
-
 def test_jobs_running_and_stalled(core: Core) -> None:
     for now, jid in enumerate("abc"):
         core.put(jid, now)
@@ -34,30 +23,6 @@ def test_jobs_running_and_stalled(core: Core) -> None:
     assert core.old("jobs", 100, "stalled", "queue") == ["a", "b", "c"]
     assert core.old("jobs", 100, "stalled", "queue", 1, 1) == ["b"]
     assert core.state("a") == "running"
-
-
-def test_jobs_scheduled(core: Core) -> None:
-    for n, delay in enumerate((30, 10, 20)):
-        core.put(f"j{n}", delay=delay)
-    assert core.old("jobs", 0, "scheduled", "queue") == ["j1", "j2", "j0"]
-    assert core.old("jobs", 0, "scheduled", "queue", 1, 1) == ["j2"]
-    assert core.old("jobs", 10, "scheduled", "queue") == ["j2", "j0"]
-    assert core.state("j1") == "waiting"
-    assert core.popped(10) == ["j1"]
-
-
-def test_jobs_depends(core: Core) -> None:
-    core.put("a", queue="side")
-    for now, jid in enumerate("dcb"):
-        core.put(jid, now, depends=["a"])
-    assert core.old("jobs", 9, "depends", "queue") == ["d", "c", "b"]
-
-
-def test_jobs_recurring(core: Core) -> None:
-    for jid, offset in (("late", 500), ("soon", 5)):
-        core.old("recur", 0, "queue", jid, "klass", "{}", "interval", 60, offset)
-    assert core.old("jobs", 0, "recurring", "queue") == ["soon", "late"]
-    assert core.old("jobs", 0, "recurring", "queue", 1, 5) == ["late"]
 
 
 def test_an_unknown_queue_is_empty(core: Core) -> None:

@@ -19,26 +19,6 @@ def whats(core: Core, jid: str = "jid") -> list[str]:
     return [entry["what"] for entry in core.job(jid)["history"]]
 
 
-def test_the_first_sighting_of_an_expired_lock_is_only_a_notice(held: Core) -> None:
-    assert held.popped(100, worker="second") == []
-    job = held.job("jid")
-    assert (job["state"], job["worker"], job["remaining"]) == ("running", "worker", 5)
-    assert whats(held) == ["put", "popped", "timed-out"]
-    assert job["history"][-1] == {"when": 100, "what": "timed-out"}
-    assert held.server.hget("ql:j:jid", "grace") == "1"
-
-
-def test_after_the_grace_the_job_goes_straight_to_the_next_worker(held: Core) -> None:
-    held.pop(100, worker="second")
-    [job] = held.pop(110, worker="second")
-    assert (job["state"], job["worker"], job["remaining"]) == ("running", "second", 4)
-    assert job["expires"] == 170
-    assert whats(held) == ["put", "popped", "timed-out", "popped"]
-    assert held.server.hget("ql:j:jid", "grace") is None
-    assert held.server.zscore("ql:q:queue-locks", "jid") == 170
-    assert held.server.zscore("ql:w:second:jobs", "jid") == 170
-
-
 @pytest.mark.parametrize("grace", [0, -5])
 def test_without_a_grace_both_happen_at_once(held: Core, grace: int) -> None:
     held.old("config.set", 0, "grace-period", grace)
@@ -60,14 +40,6 @@ def test_a_noticed_lock_counts_as_a_retry_in_the_stats(held: Core) -> None:
     assert held.json("stats", 100, "queue", 100)["retries"] == 1
     held.pop(110, worker="second")
     assert held.json("stats", 100, "queue", 100)["retries"] == 1
-
-
-def test_only_pops_of_its_queue_notice_a_lock(held: Core) -> None:
-    held.pop(100, queue="elsewhere")
-    held.json("queues", 100)
-    held.old("jobs", 100, "stalled", "queue")
-    held.json("peek", 100, "queue", 10)
-    assert whats(held) == ["put", "popped"]
 
 
 @pytest.fixture

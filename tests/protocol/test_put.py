@@ -47,9 +47,3 @@ def test_requeue_puts_an_existing_job(core: Core) -> None:
     assert (job["queue"], job["klass"], job["data"]) == ("other", "two", "[1]")
     assert job["priority"] == 3
     assert [entry["what"] for entry in job["history"]] == ["put", "put"]
-
-
-def test_requeue_registers_the_queue(core: Core) -> None:
-    core.put("jid")
-    core.old("requeue", 7, "worker", "other", "jid", "klass", "{}", 0)
-    assert scores(core.server, "ql:queues") == [("queue", 0), ("other", 7)]

@@ -115,18 +115,6 @@ def test_mean_and_deviation(core: Core) -> None:
         assert sum(shown["histogram"]) == 20
 
 
-def test_means_of_fractions_of_a_second(core: Core) -> None:
-    for jid in "ab":
-        core.put(jid, 0)
-        core.pop(0.9, 1)
-        core.complete(jid, 1.8)
-    for kind in ("wait", "run"):
-        shown = core.json("stats", 2, "queue", 0)[kind]
-        assert shown["mean"] == pytest.approx(0.9)
-        assert shown["std"] == pytest.approx(0, abs=1e-7)
-        assert shown["histogram"][0] == 2
-
-
 @pytest.mark.parametrize(
     ("seconds", "index"),
     [
