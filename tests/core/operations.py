@@ -11,7 +11,8 @@ import json
 import random
 from typing import Any, NamedTuple
 
-from tests.core.caller import entity_jid
+from tests.core.caller import call_class, entity_jid
+from tests.core.every_call import KEYED, OLD
 from tests.core.keyed import settlement
 
 JIDS = [f"j{n:02}" for n in range(24)]
@@ -23,7 +24,16 @@ TAGS = ["red", "green", "blue", "x"]
 GROUPS = ["broken", "slow", "other"]
 CRONS = ["cron-x", "cron-y"]
 TIMERS = ["timer-x", "timer-y"]
+SCHEDULES = [*CRONS, *TIMERS]
 ENTITIES = ["o1", "o2", "o3", "o4"]
+LOOKS = [call for call in KEYED if call_class(call[0], call[1:]) == "read"]
+#: What stands here for the names of the good calls.
+NAMES = {
+    **dict.fromkeys(["run", "waiting", "failed", "dependent"], JIDS),
+    **dict.fromkeys(["queue", "side"], QUEUES),
+    **dict.fromkeys(["cron", "minutely"], SCHEDULES),
+    "w": OUR_WORKERS, "group": GROUPS, "t": TAGS, "flow": ["f1", "f2", "f9", "s1", "s2"],
+}  # fmt: skip
 #: A token that no run draws: those of a given time count up from 1.
 NOT_DRAWN = "999999999"
 
@@ -265,10 +275,6 @@ class Generator:
             ("await", choose(["me", "you"]), choose([0, 10]), "job", *self.some(JIDS)),
         ]))  # fmt: skip
 
-    def needs(self) -> Operation:
-        command = self.random.choice(["needs", "offspring", "results"])
-        return self.ours(command, self.jid())
-
     def pop(self) -> Operation:
         count = self.random.choice([1, 1, 2, 5])
         return self.old("pop", self.queue(), self.random.choice(OLD_WORKERS), count)
@@ -372,11 +378,15 @@ class Generator:
         return self.either("unfail", self.queue(), self.random.choice(GROUPS), count)
 
     def look(self) -> Operation:
-        return self.either(*self.random.choice([
-            ("queues",), ("queues", self.queue()), ("jobs", "scheduled", self.queue()),
-            ("peek", self.queue(), 3), ("workers",), ("multiget", *self.some(JIDS)),
-            ("jobs", "running", self.queue()), ("track",), ("failed",), ("tag", "top"),
-        ]))  # fmt: skip
+        """What pages ask for, or old clients."""
+        command, *args = self.random.choice(LOOKS)
+        drawn = [self.name_like(part) if part in NAMES else part for part in args]
+        call = self.either if command in OLD else self.ours
+        return call(command, *drawn)
+
+    def name_like(self, name: str) -> str:
+        """Return a name that is here what this one is among the good calls."""
+        return self.random.choice(NAMES[name])
 
     def recur(self) -> Operation:
         jid, choose = self.random.choice(CRONS), self.random.choice
@@ -390,7 +400,7 @@ class Generator:
 
     def schedule(self) -> Operation:
         """Schedules of both kinds; the ids of interval ones also belong to old clients."""
-        which, choose = self.random.choice([*CRONS, *TIMERS]), self.random.choice
+        which, choose = self.random.choice(SCHEDULES), self.random.choice
         made = ("schedule.set", which, self.queue(), "klass", "[1]")
         more = choose([(), ("missed", choose(["all", "last", "none"])), ("unique", "tick"),
                        ("owner", "code"), ("expires", 50)])  # fmt: skip
@@ -400,8 +410,8 @@ class Generator:
             (*made, "cron", choose(["* * * * *", "0 * * * *"]), "tags", '["x"]', *more),
             ("schedule.update", which, "queue", self.queue()),
             ("schedule.update", which, *choose([("interval", 45), ("cron", "1 * * * *")])),
-            ("schedule.pause", *self.some([*CRONS, *TIMERS], 2)), ("schedule.pause", which),
-            ("schedule.resume", *self.some([*CRONS, *TIMERS], 2)), ("schedule.resume", which),
+            ("schedule.pause", *self.some(SCHEDULES, 2)), ("schedule.pause", which),
+            ("schedule.resume", *self.some(SCHEDULES, 2)), ("schedule.resume", which),
             ("schedule.run", which), ("schedule.remove", which), ("schedule.list",),
             ("schedule.due", choose(OUR_WORKERS), 2), ("schedule.get", which),
             ("schedule.tick", which, Score(which), "", "", second + 60, ""),
@@ -444,26 +454,6 @@ class Generator:
             ("queue.forget.empty", self.queue()),
         ]))  # fmt: skip
 
-    def view(self) -> Operation:
-        """What pages ask for."""
-        choose, queue = self.random.choice, self.queue()
-        states = ("waiting", "running", "stalled", "scheduled", "depends")
-        parts = [part for state in states for part in (state, queue, 0, 5)]
-        return self.ours(*choose([
-            ("briefs", 20, *parts, "group", choose(GROUPS), 0, 5, "complete", "", 0, 5),
-            ("brief", *self.some(JIDS)), ("job.view", self.jid(), 3, 3),
-            ("search", 5, 1, "klass", "k*", *parts),
-            ("failure.groups", "last", 0, 5), ("worker.views", 0, 5),
-            ("throughput", choose(["", queue]), int(self.now // 60) - 9, int(self.now // 60), 5),
-            ("failed.of", *QUEUES), ("schedules.next", 3), ("jobs", "canceled"),
-            ("briefs", 9, "canceled", "", 0, 9), ("jobs.count", "canceled"),
-            ("job.view", self.jid(), 3, 3), ("get", self.jid()),
-            ("schedules.in", queue, 0, 3), ("schedules.count", *QUEUES), ("tag.counts", 0, 5),
-            ("stats.counters", int(self.now), *QUEUES), ("meta",),
-            ("search", 5, 2, "queue", queue, "state", choose(states), "tag", choose(TAGS), 0, 9),
-            ("briefs", 9, "tag", choose(TAGS), 0, 5, "worker", choose(OUR_WORKERS), 0, 5),
-        ]))  # fmt: skip
-
     def entity(self) -> Operation:
         """Entities of queue `a`, and of one of their own."""
         choose, queue = self.random.choice, self.random.choice(["a", "e", "e"])
@@ -477,12 +467,6 @@ class Generator:
         pairs = choose([[], ["retries", choose([0, 1])], ["batch", 3]])
         push = ("push", "", queue, "entities", len(items) // 5, *items, *pairs)
         take = (choose(OUR_WORKERS), 0, choose([1, 2]), 2, "e", queue)
-        read = choose([
-            ("entity.show", queue, ids[0]), ("entities.counts",),
-            ("entities.list", choose(["fresh", "retrying", "running", "dead"]), queue),
-        ])  # fmt: skip
-        if self.random.random() < 0.1:
-            return Operation(True, self.now, *(read[0], read[1:]))
         return self.ours(*choose([
             push, push, push, push, ("settle", *take), ("settle", *take),
             ("dead.back", queue, *ids), ("dead.delete", queue, *ids),
@@ -498,10 +482,7 @@ class Generator:
         worker = self.random.choice(OUR_WORKERS)
         return self.ours(*self.random.choice([
             ("order", worker, self.random.choice(["quiet", "resume", "stop"])),
-            ("detached.get", self.random.choice(JIDS)),
-            ("forget", self.random.choice(JIDS)),
-            ("revive", *self.some(JIDS)), ("jobs", "waiting", self.queue(), 0, 25),
-            ("survey",), ("survey", *self.some(QUEUES)), ("lag", *self.some(QUEUES)), ("due", *self.some(QUEUES)),
+            ("forget", self.jid()), ("revive", *self.some(JIDS)),
         ]))  # fmt: skip
 
 
@@ -542,8 +523,8 @@ class Limited(Generator):
 WEIGHTS = {
     "put": 20, "put_many": 4, "pop": 9, "pop_ours": 3, "settle": 18, "beat": 3,
     "finish_old": 10, "finish_ours": 7, "cancel": 3, "change": 12,
-    "unfail": 2, "look": 4, "recur": 2, "schedule": 4, "configure": 1, "administer": 1, "ask": 1,
-    "spawn": 4, "needs": 1, "each": 3, "view": 1,
+    "unfail": 2, "look": 6, "recur": 2, "schedule": 4, "configure": 1, "administer": 1, "ask": 1,
+    "spawn": 4, "each": 3,
     "workflow_put": 2, "workflow_in_parts": 6, "workflow": 5,
 }  # fmt: skip
 

@@ -98,14 +98,6 @@ def test_move(keyed: Keyed) -> None:
     assert "other" in keyed.server.zrange("ql:queues", 0, -1)
 
 
-def test_a_job_that_is_gone_can_be_untracked(keyed: Keyed) -> None:
-    keyed.put("a", 1)
-    keyed.call("track", "track", "a", now=1)
-    keyed.call("cancel", "a", now=2)
-    assert each(keyed, "untrack", "a", "b") == (["a"], ["b"])
-    assert keyed.json("track", now=11) == {"jobs": {}, "expired": {}}
-
-
 def test_a_repeated_request_gets_the_same_answer(keyed: Keyed) -> None:
     keyed.put("a", 1)
     first = each(keyed, "cancel", "a", "b", request="client:1")
@@ -139,3 +131,24 @@ def test_an_error_of_the_server_is_not_taken_for_a_refusal(keyed: Keyed) -> None
     keyed.server.set("ql:j:a-dependents", "no set")
     assert "WRONGTYPE" in keyed.refusal("each", "cancel", "a", now=1)
     assert keyed.server.hget("ql:j:a", "state") == "waiting"
+
+
+def test_tags_and_tracking(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.put("full", 1, tags=[f"t{number}" for number in range(32)])
+    assert each(keyed, "tag", "new", "a", "full") == (["a"], ["full"])
+    assert keyed.job("a", 10)["tags"] == ["new"]
+    assert each(keyed, "untag", "new", "a") == (["a"], [])
+    assert not keyed.job("a", 10)["tags"]
+    assert each(keyed, "track", "a", "gone")[0] == ["a"]
+    assert keyed.job("a", 10)["tracked"]
+    assert each(keyed, "untrack", "a")[0] == ["a"]
+    assert not keyed.job("a", 10)["tracked"]
+
+
+def test_a_job_that_is_gone_can_be_untracked(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.call("track", "track", "a", now=1)
+    keyed.call("cancel", "a", now=2)
+    assert each(keyed, "untrack", "a", "b") == (["a"], ["b"])
+    assert keyed.json("track", now=11) == {"jobs": {}, "expired": {}}

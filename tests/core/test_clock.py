@@ -50,16 +50,6 @@ def test_a_number_is_taken_as_it_is_and_not_kept(keyed: Keyed) -> None:
     assert kept(keyed) == before
 
 
-@pytest.mark.parametrize("now", ["", "noon", "nan", "inf", "0x10", "**", "1 2"])
-def test_other_clocks_are_refused(keyed: Keyed, now: str) -> None:
-    for command, *args in (
-        ("put", "worker", "queue", "jid", "klass", "{}", 0),
-        ("queues",),
-    ):
-        assert keyed.refusal(command, *args, now=now).startswith("BADARG ")
-    assert keyed.server.dbsize() == 0
-
-
 def test_a_client_without_keys_does_not_move_the_clock(keyed: Keyed) -> None:
     keyed.put("a", "*")
     before = kept(keyed)
@@ -113,16 +103,6 @@ def test_a_refused_call_does_not_advance_the_clock(keyed: Keyed) -> None:
     keyed.refusal("complete", "jid", "1", "queue", "{}", now="*")
     keyed.refusal("put", "w", "queue", "jid", "k", "{", 0, now="*")
     assert snapshot(keyed.server) == before
-
-
-def test_meta_shows_the_record_of_the_namespace(keyed: Keyed) -> None:
-    assert isinstance(keyed.json("meta", now="*"), dict)
-    assert keyed.server.dbsize() == 0
-    keyed.put("jid", "*")
-    keyed.json("pop", "queue", "worker", 1, now="*")
-    meta = keyed.json("meta", now="*")
-    assert float(meta["clock"]) == pytest.approx(kept(keyed))
-    assert int(meta["token"]) >= 1
 
 
 def test_locks_are_measured_by_the_servers_clock(core: Core) -> None:

@@ -83,3 +83,11 @@ def test_the_last_line_is_looked_for_in_the_last_thousand_bytes(keyed: Keyed) ->
     assert keyed.json("failure.group", "group", now=2)[8] == line[-1000:][:300]
     fail(keyed, "other", "short", 3, "Error: " + "x" * 200)
     assert keyed.json("failure.group", "short", now=4)[8] == "Error: " + "x" * 200
+
+
+@pytest.mark.parametrize("rest", ["", "x"])
+def test_the_last_line_begins_with_a_whole_character(keyed: Keyed, rest: str) -> None:
+    """Of a line that is longer than what is looked at."""
+    fail(keyed, "jid", "group", 1, "Ā" * 2000 + rest)
+    [group] = keyed.json("failure.groups", "last", 0, 10, now=2)["groups"]
+    assert set(group[8][:50]) == {"Ā"}

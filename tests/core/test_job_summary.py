@@ -81,6 +81,12 @@ def test_a_failed_job_says_when_and_in_which_group(keyed: Keyed) -> None:
         assert float(row["since"]) == since
 
 
+def test_a_job_of_a_workflow_names_it(keyed: Keyed) -> None:
+    job = ("jid", "queue", "k", "{}", 0, 1, "workflow", "flow")
+    keyed.call("workflow.put", "flow", "worker", "{}", *job, now=0)
+    assert brief(keyed, "jid", 4)["workflow"] == "flow"
+
+
 def test_a_child_names_its_template(keyed: Keyed) -> None:
     keyed.call("recur", "queue", "cron", "k", "{}", "interval", 60, 0, now=0)
     assert brief(keyed, keyed.take(now=1)[0]["jid"], 2)["spawned_from"] == "cron"

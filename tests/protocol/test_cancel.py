@@ -47,15 +47,6 @@ def test_cancel_of_nothing_is_an_empty_list(core: Core) -> None:
     assert core.old("cancel", 1) == []
 
 
-def test_cancelling_a_failed_job_lowers_the_count_of_that_day(core: Core) -> None:
-    core.put("jid")
-    core.pop()
-    core.old("fail", 10, "jid", "worker", "group", "message")
-    core.old("cancel", 90000, "jid")
-    stats = core.json("stats", 90000, "queue", 0)
-    assert (stats["failures"], stats["failed"]) == (1, 0)
-
-
 def test_a_cancelled_jid_may_be_put_again(core: Core) -> None:
     core.put("jid", priority=5, tags=["tag"])
     core.old("cancel", 1, "jid")

@@ -112,15 +112,6 @@ def test_complete_checks_the_worker_before_the_queue(core: Core) -> None:
     assert "another worker" in text
 
 
-@pytest.mark.parametrize("call", OWNERS_COMMANDS, ids=lambda call: call[0])
-def test_the_state_is_checked_before_the_worker(
-    core: Core, call: tuple[str, ...]
-) -> None:
-    bring_into(core, "waiting")
-    stranger = ["stranger" if part == "worker" else part for part in call]
-    assert "not currently running" in core.error(call[0], 1, *stranger[1:])
-
-
 @pytest.mark.parametrize("state", [None, "waiting", "running", "failed", "complete"])
 @pytest.mark.parametrize("word", ["on", "off"])
 def test_depends_needs_a_job_in_the_depends_state(

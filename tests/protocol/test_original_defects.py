@@ -108,16 +108,6 @@ def test_a_child_never_overwrites_a_job_that_happens_to_have_its_jid(
     assert core.state("cron-1") == "scheduled"
 
 
-@pytest.mark.parametrize("suffix", ["-history", "-dependencies", "-dependents"])
-def test_jids_that_would_collide_with_keys_are_refused(core: Core, suffix: str) -> None:
-    core.put("x")
-    before = snapshot(core.server)
-    core.error("put", 0, "w", "queue", "x" + suffix, "klass", "{}", 0)
-    core.error("recur", 0, "queue", "x" + suffix, "klass", "{}", "interval", 60, 0)
-    assert snapshot(core.server) == before
-    assert core.put("x" + suffix + "-not") == "x" + suffix + "-not"
-
-
 @pytest.mark.parametrize(
     "option",
     [
