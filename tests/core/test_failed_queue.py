@@ -28,8 +28,14 @@ def held(keyed: Keyed, jid: str, now: int, queue: str = "queue") -> str:
     return job["token"]
 
 
-def fail(keyed: Keyed, jid: str, token: str, now: int) -> None:
-    keyed.settle([settlement(jid, token, "fail", *GIVEN.values())], now=now)
+def end(keyed: Keyed, jid: str, now: int, *verb: Any, queue: str = "queue") -> None:
+    """Let a run fail, by a verb of settle, or by the command `fail`."""
+    token = held(keyed, jid, now, queue)
+    if verb:
+        ends = [settlement(jid, token, *verb, *GIVEN.values())]
+        assert keyed.settle(ends, now=now).refused == []
+    else:
+        keyed.call("fail", jid, token, *GIVEN.values(), now=now)
 
 
 def job(keyed: Keyed, jid: str, now: int = 100) -> dict[str, Any]:
@@ -37,28 +43,10 @@ def job(keyed: Keyed, jid: str, now: int = 100) -> dict[str, Any]:
     return found
 
 
-def settle_out(keyed: Keyed, jid: str, now: int) -> None:
-    token = held(keyed, jid, now)
-    keyed.settle([settlement(jid, token, "retry", 0, *GIVEN.values())], now=now)
-
-
-def fail_alone(keyed: Keyed, jid: str, now: int) -> None:
-    keyed.call("fail", jid, held(keyed, jid, now), *GIVEN.values(), now=now)
-
-
-def fail_in_batch(keyed: Keyed, jid: str, now: int) -> None:
-    fail(keyed, jid, held(keyed, jid, now), now)
-
-
-def crash(keyed: Keyed, jid: str, now: int) -> None:
-    token = held(keyed, jid, now)
-    keyed.settle([settlement(jid, token, "crash", 0, *GIVEN.values())], now=now)
-
-
-@pytest.mark.parametrize("how", [settle_out, fail_alone, fail_in_batch, crash])
+@pytest.mark.parametrize("how", [(), ("fail",), ("retry", 0), ("crash", 0)])
 def test_a_failed_job_goes_on_with_its_failure(moving: Keyed, how: Any) -> None:
     moving.put("jid", 2, retries=0, data="[1]", priority=3, tags='["a"]')
-    how(moving, "jid", 3)
+    end(moving, "jid", 3, *how)
     found = job(moving, "jid")
     assert (found["state"], found["queue"], found["failed_from"]) == (
         *("waiting", "dead", "queue"),
@@ -86,18 +74,18 @@ def test_a_lost_lock_without_retries(moving: Keyed) -> None:
 def test_a_failed_job_moves_once(moving: Keyed) -> None:
     """Queues that name each other make no circle."""
     moving.put("jid", 2)
-    fail_in_batch(moving, "jid", 3)
-    fail(moving, "jid", held(moving, "jid", 4, "dead"), 5)
+    end(moving, "jid", 3)
+    end(moving, "jid", 4, queue="dead")
     found = job(moving, "jid")
     assert (found["state"], found["queue"]) == ("failed", "dead")
     assert json.loads(moving.call("failed", now=100)) == {"trouble": 1}
     # Nor does it when it is tried again there, but when it is enqueued again.
     moving.call("revive", "jid", now=6)
-    fail(moving, "jid", held(moving, "jid", 7, "dead"), 7)
+    end(moving, "jid", 7, queue="dead")
     assert job(moving, "jid")["queue"] == "dead"
     moving.put("jid", 8)
     assert "failed_from" not in job(moving, "jid")
-    fail_in_batch(moving, "jid", 9)
+    end(moving, "jid", 9)
     assert (job(moving, "jid")["state"], job(moving, "jid")["queue"]) == (
         *("waiting", "dead"),
     )
@@ -106,7 +94,7 @@ def test_a_failed_job_moves_once(moving: Keyed) -> None:
 def test_a_moved_job_has_its_retries_again(moving: Keyed) -> None:
     moving.put("jid", 2, retries=2)
     for now in (3, 4, 5):
-        settle_out(moving, "jid", now)
+        end(moving, "jid", now, "retry", 0)
     found = job(moving, "jid")
     assert (found["queue"], found["retries"], found["remaining"]) == ("dead", 2, 2)
 
@@ -114,7 +102,7 @@ def test_a_moved_job_has_its_retries_again(moving: Keyed) -> None:
 def test_a_moved_job_has_not_ended_for_its_dependents(moving: Keyed) -> None:
     moving.put("first", 2, unique="key")
     moving.put("then", 2, depends='["first"]', on_failure="cancel")
-    fail_in_batch(moving, "first", 3)
+    end(moving, "first", 3)
     assert job(moving, "then")["state"] == "depends"
     # Its key stays taken.
     moving.put_many([{"jid": "again", "unique": "key", "conflict": "keep"}], 4)
@@ -126,7 +114,7 @@ def test_a_moved_job_has_not_ended_for_its_dependents(moving: Keyed) -> None:
 
 def test_the_queue_counts_the_failure(moving: Keyed) -> None:
     moving.put("jid", 2)
-    fail_in_batch(moving, "jid", 3)
+    end(moving, "jid", 3)
     stats = json.loads(moving.call("stats", "queue", 0, now=4))
     assert (stats["failures"], stats["failed"]) == (1, 0)
     assert json.loads(moving.call("stats", "dead", 0, now=4))["failures"] == 0
@@ -145,7 +133,7 @@ def test_expired_jobs_do_not_move(moving: Keyed) -> None:
 
 def test_without_the_option_nothing_moves(keyed: Keyed) -> None:
     keyed.put("jid", 2)
-    fail_in_batch(keyed, "jid", 3)
+    end(keyed, "jid", 3)
     found = job(keyed, "jid")
     assert (found["state"], found["queue"]) == ("failed", "queue")
     assert "failed_from" not in found
@@ -160,5 +148,5 @@ def test_a_bad_failed_queue_is_refused(keyed: Keyed, value: str) -> None:
     if value:
         keyed.core.old("config.set", 1, "queue-failed-queue", value)
     keyed.put("jid", 2)
-    fail_in_batch(keyed, "jid", 3)
+    end(keyed, "jid", 3)
     assert job(keyed, "jid")["state"] == "failed"

@@ -87,14 +87,10 @@ def test_what_concerns_workers_and_waiters_expires_within_a_day(
         assert 0 < keyed.server.ttl(name) <= DAY or name == "ql:w:w:jobs", name
 
 
-def test_the_longest_wait_is_a_day(keyed: Keyed) -> None:
-    first, *_ = keyed.settle([], 1, wait=10**9).rest
-    assert float(first) == pytest.approx(DAY, abs=0.01)
-
-
-def test_the_shortest_wait_is_none(keyed: Keyed) -> None:
-    first, *_ = keyed.settle([], 1, wait=-5).rest
-    assert float(first) == pytest.approx(0, abs=0.01)
+@pytest.mark.parametrize(("wait", "seconds"), [(10**9, DAY), (-5, 0)])
+def test_no_wait_is_longer_than_a_day(keyed: Keyed, wait: int, seconds: int) -> None:
+    rest = keyed.settle([], 1, wait=wait).rest
+    assert float(rest[0]) == pytest.approx(seconds, abs=0.01)
 
 
 def test_a_waiter_is_woken_until_its_own_time_is_over(keyed: Keyed) -> None:
