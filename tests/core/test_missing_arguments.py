@@ -11,13 +11,7 @@ from tests.core.keyed import Keyed
 # Each call, and what it lacks.
 CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("beat", "w"), "info"),
-    (
-        (
-            "each",
-            "cancel",
-        ),
-        "jid",
-    ),
+    (("each", "cancel"), "jid"),
     (("config.set",), "option"),
     (("config.set", "heartbeat"), "value"),
     (("config.unset",), "option"),
@@ -36,15 +30,7 @@ CALLS: list[tuple[tuple[Any, ...], str]] = [
     (("recur", "queue", "id"), "klass"),
     *(
         (("recur.update", "cron", name), name)
-        for name in (
-            "priority",
-            "retries",
-            "data",
-            "klass",
-            "queue",
-            "interval",
-            "backlog",
-        )
+        for name in "priority retries data klass queue interval backlog".split()
     ),
     (("results",), "jid"),
     (("results.gone",), "jid"),

@@ -137,3 +137,11 @@ def test_a_wait_does_not_hurt_the_record(keyed: Keyed) -> None:
 )  # fmt: skip
 def test_wrong_calls_are_refused(keyed: Keyed, args: tuple[Any, ...]) -> None:
     assert keyed.refusal("await", *args).startswith("BADARG ")
+
+
+def test_every_waiter_is_woken(keyed: Keyed) -> None:
+    keyed.put("a")
+    for n in range(50):
+        look(keyed, "a", waiter=f"w{n}")
+    end(keyed, "a", "complete")
+    assert [told(keyed, f"w{n}") for n in range(50)] == [1] * 50
