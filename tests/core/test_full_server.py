@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 import redis
 
-from tests.core.caller import Core
+from tests.core.caller import Core, call_class
+from tests.core.every_call import KEYED, Call, name, scene, with_proof
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import snapshot
 
@@ -38,71 +39,17 @@ def held(keyed: Keyed) -> Iterator[Keyed]:
     keyed.server.config_set("maxmemory", 0)
 
 
-#: Stands for the token of the job that is named before.
-TOKEN = object()
-
-
-def with_tokens(keyed: Keyed, call: tuple[object, ...]) -> list[object]:
-    """Return a call with the tokens of its jobs."""
-    held = [part for part in call if part in set("abcdefgh")]
-    token = keyed.job(str(held[0]))["token"] if held else ""
-    return [token if part is TOKEN else part for part in call]
-
-
-REFUSED = [
-    ("put", "w", "queue", "new", "klass", "{}", 0),
-    ("put.many", "w", "new", "queue", "klass", "{}", 0, 0),
-    ("requeue", "w", "queue", "waiting", "klass", "{}", 0),
-    ("pop", "queue", "worker", 1),
-    ("recur", "queue", "cron", "klass", "{}", "interval", 60, 0),
-    ("tag", "add", "waiting", "tag"),
-    ("track", "track", "waiting"),
-    ("priority", "waiting", 5),
-    ("depends", "dependent", "on", "waiting"),
-    ("config.set", "heartbeat", 5),
-    ("pause", "queue"),
-    ("queue.pause", "reason", "by", "queue"),
-    ("each", "move", "other", 0, "waiting"),
-]
-
-
-@pytest.mark.parametrize("call", REFUSED, ids=lambda call: call[0])
-def test_calls_that_add_something_are_refused(
-    held: Keyed, call: tuple[object, ...]
-) -> None:
-    before = snapshot(held.server)
-    with full(held), pytest.raises(redis.exceptions.OutOfMemoryError):
-        held.call(*call, now=20, request="client:1")  # type: ignore[arg-type]
-    assert snapshot(held.server) == before
-
-
-ACCEPTED = [
-    ("complete", "a", TOKEN, "queue", "{}"),
-    ("complete", "b", TOKEN, "queue", "{}", "next", "other"),
-    ("fail", "c", TOKEN, "group", "message"),
-    ("retry", "d", "queue", TOKEN, 0, "group", "message"),
-    ("release", "e", TOKEN),
-    ("heartbeat", "f", TOKEN),
-    ("beat", "worker", "{}", 1, "g", TOKEN, ""),
-    ("settle", "worker", 1, "g", TOKEN, "", "complete", 0, 0, 0),
-    ("settle", "worker", 1, "h", TOKEN, "", "fail", 2, "group", "message", 1, 1, "queue"),
-    ("progress", "f", TOKEN, "[0.5]"),
-    ("log", "waiting", "message"),
-    ("cancel", "waiting"),
-    ("each", "cancel", "waiting", "a"),
-    ("worker.deregister", "worker"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("call", ACCEPTED, ids=lambda call: " ".join(call[:2]))
-def test_calls_that_finish_work_are_served(
-    held: Keyed, call: tuple[object, ...]
-) -> None:
-    before = snapshot(held.server)
-    command, *args = with_tokens(held, call)
-    with full(held):
-        held.call(str(command), *args, now=20, request="client:1")
-    assert snapshot(held.server) != before
+@pytest.mark.parametrize("call", KEYED, ids=name)
+def test_only_calls_that_finish_work_are_served(keyed: Keyed, call: Call) -> None:
+    command, *args = with_proof(call, scene(keyed))
+    before = snapshot(keyed.server)
+    with full(keyed):
+        if call_class(command, tuple(args)) == "write":
+            with pytest.raises(redis.exceptions.OutOfMemoryError):
+                keyed.call(command, *args, now=20, request="client:1")
+            assert snapshot(keyed.server) == before
+        else:
+            keyed.call(command, *args, now=20, request="client:1")
 
 
 def test_reads_go_on(held: Keyed) -> None:

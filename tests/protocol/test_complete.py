@@ -66,3 +66,24 @@ def test_expiry_runs_only_at_completion(core: Core) -> None:
     core.pop(1000)
     core.old("fail", 1000, "other", "worker", "group", "message")
     assert core.old("jobs", 1000, "complete") == ["jid"]
+
+
+def test_complete_with_next_goes_on(held: Core) -> None:
+    held.put("lower", 11, queue="next", priority=3)
+    assert held.complete("jid", 20, data='{"a": 1}', next="next") == "waiting"
+    job = held.job("jid")
+    assert (job["state"], job["queue"], job["worker"]) == ("waiting", "next", "")
+    assert (job["expires"], job["remaining"], job["failure"]) == (0, 3, {})
+    assert (job["priority"], job["retries"], job["tags"]) == (4, 3, ["tag"])
+    assert job["data"] == '{"a": 1}'
+    assert [entry["what"] for entry in job["history"]] == [
+        "put",
+        "popped",
+        "done",
+        "put",
+    ]
+    assert job["history"][-1] == {"when": 20, "what": "put", "q": "next"}
+    assert "next" in dict(scores(held.server, "ql:queues"))
+    assert not held.server.exists("ql:completed", "ql:q:queue-locks")
+    assert not held.server.exists("ql:w:worker:jobs")
+    assert held.popped(21, queue="next") == ["jid", "lower"]

@@ -110,28 +110,23 @@ def test_an_exhausting_retry_into_another_queue_is_filed_under_that_one(
     assert exhausted.json("stats", 20, "queue", 20)["failed"] == 1
 
 
-def test_an_exhausting_retry_with_group_and_message(exhausted: Core) -> None:
-    reply = exhausted.old(
-        "retry", 20.5, "jid", "queue", "worker", 0, "group", "message"
-    )
+@pytest.mark.parametrize(
+    ("said", "message", "when", "worker"),
+    [
+        (("group", "message"), "message", 20, "worker"),
+        (("group",), 'Job exhausted retries in queue "queue"', 20.5, ""),
+    ],
+)
+def test_an_exhausting_retry_with_a_group(
+    exhausted: Core, said: tuple[str, ...], message: str, when: float, worker: str
+) -> None:
+    reply = exhausted.old("retry", 20.5, "jid", "queue", "worker", 0, *said)
     assert reply == -1
     job = exhausted.job("jid")
-    assert job["failure"] == {
-        "group": "group",
-        "message": "message",
-        "when": 20,
-        "worker": "worker",
-    }
+    expected = {"group": "group", "message": message, "when": when, "worker": worker}
+    assert job["failure"] == expected
     assert job["history"][-1] == {"when": 20, "what": "failed", "group": "group"}
     assert exhausted.json("failed", 20, "group") == {"total": 1, "jobs": ["jid"]}
-
-
-def test_an_exhausting_retry_with_a_group_only(exhausted: Core) -> None:
-    exhausted.old("retry", 20.5, "jid", "queue", "worker", 0, "group")
-    failure = exhausted.job("jid")["failure"]
-    assert failure["group"] == "group"
-    assert failure["message"] == 'Job exhausted retries in queue "queue"'
-    assert (failure["when"], failure["worker"]) == (20.5, "")
 
 
 def test_the_failure_of_a_run_whose_lock_was_lost_names_its_worker(core: Core) -> None:
