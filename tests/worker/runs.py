@@ -40,7 +40,8 @@ def write(path: str, *words: object) -> None:
 @contextmanager
 def recorded(path: str, name: object) -> Iterator[str]:
     """Record the run of a job around its body; gives the name of the run."""
-    run = f"{os.getpid()}.{next(_numbers)}"
+    # (A process id comes again, soon where each job has a process.)
+    run = f"{os.getpid()}.{next(_numbers)}.{time.monotonic_ns()}"
     write(path, "start", name, run, time.monotonic_ns())
     try:
         yield run
