@@ -36,7 +36,7 @@ def test_get_shows_what_became_of_it(keyed: Keyed, state: str) -> None:
     keyed.put(
         "jid", 1, priority=7, retries=3, tags=["x", "y"], data='{"n": 1.0}',
         context='{"a":[]}', klass="shop.mail", delay=90 if state == "scheduled" else 0,
-        **options,
+        unique="key", **options,
     )  # fmt: skip
     if state in ("running", "failed"):
         token = keyed.token("jid", 2)
@@ -46,10 +46,11 @@ def test_get_shows_what_became_of_it(keyed: Keyed, state: str) -> None:
     keyed.call("cancel", "jid", now=5)
     job = keyed.job("jid", 6)
     assert job["state"] == "canceled"
-    for name in ("jid", "klass", "data", "context", "priority", "retries", "remaining"):
+    for name in (
+        "jid klass data context priority retries remaining unique failure"
+    ).split():
         assert job[name] == before[name], name
     assert (job["tags"], job["queue"]) == (["x", "y"], "queue")
-    assert job["failure"] == before["failure"]
     assert (job["worker"], job["expires"], job["token"]) == ("", 0, "")
     expected = {
         "when": 5, "was": state, "why": "call", "by": "",
@@ -122,22 +123,19 @@ def test_a_new_job_of_a_schedule_takes_the_record_away(keyed: Keyed) -> None:
     assert keyed.call("jobs", "canceled", now=5) == []
 
 
-def test_a_job_cancelled_with_its_dependency_says_so(keyed: Keyed) -> None:
+@pytest.mark.parametrize("how", ["cancel", "fail"])
+def test_a_job_cancelled_with_its_dependency_says_so(keyed: Keyed, how: str) -> None:
     keyed.put("first")
     keyed.put("second", depends=["first"], on_failure="cancel")
     keyed.put("third", depends=["second"], on_failure="cancel")
-    keyed.call("cancel", "first", now=1)
-    assert reason(keyed, "first") == ("waiting", "call", "")
+    if how == "cancel":
+        keyed.call("cancel", "first", now=1)
+        assert reason(keyed, "first") == ("waiting", "call", "")
+    else:
+        token = keyed.token("first", 1)
+        keyed.settle([settlement("first", token, "fail", "group", "why")], now=2)
     assert reason(keyed, "second") == ("depends", "dependency", "first")
     assert reason(keyed, "third") == ("depends", "dependency", "second")
-
-
-def test_a_job_cancelled_with_a_failed_dependency_says_so(keyed: Keyed) -> None:
-    keyed.put("first")
-    keyed.put("second", depends=["first"], on_failure="cancel")
-    token = keyed.token("first", 1)
-    keyed.settle([settlement("first", token, "fail", "group", "why")], now=2)
-    assert reason(keyed, "second") == ("depends", "dependency", "first")
 
 
 def test_members_of_a_canceled_workflow_say_so(keyed: Keyed) -> None:

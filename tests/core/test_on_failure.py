@@ -47,43 +47,21 @@ def carry_on(keyed: Keyed, now: Any = 1, calls: int = 20) -> None:
         assert before - 1100 <= depending(keyed, now) <= before
 
 
-def put_all(keyed: Keyed, **options: Any) -> None:
-    """Put jobs with each of the policies, which depend on `root`."""
-    keyed.put("root", queue="side")
-    for policy in ("block", "cancel", "run"):
-        keyed.put(policy, depends=["root"], on_failure=policy, **options)
-    keyed.put("usual", depends=["root"])
-
-
-def test_each_follows_its_policy_when_a_dependency_fails(keyed: Keyed) -> None:
-    put_all(keyed)
-    with keyed.core.listening() as heard:
-        fail(keyed, "root")
-    assert states(keyed, "block", "usual", "cancel", "run") == [
-        *("depends", "depends", None, "waiting")
-    ]
-    assert sorted(keyed.job("root")["dependents"]) == ["block", "usual"]
-    assert (
-        "log",
-        '{"jid":"cancel","queue":"queue","event":"canceled","worker":""}',
-    ) in heard
-
-
-def test_a_job_that_no_worker_knows_fails_for_its_dependents_too(
-    keyed: Keyed,
+@pytest.mark.parametrize("how", ["unknown", "old"])
+def test_dependents_follow_their_policies_however_a_job_fails(
+    keyed: Keyed, how: str
 ) -> None:
-    put_all(keyed)
-    for now in (1, 2):
-        for job in keyed.take(queue="side", now=now):
-            keyed.settle([settlement("root", job["token"], "unknown", 0)], now=now)
+    keyed.put("root", queue="side")
+    for policy in ("cancel", "run"):
+        keyed.put(policy, depends=["root"], on_failure=policy)
+    if how == "old":
+        keyed.core.pop(1, queue="side")
+        keyed.core.old("fail", 2, "root", "worker", "group", "message")
+    else:
+        for now in (1, 2):
+            for job in keyed.take(queue="side", now=now):
+                keyed.settle([settlement("root", job["token"], "unknown", 0)], now=now)
     assert states(keyed, "root", "cancel", "run") == ["failed", None, "waiting"]
-
-
-def test_a_failure_of_an_old_client_counts(keyed: Keyed) -> None:
-    put_all(keyed)
-    keyed.core.pop(1, queue="side")
-    keyed.core.old("fail", 2, "root", "worker", "group", "message")
-    assert states(keyed, "cancel", "run") == [None, "waiting"]
 
 
 def test_a_job_that_failed_with_its_dependency_is_revived_and_moves_on(
@@ -180,6 +158,18 @@ def test_the_policy_of_a_job_put_again_lasts_as_long_as_its_links(keyed: Keyed) 
     assert "on_failure" not in keyed.job("job")
 
 
+def test_a_move_keeps_the_policy(keyed: Keyed) -> None:
+    keyed.put("root", queue="side")
+    keyed.put("job", on_failure="run")
+    [job] = keyed.take()
+    verb = ("move", "next", 0, json.dumps(["root"]))
+    keyed.settle([settlement("job", job["token"], *verb)], now=1)
+    assert keyed.job("job")["state"] == "depends"
+    fail(keyed, "root", now=2)
+    assert keyed.job("job")["state"] == "waiting"
+    assert keyed.call("needs", "job", now=2) == ["root", 0]
+
+
 def test_a_batch_may_have_policies(keyed: Keyed) -> None:
     keyed.put_many(
         [
@@ -191,18 +181,6 @@ def test_a_batch_may_have_policies(keyed: Keyed) -> None:
     assert keyed.violations() == []
     fail(keyed, "a")
     assert states(keyed, "b", "last") == [None, "waiting"]
-
-
-def test_a_move_keeps_the_policy(keyed: Keyed) -> None:
-    keyed.put("root", queue="side")
-    keyed.put("job", on_failure="run")
-    [job] = keyed.take()
-    verb = ("move", "next", 0, json.dumps(["root"]))
-    keyed.settle([settlement("job", job["token"], *verb)], now=1)
-    assert keyed.job("job")["state"] == "depends"
-    fail(keyed, "root", now=2)
-    assert keyed.job("job")["state"] == "waiting"
-    assert keyed.call("needs", "job", now=2) == ["root", 0]
 
 
 # More than one call does: later ones carry it on.

@@ -8,21 +8,15 @@ from typing import Any
 import pytest
 import redis
 
+from tests.core.caller import flat
 from tests.core.keyed import Keyed, settlement
 from tests.core.keyspace import snapshot
 
 
 def items(*jids: str, **options: Any) -> list[Any]:
     """Return the arguments of jobs for the queue `side`."""
-    pairs = [
-        part
-        for name, value in options.items()
-        for part in (name, json.dumps(value) if isinstance(value, list) else value)
-    ]
-    arguments: list[Any] = []
-    for jid in jids:
-        arguments += [jid, "side", "klass", "{}", 0, len(options), *pairs]
-    return arguments
+    same = ["side", "klass", "{}", 0, len(options), *flat(options)]
+    return [part for jid in jids for part in (jid, *same)]
 
 
 def start(keyed: Keyed, jid: str = "root", **options: Any) -> str:
@@ -31,6 +25,13 @@ def start(keyed: Keyed, jid: str = "root", **options: Any) -> str:
     [job] = keyed.take(1, queue="main")
     assert job["jid"] == jid
     return job["token"]
+
+
+def begin(keyed: Keyed, **options: Any) -> str:
+    """Start `root`, for which `after` waits; return its token."""
+    token = start(keyed)
+    keyed.put("after", depends=["root"], **options)
+    return token
 
 
 def end(keyed: Keyed, jid: str, verb: str = "complete", *args: Any) -> None:
@@ -48,16 +49,6 @@ def state(keyed: Keyed, jid: str) -> str | None:
     """Return a job's state, None if it does not exist."""
     text = keyed.call("get", jid)
     return json.loads(text)["state"] if text else None
-
-
-def run(keyed: Keyed, queue: str = "side", now: Any = 3) -> list[str]:
-    """Run all jobs of a queue to their end; return which."""
-    ran: list[str] = []
-    while jobs := keyed.take(100, queue=queue, now=now):
-        ends = [settlement(job["jid"], job["token"], "complete") for job in jobs]
-        assert keyed.settle(ends, now=now).refused == []
-        ran += [job["jid"] for job in jobs]
-    return ran
 
 
 def test_children_of_a_cancelled_child_make_no_circle(keyed: Keyed) -> None:
@@ -102,19 +93,6 @@ def test_a_worker_that_spawns_a_job_it_runs_is_not_told_of_a_lost_lock(
     assert any("lock_lost" in text for _, text in heard) == is_told
 
 
-def test_a_stale_holder_spawns_nothing(keyed: Keyed) -> None:
-    token = start(keyed)
-    before = snapshot(keyed.server)
-    for jid, proof in (("root", "999"), ("nosuch", token)):
-        text = keyed.refusal("spawn", jid, proof, "w", *items("a"), now=1)
-        assert text.startswith(("LOCKLOST ", "NOJOB "))
-    assert snapshot(keyed.server) == before
-    end(keyed, "root")
-    with pytest.raises(redis.ResponseError, match=r"^LOCKLOST "):
-        spawn(keyed, token, "a")
-    assert state(keyed, "a") is None
-
-
 # Who waits for a job waits for its children: none of these may come to wait for the former.
 
 
@@ -131,16 +109,19 @@ def cycle(keyed: Keyed, *call: Any) -> str:
 def test_a_child_that_would_wait_for_a_dependent_of_its_spawner_is_refused(
     keyed: Keyed, behind: list[str]
 ) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
+    token = begin(keyed)
     keyed.put("last", depends=["after"])
     path = cycle(keyed, "spawn", "root", token, "w", *items("a", depends=behind))
     assert path.endswith("after waits for root")
+    spawn(keyed, token, "b")
+    [b] = keyed.take(queue="side", now=1)
+    end(keyed, "root")
+    move = settlement("b", b["token"], "move", "side", 0, json.dumps(behind))
+    cycle(keyed, "settle", "worker", 1, *move, 0, 1, "side")
 
 
 def test_a_dependent_of_any_ancestor_is_one_of_the_spawner(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
+    token = begin(keyed)
     spawn(keyed, token, "a")
     [job] = keyed.take(queue="side", now=1)
     end(keyed, "root")
@@ -155,8 +136,7 @@ def test_a_dependent_of_any_ancestor_is_one_of_the_spawner(keyed: Keyed) -> None
 def test_a_child_may_not_come_to_wait_for_a_dependent_later(
     keyed: Keyed, when: str
 ) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
+    token = begin(keyed)
     keyed.put("other", queue="third")
     spawn(keyed, token, "a", "c", depends=["other"])
     if when == "complete":
@@ -191,8 +171,7 @@ def test_a_job_is_not_adopted_whose_children_wait_for_a_dependent(
 
 
 def test_a_child_is_no_parent_of_those_above_it(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
+    token = begin(keyed)
     spawn(keyed, token, "a")
     [job] = keyed.take(queue="side", now=1)
     keyed.call("spawn", "a", job["token"], "w", *items("root", absent="1"), now=2)
@@ -213,18 +192,6 @@ def test_a_child_put_again_waits_neither_for_itself_nor_for_its_spawner(
     assert keyed.violations() == []
 
 
-@pytest.mark.parametrize("behind", ["after", "last"])
-def test_a_child_may_not_move_behind_a_dependent(keyed: Keyed, behind: str) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    keyed.put("last", depends=["after"])
-    spawn(keyed, token, "a")
-    [a] = keyed.take(queue="side", now=1)
-    end(keyed, "root")
-    move = settlement("a", a["token"], "move", "side", 0, json.dumps([behind]))
-    cycle(keyed, "settle", "worker", 1, *move, 0, 1, "side")
-
-
 def test_what_is_too_far_to_be_seen_is_refused(keyed: Keyed) -> None:
     token = start(keyed)
     keyed.put_many([{"jid": f"w{n}", "queue": "wide"} for n in range(1000)])
@@ -238,8 +205,7 @@ def test_what_is_too_far_to_be_seen_is_refused(keyed: Keyed) -> None:
 
 
 def test_siblings_may_wait_for_each_other(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
+    token = begin(keyed)
     keyed.call(
         *("spawn", "root", token, "w"),
         *items("a", depends=["root"]),
@@ -266,8 +232,7 @@ def test_a_job_cannot_spawn_itself(keyed: Keyed) -> None:
 
 def test_the_holder_of_a_spawned_jobs_key_is_waited_for(keyed: Keyed) -> None:
     keyed.put("holder", unique="key", queue="side")
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
+    token = begin(keyed)
     assert spawn(keyed, token, "a", unique="key") == [[], ["a", "holder"]]
     end(keyed, "root")
     assert state(keyed, "after") == "depends"
@@ -292,8 +257,7 @@ def test_only_its_first_spawner_waits_for_a_job(keyed: Keyed) -> None:
 
 
 def test_on_failure_run_waits_for_children_that_have_not_failed(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"], on_failure="run")
+    token = begin(keyed, on_failure="run")
     spawn(keyed, token, "a", "b")
     keyed.take(queue="side", now=1)
     end(keyed, "a", "fail", "group", "m")
@@ -307,24 +271,13 @@ def test_on_failure_run_waits_for_children_that_have_not_failed(keyed: Keyed) ->
 def test_a_spawned_job_that_has_failed_cancels_dependents_when_its_spawner_ends(
     keyed: Keyed,
 ) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"], on_failure="cancel")
+    token = begin(keyed, on_failure="cancel")
     spawn(keyed, token, "a")
     keyed.take(queue="side", now=1)
     end(keyed, "a", "fail", "group", "m")
     assert state(keyed, "after") == "depends"
     end(keyed, "root")
     assert state(keyed, "after") == "canceled"
-
-
-def test_a_spawned_job_that_was_cancelled_is_waited_for_no_longer(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
-    spawn(keyed, token, "a")
-    keyed.call("cancel", "a", now=1)
-    end(keyed, "root")
-    assert state(keyed, "after") == "waiting"
-    assert keyed.violations() == []
 
 
 @pytest.mark.parametrize("how", ["workflow", "move"])
@@ -410,8 +363,7 @@ def test_thousands_wait_for_them(keyed: Keyed) -> None:
 
 
 def test_what_was_spawned_outlives_the_record_of_its_spawner(keyed: Keyed) -> None:
-    token = start(keyed)
-    keyed.put("after", depends=["root"])
+    token = begin(keyed)
     spawn(keyed, token, "a", "b")
     end(keyed, "root")
     keyed.call("config.set", "jobs-history", -1, now=2)

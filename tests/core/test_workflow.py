@@ -96,20 +96,6 @@ def test_a_workflow_shows_its_meta_and_time(keyed: Keyed) -> None:
     assert text.startswith("BADARG ")
 
 
-def test_a_workflow_whose_rest_is_blocked_has_failed(keyed: Keyed) -> None:
-    put(keyed, {"a": (), "b": (), "c": ("a",), "d": ("c",)})
-    end(keyed, "a", verb=FAIL)
-    assert counts(keyed) == ("running", 4, 0, 1, 0, 2)
-    end(keyed, "b")
-    assert counts(keyed) == ("failed", 4, 1, 1, 0, 2)
-    assert keyed.server.ttl("ql:workflow:f") == -1
-    assert keyed.call("workflow.retry", "f", 0) == [0, 1]
-    assert counts(keyed) == ("running", 4, 1, 0, 0, 2)
-    for jid in "acd":
-        end(keyed, jid)
-    assert counts(keyed) == ("complete", 4, 4, 0, 0, 0)
-
-
 def test_a_workflow_lives_on_until_all_has_gone_well(keyed: Keyed) -> None:
     def lives() -> list[int]:
         names = ("ql:workflow:f", "ql:workflow:f:jobs")
@@ -156,15 +142,6 @@ def test_cancel(keyed: Keyed) -> None:
     assert counts(keyed) == ("canceled", 4, 1, 0, 3, 0)
     assert [job["jid"] for job in keyed.take()] == ["stranger"]
     assert keyed.call("workflow.cancel", "f", now=0) == 0
-
-
-def test_a_job_put_anew_on_its_own_is_not_cancelled_with_it(keyed: Keyed) -> None:
-    put(keyed, {"a": (), "b": ()})
-    keyed.call("cancel", "a", now=0)
-    keyed.put("a")
-    assert keyed.call("workflow.cancel", "f", now=0) == 0
-    assert keyed.job("a")["state"] == "waiting"
-    assert counts(keyed) == ("canceled", 2, 0, 0, 2, 0)
 
 
 def test_a_running_job_is_cancelled_and_its_worker_told(keyed: Keyed) -> None:
@@ -271,18 +248,6 @@ def test_the_end_of_a_workflow_wakes_its_waiters(keyed: Keyed) -> None:
     assert keyed.server.llen(key) == 1
     assert keyed.call(*wait, now=0)[1:] == ["failed"]
     assert keyed.call("await", "me", 1, "workflow", "x", now=0)[1:] == [""]
-
-
-def test_a_job_may_leave_for_another_workflow(keyed: Keyed) -> None:
-    put(keyed, {"a": (), "b": ()})
-    put(keyed, {"c": ()}, flow="g")
-    end(keyed, "a", verb=FAIL)
-    keyed.put("a", 1, workflow="g")
-    assert counts(keyed) == ("running", 2, 0, 0, 1, 0)
-    assert counts(keyed, "g") == ("running", 2, 0, 0, 0, 0)
-    keyed.put("b", 1, workflow="g", depends=["a"])
-    assert counts(keyed) == ("canceled", 2, 0, 0, 2, 0)
-    assert counts(keyed, "g") == ("running", 3, 0, 0, 0, 1)
 
 
 def test_history_of_no_length_forgets_it_at_once(keyed: Keyed) -> None:

@@ -190,6 +190,8 @@ class Flows(Jobs):
         job = self.jobs.get(put.jid)
         if job and put.workflow in self.gated and job.workflow == put.workflow:
             return None  # It was put already.
+        if job and put.workflow in self.gated:
+            raise Refused("STATE")
         return super().put(put, old=old, requeue=requeue)
 
     def put_flow(self, name: str, puts: Sequence[Put]) -> str:

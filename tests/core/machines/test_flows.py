@@ -36,7 +36,7 @@ class FlowsAndSchedules(Runner):
     all_queues = QUEUES
     weights = {
         "complete": 6, "settle": 6, "reserve": 6, "put": 5, "spawn": 4, "change": 4,
-        "put_flow": 2, "add_to_flow": 2, "release_flow": 2, "join_flow": 1, "change_flow": 2,
+        "put_flow": 2, "add_to_flow": 2, "release_flow": 2, "join_flow": 3, "change_flow": 2,
         "recur": 2, "declare": 2, "operate": 2, "ticks": 4, "time_passes": 3,
     }  # fmt: skip
     tick = 0.5
@@ -49,7 +49,8 @@ class FlowsAndSchedules(Runner):
         st.tuples(st.just("release"), delays),
         st.tuples(st.just("crash"), one_of([0, 1]), st.just("died"), st.just("why")),
         st.tuples(st.just("move"), queues, delays),
-    )
+        st.tuples(st.just("move"), queues, delays, st.lists(one_of(JIDS), max_size=2, unique=True)),
+    )  # fmt: skip
 
     def start(self) -> None:
         self.model = Schedules()
@@ -75,38 +76,43 @@ class FlowsAndSchedules(Runner):
     def draw_put(self, data: st.DataObject, jid: str, others: list[str]) -> Put:
         put = Put(jid, data.draw(queues), on_failure=data.draw(policies))
         put.retries = data.draw(one_of([0, 5]))
+        put.delay = data.draw(one_of([0, 0, 0, 5]))
         if others and data.draw(one_of([True, True, False])):
             number = 1 if put.on_failure == "cancel" else data.draw(one_of([1, 2]))
             drawn = [data.draw(one_of(others)) for _ in range(number)]
             put.depends = list(dict.fromkeys(drawn))
         return put
 
-    def others(self, flow: str | None = None) -> list[str]:
-        """Return jobs on which one may depend: no members of workflows but this one."""
+    def others(self) -> list[str]:
+        """Return jobs on which one may depend, mostly those that have not ended."""
         states = {"complete": 1, "failed": 2}
         return [
             job.jid
             for job in self.model
             for _ in range(states.get(job.state, 3))
-            if job.workflow in (None, flow) and job.jid not in self.model.parents
+            if job.jid not in self.model.parents
         ]
 
     def put(self, data: st.DataObject) -> None:
         known, model = self.model.offspring.keys(), self.model
         able = [jid for jid in [*SPAWNERS, *JIDS] if jid not in known]
         jid = data.draw(one_of([j for j in able if j not in model.jobs] * 4 + able))
-        put = self.draw_put(data, jid, self.others() if jid in JIDS else [])
-        kept = model.jobs[jid].depends if jid in model.jobs else set()
-        if any(model.jobs[other].state == "failed" for other in kept):
+        self.send(self.draw_put(data, jid, self.others() if jid in JIDS else []))
+
+    def send(self, put: Put) -> None:
+        model = self.model
+        kept = model.jobs[put.jid].depends if put.jid in model.jobs else set()
+        if any(jid in model.jobs and model.jobs[jid].state == "failed" for jid in kept):
             put.on_failure = None  # What has failed already would not be judged again.
         call = put.arguments("w1")
-        self.agree(lambda: self.model.put(put), lambda: self.wire.call("put", *call))
+        self.agree(lambda: model.put(put), lambda: self.wire.call("put", *call))
 
     def draw_members(self, data: st.DataObject, flow: str, first: int) -> list[Put]:
-        """Draw members of a workflow, which depend on earlier ones."""
+        """Draw members of a workflow, which depend on earlier ones; the first, on others."""
         members = [f"{flow}-{n}" for n in range(first + data.draw(one_of([1, 2, 3])))]
+        outside = [j.jid for j in self.model if j.jid in JIDS and j.workflow is None]
         return [
-            self.draw_put(data, jid, members[:n])
+            self.draw_put(data, jid, members[:n] or outside)
             for n, jid in enumerate(members)
             if n >= first
         ]
@@ -114,10 +120,6 @@ class FlowsAndSchedules(Runner):
     def put_flow(self, data: st.DataObject) -> None:
         flow = f"f{next(self.numbers)}"
         puts = self.draw_members(data, flow, 0)
-        outside = [j.jid for j in self.model if j.jid in JIDS and j.workflow is None]
-        if outside and data.draw(st.booleans()):
-            put = puts[0]
-            put.depends, put.on_failure = [data.draw(one_of(outside))], None
         for put in puts:
             put.workflow = flow
         call = ("workflow.put", flow, "w1", "{}", *items(puts))
@@ -156,16 +158,13 @@ class FlowsAndSchedules(Runner):
 
     def join_flow(self, data: st.DataObject) -> None:
         flow = data.draw(one_of([*self.model.flows, "nothing"]))
-        jid = f"{flow}-more{data.draw(one_of([0, 1]))}"
+        jid = data.draw(one_of([f"{flow}-more0", f"{flow}-more1", *JIDS[:2]]))
         if jid in self.model.offspring:
             return
-        members = [
-            j for j in self.others(flow) if j.startswith(f"{flow}-") and j != jid
-        ]
+        members = [j for j in self.others() if j.startswith(f"{flow}-") and j != jid]
         put = self.draw_put(data, jid, members)
         put.workflow = flow
-        call = put.arguments("w1")
-        self.agree(lambda: self.model.put(put), lambda: self.wire.call("put", *call))
+        self.send(put)
 
     def spawn(self, data: st.DataObject) -> None:
         """Let a running job spawn others, perhaps again those of an earlier run."""
@@ -182,13 +181,30 @@ class FlowsAndSchedules(Runner):
         number = data.draw(one_of([1, 2]))
         puts = [Put(f"{job.jid}.{n}", data.draw(queues)) for n in range(number)]
         puts[0].retries = data.draw(one_of([0, 5]))
-        call = ("spawn", job.jid, job.token, "w1", *items(puts))
+        token = data.draw(one_of([job.token] * 9 + ["999"]))
+        call = ("spawn", job.jid, token, "w1", *items(puts))
 
         def reply() -> tuple[list[str], dict[str, str]]:
             left, instead = self.wire.call(*call)
             return left, dict(zip(instead[::2], instead[1::2], strict=True))
 
-        self.agree(lambda: self.model.spawn(job.jid, job.token, puts), reply)
+        self.agree(lambda: self.model.spawn(job.jid, token, puts), reply)
+
+    def draw_end(self, data: st.DataObject) -> End:
+        """Children, and those for which others wait through them, move behind none."""
+        end = super().draw_end(data)
+        failed = [job.jid for job in self.model if job.state == "failed"]
+        if len(end.verb) == 4 and end.verb[0] == "move":
+            links = [jid for jid in end.verb[3] if jid not in failed]
+            if end.jid in self.model.parents or end.jid in self.model.offspring:
+                links = []
+            return End(end.jid, end.token, (*end.verb[:3], links))
+        return end
+
+    def end_run(self, job: Job, verb: tuple[Any, ...], links: list[str]) -> None:
+        super().end_run(job, verb, links)
+        if verb[0] == "move" and verb[3:] not in ((), ([],)):
+            self.model.needs.setdefault(job.jid, []).extend(verb[3])
 
     def is_complete(self, jid: str | None) -> bool:
         job = self.model.jobs.get(jid) if jid else None
