@@ -152,3 +152,10 @@ def test_a_job_that_is_gone_can_be_untracked(keyed: Keyed) -> None:
     keyed.call("cancel", "a", now=2)
     assert each(keyed, "untrack", "a", "b") == (["a"], ["b"])
     assert keyed.json("track", now=11) == {"jobs": {}, "expired": {}}
+
+
+def test_priority(keyed: Keyed) -> None:
+    keyed.put("a", 1)
+    keyed.put("b", 2)
+    assert each(keyed, "priority", 7, "b", "gone") == (["b"], ["gone"])
+    assert [job["jid"] for job in keyed.take(now=10)] == ["b", "a"]
