@@ -1,4 +1,4 @@
-"""All that pages show of a job, of workers, tags and schedules."""
+"""What pages show of a job: links, spawned jobs, a long history; the schedules that are next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""settle: what a worker gets, from which queues; bounds, events, malformed calls."""
+"""settle: from which queues a worker gets jobs; bounds, malformed calls."""
 
 from __future__ import annotations
 

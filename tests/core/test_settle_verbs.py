@@ -1,4 +1,4 @@
-"""Runs beyond what the machines draw: results, unknown names, progress, beats."""
+"""Runs beyond what the machines draw: results, unknown names, bounds of progress and beats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dependencies: links, release, depends on and off."""
+"""Dependencies: priorities and delays of what is released."""
 
 from __future__ import annotations
 

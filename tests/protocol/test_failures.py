@@ -1,4 +1,4 @@
-"""failed and unfail."""
+"""unfail."""
 
 from __future__ import annotations
 
