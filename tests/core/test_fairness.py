@@ -76,15 +76,6 @@ def test_a_job_that_another_limit_parks_makes_way_for_the_next_of_its_tenant(
     assert jids(keyed.take(now=START + 5)) == ["t1"]
 
 
-def test_a_tenant_goes_on_with_its_next_job_when_the_first_is_cancelled(
-    keyed: Keyed,
-) -> None:
-    for n in range(3):
-        keyed.put(f"j{n}", START + n / 10, fair_by="t")
-    keyed.call("cancel", "j0", now=START + 1)
-    assert jids(keyed.take(now=START + 2)) == ["j1", "j2"]
-
-
 def test_a_job_that_was_taken_from_its_worker_is_the_next_of_its_tenant(
     keyed: Keyed,
 ) -> None:

@@ -158,18 +158,6 @@ def test_the_policy_of_a_job_put_again_lasts_as_long_as_its_links(keyed: Keyed) 
     assert "on_failure" not in keyed.job("job")
 
 
-def test_a_move_keeps_the_policy(keyed: Keyed) -> None:
-    keyed.put("root", queue="side")
-    keyed.put("job", on_failure="run")
-    [job] = keyed.take()
-    verb = ("move", "next", 0, json.dumps(["root"]))
-    keyed.settle([settlement("job", job["token"], *verb)], now=1)
-    assert keyed.job("job")["state"] == "depends"
-    fail(keyed, "root", now=2)
-    assert keyed.job("job")["state"] == "waiting"
-    assert keyed.call("needs", "job", now=2) == ["root", 0]
-
-
 def test_a_batch_may_have_policies(keyed: Keyed) -> None:
     keyed.put_many(
         [

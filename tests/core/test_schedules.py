@@ -239,12 +239,6 @@ class TestUpdating:
         assert not {"unique", "context", "expires"} & set(after)
         assert (after["tags"], after["next"], after["edited"]) == (["a"], 100, False)
 
-    def test_an_interval(self, keyed: Keyed) -> None:
-        make(keyed, now=100)
-        taken(keyed, 100)
-        keyed.call("schedule.update", "s", "interval", 90, now=120)
-        assert (due(keyed), shown(keyed)["count"]) == (190, 1)
-
     @pytest.mark.parametrize("paused", [False, True])
     def test_the_kind(self, keyed: Keyed, paused: bool) -> None:
         make(keyed, now=100, offset=2)
@@ -288,14 +282,6 @@ class TestUpdating:
         after = shown(keyed)
         assert (after["count"], after["next"], after["missed"]) == (1, 160, "all")
         assert keyed.core.old("recur.get", 110, "s") is None
-
-    def test_a_paused_one_puts_nothing(self, keyed: Keyed) -> None:
-        make(keyed)
-        assert keyed.call("schedule.pause", "s", now=0) == 1
-        assert keyed.call("schedule.pause", "s", now=0) == 0
-        assert taken(keyed, 300) == []
-        assert shown(keyed)["paused"]
-        assert "next" not in shown(keyed)
 
     @pytest.mark.parametrize(("now", "then"), [(110, 160), (160, 220), (500, 520)])
     def test_a_resumed_schedule_keeps_its_rhythm(

@@ -144,20 +144,6 @@ def test_cancel(keyed: Keyed) -> None:
     assert keyed.call("workflow.cancel", "f", now=0) == 0
 
 
-def test_a_running_job_is_cancelled_and_its_worker_told(keyed: Keyed) -> None:
-    put(keyed, {"a": ()})
-    token = keyed.token("a")
-    with keyed.core.listening() as heard:
-        keyed.call("workflow.cancel", "f", now=0)
-    assert ("w:worker", "canceled") in [
-        (channel, json.loads(text).get("event"))
-        for channel, text in heard
-        if text.startswith("{")
-    ]
-    assert keyed.settle([settlement("a", token, "complete")]).refused
-    assert counts(keyed) == ("canceled", 1, 0, 0, 1, 0)
-
-
 def test_a_dependent_outside_fails_with_it(keyed: Keyed) -> None:
     put(keyed, {"a": ()})
     keyed.put("after", depends='["a"]')
@@ -304,23 +290,6 @@ def test_old_clients_see_no_gate(keyed: Keyed) -> None:
     assert (job["state"], job["dependencies"]) == ("depends", {})
 
 
-def test_many_dependencies_are_linked_in_parts(keyed: Keyed) -> None:
-    jids = [f"j{n}" for n in range(900)]
-    begin(keyed)
-    add(keyed, dict.fromkeys(jids, ()))
-    add(keyed, {"end": ()})
-    for part in (jids[:500], jids[500:]):
-        keyed.call("depends", "end", "on", *part, now=0)
-    assert release(keyed) == 0
-    assert counts(keyed) == ("running", 901, 0, 0, 0, 1)
-    assert len(keyed.job("end")["dependencies"]) == 900
-    for _ in range(4):
-        jobs = keyed.take(250)
-        keyed.settle([settlement(j["jid"], j["token"], "complete") for j in jobs])
-    end(keyed, "end")
-    assert counts(keyed) == ("complete", 901, 901, 0, 0, 0)
-
-
 def test_what_is_known_to_be_complete_may_be_gone(keyed: Keyed) -> None:
     keyed.put("there", queue="side")
     begin(keyed)
@@ -415,27 +384,6 @@ def test_what_is_enqueued_again_waits_for_the_release(keyed: Keyed, way: str) ->
     assert keyed.violations() == []
     release(keyed, now=4)
     assert [job["jid"] for job in keyed.take(now=4)] == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        ("block", ("running", 2, 0, 0, 0, 2)),
-        ("cancel", ("unpacking", 2, 0, 0, 2, 0)),
-        ("run", ("running", 2, 0, 0, 0, 0)),
-    ],
-)
-def test_a_dependency_that_fails_before_the_release(
-    keyed: Keyed, policy: str, expected: tuple[Any, ...]
-) -> None:
-    keyed.put("x", queue="side")
-    begin(keyed)
-    add(keyed, {"a": ("x",), "b": ("x",)}, on_failure=policy)
-    [x] = keyed.take(queue="side")
-    keyed.settle([settlement("x", x["token"], *FAIL)])
-    if policy != "cancel":
-        release(keyed)
-    assert counts(keyed) == expected
 
 
 def test_a_jid_that_is_taken_is_refused(keyed: Keyed) -> None:
