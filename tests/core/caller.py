@@ -246,7 +246,7 @@ class Core:
         try:
             reply = self.ours(command, *args, now=now, request=request)
         except redis.ResponseError as error:
-            return raw_text(error)
+            return str(error)
         raise AssertionError(f"{command} {args} answered {reply!r} instead of an error")
 
     @contextmanager
@@ -266,11 +266,6 @@ class Core:
                     (message["channel"].removeprefix(self.prefix), message["data"])
                 )
             raise AssertionError("the server did not deliver the last message")
-
-
-def raw_text(error: redis.ResponseError) -> str:
-    """Return an error reply's text; redis-py takes the server's own `ERR ` off."""
-    return str(error)
 
 
 def flat(pairs: dict[str, Any]) -> list[Any]:

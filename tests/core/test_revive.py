@@ -18,11 +18,8 @@ def test_each_goes_back_into_its_own_queue(keyed: Keyed) -> None:
     failed(keyed, "c", queue="side")
     assert keyed.core.ours("revive", "c", "a", now=5) == 2
     assert [keyed.job(jid)["queue"] for jid in "ac"] == ["queue", "side"]
-    assert [keyed.job(jid)["state"] for jid in "abc"] == [
-        "waiting",
-        "failed",
-        "waiting",
-    ]
+    states = [keyed.job(jid)["state"] for jid in "abc"]
+    assert states == ["waiting", "failed", "waiting"]
     assert [keyed.job(jid)["remaining"] for jid in "ac"] == [2, 2]
     assert keyed.json("failed") == {"group": 1}
 

@@ -316,16 +316,6 @@ class TestPausing:
         assert keyed.call("schedule.pause", "a", "b", "a", now=0) == 2
         assert keyed.call("schedule.resume", "a", "b", "b", now=0) == 2
 
-    def test_a_change_of_one_whose_tick_was_due_keeps_the_rhythm(
-        self, keyed: Keyed
-    ) -> None:
-        make(keyed, now=100)
-        keyed.call("schedule.pause", "s", now=110)
-        make(keyed, now=120, priority=3)
-        assert (shown(keyed)["paused"], taken(keyed, 125)) == (True, [])
-        keyed.call("schedule.resume", "s", now=130)
-        assert due(keyed) == 160
-
     def test_a_template_of_an_old_client_can_be_paused(self, keyed: Keyed) -> None:
         keyed.core.old("recur", 100, "queue", "s", "k", "{}", "interval", 60, 0)
         keyed.call("schedule.pause", "s", now=110)
