@@ -445,4 +445,4 @@ def members_of(reply: str) -> list[str]:
 
 
 def test_schedules_and_workflows(core: Core) -> None:
-    run(lambda: FlowsAndSchedules(core), 150)
+    run(lambda: FlowsAndSchedules(core), 220)
