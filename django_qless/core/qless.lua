@@ -5381,6 +5381,12 @@ function Links.open(call, job, jids, coming)
   return open
 end
 
+-- The same of a job that is there, and goes on when they are complete.
+function Links.open_for_move(call, jid, jids, lenient)
+  local policy = #jids > 0 and rcall('HGET', Keys.job(call, jid), 'on_failure') or nil
+  return Links.open(call, { jid = jid, on_failure = policy, lenient = lenient }, jids)
+end
+
 -- A job waits for others.
 function Links.add(call, jid, jids)
   if #jids > 0 then
@@ -8701,8 +8707,7 @@ function Runs.complete(call, args, i)
   if run.entity then
     Errors.raise(Entities.no_move(call, jid))
   end
-  given.depends =
-    Links.open(call, { jid = jid, on_failure = rcall('HGET', run.key, 'on_failure') or nil }, given.needs)
+  given.depends = Links.open_for_move(call, jid, given.needs)
   Cycles.refuse(call, jid, given.depends)
   return Finish.advance(call, run, to, given)
 end
@@ -9345,7 +9350,7 @@ VERBS.move = {
     given.delay = Arguments.number(call, 'delay', given.delay or '0')
     given.needs = given.depends and Arguments.names(call, 'depends', given.depends) or {}
     Arguments.bounded(call, #given.needs)
-    given.depends = Links.open(call, { jid = jid }, given.needs)
+    given.depends = Links.open_for_move(call, jid, given.needs)
     planned[jid] = given.depends -- the moves of one call must not wait for each other
     Cycles.refuse(call, jid, given.depends, planned)
   end,
@@ -9353,9 +9358,10 @@ VERBS.move = {
     if run.entity then
       return Entities.no_move(call, run.jid)
     end
-    -- Some of them may have been completed by this very call.
-    given.depends = Links.open(call, { jid = run.jid, lenient = true }, given.depends)
+    -- Some of them may have ended by this very call.
+    given.depends = Links.open_for_move(call, run.jid, given.depends, true)
     Finish.advance(call, run, given.queue, given)
+    Links.follow_failed(call)
   end,
 }
 

@@ -71,6 +71,12 @@ function Links.open(call, job, jids, coming)
   return open
 end
 
+-- The same of a job that is there, and goes on when they are complete.
+function Links.open_for_move(call, jid, jids, lenient)
+  local policy = #jids > 0 and rcall('HGET', Keys.job(call, jid), 'on_failure') or nil
+  return Links.open(call, { jid = jid, on_failure = policy, lenient = lenient }, jids)
+end
+
 -- A job waits for others.
 function Links.add(call, jid, jids)
   if #jids > 0 then

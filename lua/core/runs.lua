@@ -37,8 +37,7 @@ function Runs.complete(call, args, i)
   if run.entity then
     Errors.raise(Entities.no_move(call, jid))
   end
-  given.depends =
-    Links.open(call, { jid = jid, on_failure = rcall('HGET', run.key, 'on_failure') or nil }, given.needs)
+  given.depends = Links.open_for_move(call, jid, given.needs)
   Cycles.refuse(call, jid, given.depends)
   return Finish.advance(call, run, to, given)
 end

@@ -121,7 +121,7 @@ VERBS.move = {
     given.delay = Arguments.number(call, 'delay', given.delay or '0')
     given.needs = given.depends and Arguments.names(call, 'depends', given.depends) or {}
     Arguments.bounded(call, #given.needs)
-    given.depends = Links.open(call, { jid = jid }, given.needs)
+    given.depends = Links.open_for_move(call, jid, given.needs)
     planned[jid] = given.depends -- the moves of one call must not wait for each other
     Cycles.refuse(call, jid, given.depends, planned)
   end,
@@ -129,9 +129,10 @@ VERBS.move = {
     if run.entity then
       return Entities.no_move(call, run.jid)
     end
-    -- Some of them may have been completed by this very call.
-    given.depends = Links.open(call, { jid = run.jid, lenient = true }, given.depends)
+    -- Some of them may have ended by this very call.
+    given.depends = Links.open_for_move(call, run.jid, given.depends, true)
     Finish.advance(call, run, given.queue, given)
+    Links.follow_failed(call)
   end,
 }
 

@@ -84,6 +84,22 @@ def test_a_job_that_failed_with_its_dependency_is_revived_and_moves_on(
     assert [job["jid"] for job in keyed.take(queue="next", now=7)] == ["block"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "state"), [("block", "depends"), ("cancel", None), ("run", "waiting")]
+)
+def test_a_job_that_moves_behind_one_that_the_same_call_fails(
+    keyed: Keyed, policy: str, state: str | None
+) -> None:
+    keyed.put("root")
+    keyed.put("jid", on_failure=policy)
+    tokens = {job["jid"]: job["token"] for job in keyed.take(now=1)}
+    fails = settlement("root", tokens["root"], "fail", "group", "message")
+    moves = settlement("jid", tokens["jid"], "move", "next", 0, '["root"]')
+    assert keyed.settle([fails, moves], now=2).refused == []
+    assert states(keyed, "jid") == [state]
+    assert keyed.violations() == []
+
+
 def test_a_failed_job_that_goes_in_the_same_call_is_not_counted_as_failed(
     keyed: Keyed,
 ) -> None:

@@ -193,12 +193,9 @@ class FlowsAndSchedules(Runner):
     def draw_end(self, data: st.DataObject) -> End:
         """Children, and those for which others wait through them, move behind none."""
         end = super().draw_end(data)
-        failed = [job.jid for job in self.model if job.state == "failed"]
         if len(end.verb) == 4 and end.verb[0] == "move":
-            links = [jid for jid in end.verb[3] if jid not in failed]
             if end.jid in self.model.parents or end.jid in self.model.offspring:
-                links = []
-            return End(end.jid, end.token, (*end.verb[:3], links))
+                return End(end.jid, end.token, (*end.verb[:3], []))
         return end
 
     def end_run(self, job: Job, verb: tuple[Any, ...], links: list[str]) -> None:
