@@ -193,9 +193,9 @@ class FlowsAndSchedules(Runner):
     def draw_end(self, data: st.DataObject) -> End:
         """Children, and those for which others wait through them, move behind none."""
         end = super().draw_end(data)
-        if len(end.verb) == 4 and end.verb[0] == "move":
-            if end.jid in self.model.parents or end.jid in self.model.offspring:
-                return End(end.jid, end.token, (*end.verb[:3], []))
+        related = self.model.parents.keys() | self.model.offspring.keys()
+        if len(end.verb) == 4 and end.verb[0] == "move" and end.jid in related:
+            return End(end.jid, end.token, (*end.verb[:3], []))
         return end
 
     def end_run(self, job: Job, verb: tuple[Any, ...], links: list[str]) -> None:
