@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 #: none for a while after some had to be handed back.
 AHEAD, NOTHING_AHEAD = 0.010, 1.0
 
-#: The most jobs held ahead; and what part of them has to be missing before others are
-#: reserved.
-MOST_AHEAD, MISSING = 250, 0.75
+#: The most jobs held ahead.
+MOST_AHEAD = 250
+
+#: Others are reserved when half of them are gone; or later, as long as there are as many as
+#: end during CALLS calls.
+CALLS = 3
 
 #: The rate is that of RATE_JOBS jobs, or of RATE_SECONDS: fewer jobs say little.
 RATE_JOBS, RATE_SECONDS = 20, 0.1
@@ -114,7 +117,8 @@ class Dispatch:
         ready = sum(len(each.ready) for each in sources)
         asked = sum(each.claimed for each in sources if each is not source)
         wanted = free + ahead - ready - asked
-        if free <= ready + asked and wanted < ahead * MISSING:
+        spare = ahead - CALLS * self._rate * source.latency
+        if free <= ready + asked and wanted < max(ahead / 2, spare):
             # Not one by one, while there are enough.
             return 0
         if rivals := [each for each in source.others if each.may_reserve]:
