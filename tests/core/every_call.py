@@ -90,7 +90,7 @@ KEYED: list[Call] = [
     ("stats.counters", 0, "queue", "side"), ("failed.of", "queue", "side"), ("throughput", "queue", 0, 5, 2),
     ("schedules.of", "cron", "minutely"), ("schedules.next", 5), ("schedules.in", "queue", 0, 5),
     ("schedules.count", "queue", "side"), ("tracked.jids", 0, 5),
-    ("queue.pause", "reason", "somebody", "queue"), ("queue.forget.empty", "gone"),
+    ("queue.pause", "reason", "operator", "queue"), ("queue.forget.empty", "gone"),
     ("each", "cancel", "waiting", "dependent", "run"), ("each", "revive", "failed", "run"),
     ("each", "move", "side", 5, "failed", "run"), ("each", "priority", 5, "waiting"),
     ("each", "timeout", "run", "waiting"), ("each", "tag", "t", "run"),
