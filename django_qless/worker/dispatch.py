@@ -110,7 +110,7 @@ class Dispatch:
 
     def room(self, source: Source) -> int:
         """Return how many jobs a source is to reserve now."""
-        if self.hub.shutdown.stage is not Stage.RUNNING or self.hub.shutdown.quiet:
+        if not self.hub.shutdown.takes_jobs:
             return 0
         free, ahead = self.free, self.ahead(source)
         sources = self.hub.sources
@@ -144,7 +144,10 @@ class Dispatch:
     # Giving jobs to children.
 
     def give(self) -> None:
-        """Give the jobs that are ready to children with room."""
+        """Give the jobs that are ready to children with room, unless none may be begun."""
+        if not self.hub.shutdown.takes_jobs:
+            self.hand_back()
+            return
         if any(source.ready for source in self.hub.sources):
             for child in self.job_children:
                 while child.room and not child.is_apart and self.free > 0:
@@ -304,6 +307,15 @@ class Dispatch:
                 for source in self.hub.sources:
                     if source.hand_back_ready(now - MOST_WAIT):
                         self._nothing_ahead_until = now + NOTHING_AHEAD
+
+    def hand_back(self) -> None:
+        """Hand back all jobs that no child has."""
+        for source in self.hub.sources:
+            source.hand_back_ready()
+        for held in self._apart:
+            if held.source.held.get(held.job.token) is held:
+                held.source.hand_back(held)
+        self._apart.clear()
 
     async def take_back(self, child: ChildProcess) -> None:
         """Take back the jobs that wait in a child behind one that takes its time."""

@@ -255,12 +255,12 @@ class Hub(Reaper):
     def shut_down(self) -> None:
         """Make the children stop, according to the stage of the shutdown."""
         self.shutdown.advance()
-        stage = self.shutdown.stage
-        if stage is Stage.RUNNING and not self.shutdown.quiet:
+        if self.shutdown.takes_jobs:
             return
         for source in self.sources:
             source.interrupt()
-            source.hand_back_ready()
+        self.dispatch.hand_back()
+        stage = self.shutdown.stage
         if stage is Stage.RUNNING:
             return
         for child in self.children:
@@ -369,7 +369,8 @@ class Hub(Reaper):
         for each in self.aliases:
             if each.source.ready:
                 each.heartbeat.shorten(each.source.ready[-1].length)
-        self.handover.take()
+        if self.shutdown.takes_jobs:
+            self.handover.take()
         self.dispatch.give()
 
     def received(self, child: ChildProcess, message: Message) -> None:

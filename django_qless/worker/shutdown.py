@@ -103,6 +103,11 @@ class Shutdown:
             return "quiet" if self.quiet else "running"
         return "draining" if self.stage is Stage.DRAINING else "stopping"
 
+    @property
+    def takes_jobs(self) -> bool:
+        """True while jobs may be reserved and begun."""
+        return self.stage is Stage.RUNNING and not self.quiet
+
     def drain(self) -> None:
         """Take no more jobs, and end after the running ones."""
         if self.stage is Stage.RUNNING:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.client.cutter import Cutter
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -33,6 +35,26 @@ def test_quiet_and_resume(stage: Stage, way: str) -> None:
     assert not stage.runs.of("later")
     resume()
     stage.job_when(later, "complete")
+
+
+def test_a_job_reserved_in_the_moment_of_quiet_is_handed_back(stage: Stage) -> None:
+    with Cutter(stage.server.socket) as cutter:
+        waits = "*3\r\n$8\r\nBZPOPMIN"
+        cutter.hold(waits)
+        worker = stage.start(url=f"unix://{cutter.path}")
+        stage.wait(
+            lambda: any(waits.encode() in request for request in cutter.seen),
+            "the worker waits for jobs",
+        )
+        jid = stage.put_run("record", "only")
+        stage.job_when(jid, "running")
+        worker.signal("TSTP")
+        # It asks on another connection what its call has brought.
+        stage.job_when(jid, "waiting")
+        assert not stage.runs.of("only")
+        worker.signal("CONT")
+        stage.job_when(jid, "complete")
+        assert len(stage.runs.of("only")) == 1
 
 
 def test_the_order_to_stop(stage: Stage) -> None:
