@@ -45,7 +45,7 @@ BOUNDS = {
 }
 EQUAL = (0.995, 1.005)
 
-#: Of how many ratios the least and the greatest so many are left out of the spread.
+#: (N, K): of N ratios or more, the K least and the K greatest are left out of the spread.
 LEFT_OUT = ((17, 4), (15, 3), (12, 2), (9, 1))
 
 

@@ -61,7 +61,7 @@ class Flow:
             self.client.put_many("", self.puts(1000))
 
     def work(self, at_once: int) -> None:
-        """Take and complete as many, so many with each call."""
+        """Take and complete as many, `at_once` with each call."""
         for _ in range(0, JOBS, at_once):
             ends = [
                 Settlement(each.jid, each.token, "complete", (), 0.001)

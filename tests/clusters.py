@@ -79,7 +79,7 @@ class Node(Server):
 
 
 class Cluster:
-    """Primaries that share the slots evenly, each with so many replicas."""
+    """Primaries that share the slots evenly, each with the same number of replicas."""
 
     def __init__(
         self,

@@ -18,10 +18,10 @@ def draw(name: str, number: int) -> int:
 
 
 def part(items: list[T], of: int, first: int = 0) -> list[T]:
-    """Return every one of so many, from the first on; by night all of them."""
+    """Return every `of`-th of the items, from the first on; by night all of them."""
     return items if ALL else items[first % of :: of]
 
 
 def turn(place: int, of: int) -> bool:
-    """Return whether it is this one's turn, of so many that are run in turn."""
+    """Return whether this one of `of` places has its turn; by night each has."""
     return ALL or place % of == 0

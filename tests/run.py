@@ -114,7 +114,7 @@ def say_how_long() -> None:
     print("A part: make test ARGS='tests/core -k settle'")
 
 
-#: Of so many failed tests each runs once more. More of them are no accident.
+#: Up to this many failed tests run once more. More of them are no accident.
 REPEATED = 3
 
 

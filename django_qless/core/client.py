@@ -200,7 +200,7 @@ class BaseClient(ABC, Generic[R]):
 
     @stepwise
     def wait_for_replicas(self, replicas: int, seconds: float) -> Steps[int]:
-        """Return how many replicas answer WAIT in so many seconds.
+        """Return how many replicas answer WAIT within `seconds`.
 
         Raises NotPermitted if the server's user may not ask.
         """

@@ -125,7 +125,7 @@ class BaseSubscriber(ABC):
         return None
 
     def _step(self, seconds: float) -> Steps[Event | None]:
-        """Do one step towards the next event, in at most so many seconds."""
+        """Do one step towards the next event, in at most `seconds`."""
         event = None
         try:
             if self._broken:

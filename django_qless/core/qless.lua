@@ -6497,7 +6497,7 @@ function Limits.room_of_queue(call, queue)
   return limit and Rates.room(call, limit) or math.huge
 end
 
--- So many jobs of the queue were just handed out.
+-- A number of jobs of the queue were just handed out.
 function Limits.count_of_queue(call, queue, runs)
   local limit = LimitSettings.of_queue(call, queue)
   if limit then

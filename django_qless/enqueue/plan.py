@@ -38,7 +38,7 @@ UNTIL = {"waiting": "start", "running": "end"}
 
 ONLY_DEFAULT = {DEFAULT_DB_ALIAS}
 
-# Data of so many characters are surely short enough for a job.
+# Data of at most this many characters are surely short enough for a job.
 SHORT = MOST_BYTES // 4
 
 

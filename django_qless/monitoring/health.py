@@ -38,9 +38,9 @@ def health_of(
 ) -> dict[str, Any]:
     """Return whether these aliases are well, and why not, as JSON values.
 
-    An alias is well if its server answers, at least so many of its workers are alive, one
+    An alias is well if its server answers, at least `least_workers` workers are alive, one
     of these serves each of the `queues`, and no queue (of these, if any are named) has a
-    greater lag, in seconds.
+    greater lag than `max_lag`, in seconds.
     """
     found = {}
     for alias in aliases:

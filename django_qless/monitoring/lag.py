@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from django_qless.core.commands.queues import QueueCounts
     from django_qless.operations.status import NamespaceStatus
 
-#: Of so many queues one call says how many jobs have failed.
+#: One call counts the failed jobs of at most this many queues.
 AT_ONCE = 200
 
 

@@ -119,7 +119,7 @@ class BulkRun:
     jids: Sequence[str]
     """Chosen jobs that are still to be changed."""
     number: int
-    """Jobs at the beginning; at least so many, unless `exact`."""
+    """Number of jobs at the beginning; there may be more, unless `exact`."""
     exact: bool
     total: int
     """Jobs that have to be searched."""
@@ -255,7 +255,7 @@ class BulkRun:
         # In the first pass most jobs need the change; later passes look for the rest.
         found = self._look_up(client, LOOKED_AT if self.passes else CHUNK)
         if len(found.wanted) > allowed:
-            # Again, to learn how many places hold exactly so many jobs.
+            # Again, to learn how many places hold exactly the allowed jobs.
             found = self._look_up(client, allowed)
         jids = found.wanted
         each = self._apply(client, jids) if jids else BulkResult([], {})

@@ -120,7 +120,7 @@ class JobQuery:
     ) -> QueryPage:
         """Return a page whose jobs are core.Briefs.
 
-        Examines at most `scan` jobs, or more within so many seconds. `data`: texts of
+        Examines at most `scan` jobs, or more within `seconds`. `data`: texts of
         which the jobs' data must contain at least one.
         """
         steps = self._briefs(client, offset, count, scan, seconds=seconds, data=data)

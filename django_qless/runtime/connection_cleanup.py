@@ -20,7 +20,7 @@ from django.db.backends.signals import connection_created
 
 logger = logging.getLogger("django_qless.worker")
 
-#: A connection that was usable so many seconds ago is not checked again.
+#: A connection that was usable less than this many seconds ago is not checked again.
 FRESH_SECONDS = 1.0
 
 #: The number of open transactions of each connection.

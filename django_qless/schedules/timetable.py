@@ -28,7 +28,7 @@ DECLARED_NAMES = (*NAMES, "rows")
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """When a job recurs: every so many seconds, or as a cron text says."""
+    """When a job recurs: at an interval, or as a cron text says."""
 
     every: float | None = None
     """Seconds from one run to the next, at least 1; None: as `cron` says."""

@@ -44,7 +44,7 @@ KEEP, REMOVE = "keep", "remove"
 STARTING = 60.0
 # Seconds between two checks for users.
 POLL_INTERVAL = 0.25
-# So many crashes in a row, each within a minute of the start, make the watcher give up.
+# After this many crashes in a row, each within a minute of the start, the watcher gives up.
 MOST_CRASHES = 5
 
 

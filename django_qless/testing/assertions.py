@@ -58,7 +58,7 @@ def assert_not_enqueued(job: Any = None, *args: Any, **kwargs: Any) -> None:
 
 
 def assert_enqueued_count(count: int, *, queue: str = "", alias: str = "") -> None:
-    """Fail unless so many jobs were enqueued, in this queue or alias if given."""
+    """Fail unless `count` jobs were enqueued, in this queue or alias if given."""
     __tracebackhide__ = True
     jobs = enqueued_jobs()
     found = [
@@ -112,7 +112,7 @@ class QlessTestMixin(Case):
     def assertEnqueuedCount(  # noqa: N802
         self, count: int, *, queue: str = "", alias: str = ""
     ) -> None:
-        """Fail unless so many jobs were enqueued: see `assert_enqueued_count`."""
+        """Fail unless `count` jobs were enqueued: see `assert_enqueued_count`."""
         assert_enqueued_count(count, queue=queue, alias=alias)
 
 

@@ -26,7 +26,7 @@ from django_qless.worker import ticker
 if TYPE_CHECKING:
     from django_qless.core import Client, Reserved
 
-#: So many runs are a loop: jobs that enqueue each other, or themselves, without end.
+#: This many runs are a loop: jobs that enqueue each other, or themselves, without end.
 MAX_RUNS = 10_000
 # Jobs that one call may reserve.
 MAX_RESERVED = 250

@@ -47,7 +47,7 @@ class Turn(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """So many seconds from tick to tick. Times are ticks, in seconds of the epoch."""
+    """A fixed time from tick to tick. Times are ticks, in seconds of the epoch."""
 
     seconds: float
 

@@ -16,7 +16,7 @@ def marked(*numbers: int) -> Callable[[str], str]:
 
 
 def together(most: int) -> list[tuple[int, ...]]:
-    """Return the numbers of all texts, in groups of at most so many bytes."""
+    """Return the numbers of all texts, in groups of at most `size` bytes."""
     groups: list[tuple[int, ...]] = []
     size = most
     for number, text in enumerate(STRINGS):

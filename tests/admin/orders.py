@@ -37,7 +37,7 @@ def push(
 
 
 def take(client: Client, number: int = 1) -> list[Reserved]:
-    """Let a worker hold so many entities."""
+    """Let a worker hold a number of entities."""
     return client.settle(WORKER, [], number, [QUEUE]).jobs
 
 

@@ -19,7 +19,7 @@ def put(client: Client, queue: str, *jids: str, **options: Any) -> None:
 
 
 def take(client: Client, queue: str, number: int = 1) -> list[str]:
-    """Let a worker hold so many jobs of a queue; return their ids."""
+    """Let a worker hold a number of jobs of a queue; return their ids."""
     return [held.jid for held in client.settle(WORKER, [], number, [queue]).jobs]
 
 
@@ -31,7 +31,7 @@ def fail(
     message: str = "it broke",
     **options: Any,
 ) -> list[str]:
-    """Let so many new jobs fail; return their ids."""
+    """Let a number of new jobs fail; return their ids."""
     jids = [f"{group}-{queue}-{n}" for n in range(number)]
     put(client, queue, *jids, **options)
     ended: list[Settlement] = []

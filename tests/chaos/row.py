@@ -1,4 +1,4 @@
-"""A row of the report: one kind of fault, made so many times, in one pool."""
+"""A row of the report: one kind of fault, made a number of times, in one pool."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def client(each_server: Server) -> Iterator[Client]:
 
 @pytest.fixture
 def at(client: Client) -> Callable[[float], None]:
-    """Sets the client's clock to so many seconds after the beginning."""
+    """Sets the client's clock to a number of seconds after the beginning."""
     client.script.now = NOW
 
     def at(seconds: float) -> None:

@@ -13,7 +13,7 @@ from django_qless.core import AsyncClient, Client
 if TYPE_CHECKING:
     from tests.real_servers import Server
 
-#: Sets the clock of a client to so many seconds after the beginning.
+#: Sets the clock of a client to a number of seconds after the beginning.
 Clock = Callable[[float], None]
 
 #: Makes clients: the fixture `valkey`.

@@ -35,7 +35,7 @@ def ready(valkey: Make, server: Server) -> Client:
 
 
 def items(count: int, data: str = "{}", **options: object) -> list[Put]:
-    """Return so many jobs to put."""
+    """Return a number of jobs to put."""
     return [Put(new_jid(), "q", "k", data, **options) for _ in range(count)]
 
 

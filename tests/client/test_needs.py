@@ -25,7 +25,7 @@ def put(client: Client, *jids: str) -> None:
 def paged(
     request: pytest.FixtureRequest, valkey: Make, monkeypatch: pytest.MonkeyPatch
 ) -> Client:
-    """A client that reads so many at a time."""
+    """A client that reads a few at a time."""
     client: Client = valkey()
     put(client, "warm")
     monkeypatch.setattr(arguments, "MOST_ITEMS", request.param)

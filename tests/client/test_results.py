@@ -49,7 +49,7 @@ def blocked(server: Server) -> int:
 def when_blocked(
     server: Server, act: Callable[[], object], count: int = 1
 ) -> Iterator[None]:
-    """Do something as soon as so many clients are blocked."""
+    """Do something as soon as this number of clients is blocked."""
 
     def watch() -> None:
         poll(lambda: blocked(server) == count, what="they wait")

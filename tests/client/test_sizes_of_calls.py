@@ -28,7 +28,7 @@ def jids(number: int) -> list[str]:
     return [f"j{each}" for each in range(number)]
 
 
-# A call for so many, its largest number, and where that is among the arguments.
+# A call for a number of things, its largest number, and where that is among the arguments.
 CUT: list[tuple[Callable[[int], Any], int, int]] = [
     (lambda n: build("queues_part", 0, n), 500, 1),
     (lambda n: build("peek", "q", n), 250, 1),
@@ -90,7 +90,7 @@ def test_nothing_may_be_asked_for_where_that_makes_sense(number: int) -> None:
         build("throughput", "q", 7, 6, 1)
 
 
-# A call that names so many, and how many of them one command has at most.
+# A call that names several, and how many of them one command has at most.
 SPLIT: list[tuple[Callable[[int], Any], int]] = [
     (lambda n: build("multiget", jids(n)), 250),
     (lambda n: build("results", jids(n)), 1_000),

@@ -12,13 +12,13 @@ from django_qless.core.request import CommandSequence
 
 
 def jobs(number: int, depends: list[str] | None = None, **options: Any) -> list[Put]:
-    """Return so many jobs, each with these dependencies."""
+    """Return a number of jobs, each with these dependencies."""
     given = {"data": "1", "depends": depends or []} | options
     return [Put(f"j{each}", "q", "k", **given) for each in range(number)]
 
 
 def outside(number: int) -> list[str]:
-    """Return the ids of so many jobs that exist already."""
+    """Return the ids of a number of jobs that exist already."""
     return [f"o{each}" for each in range(number)]
 
 

@@ -39,7 +39,7 @@ def start(qless) -> float:
 
 @pytest.fixture
 def at(start, work) -> At:
-    """Run what can be run so many seconds after the start; return how many runs."""
+    """Run what can be run this number of seconds after the start; return the number of runs."""
     return lambda seconds: _moved(start + seconds, work)
 
 

@@ -146,7 +146,7 @@ class Project:
         )
 
     def wait_for_log(self, name: str, text: str, times: int = 1) -> None:
-        """Return when a process has logged this so many times."""
+        """Return when a process has logged this a number of times."""
         poll(
             lambda: self.log_of(name).count(text) >= times,
             what=f"{text!r} in {self.log_of(name)[-3000:]}",

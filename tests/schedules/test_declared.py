@@ -132,7 +132,7 @@ def test_jobs_without_arguments_run_whatever_their_options(qless, work, kind, gi
         if given:
             assert tick.klass == f"{name}:tick"
             settlement = Execution(DjangoEnvironment(), qless, "w").perform(tick)
-            assert settlement.args[0] == "1"  # so many were enqueued
+            assert settlement.args[0] == "1"  # the number that was enqueued
             states = ("waiting", "scheduled")
             jids = [jid for s in states for jid in qless.jobs(s, "recurring")]
             [job] = qless.multiget(jids)

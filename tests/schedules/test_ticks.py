@@ -513,7 +513,7 @@ NAMES = [(WHOAMI, {}), (CHECK, {"rows": "all"})]
 
 @pytest.fixture
 def move(qless):
-    """Moves time: to so many seconds after noon; cron schedules tick."""
+    """Moves time: to a number of seconds after noon; cron schedules tick."""
 
     def move(seconds: float) -> None:
         qless.script.now = NOON + seconds

@@ -215,7 +215,7 @@ def test_accepted_values_come_back_equal(value) -> None:
 
 
 def nested(levels: int, of: type = list) -> Any:
-    """Return a value within so many lists, or dicts."""
+    """Return a value within a number of lists, or dicts."""
     value: Any = Decimal(1)
     for _ in range(levels):
         value = [value] if of is list else {"a": value}

@@ -153,7 +153,7 @@ class Scene:
         return self.acknowledged.answers[queue]
 
     def wait_for_puts(self, goal: int, queue: str = "") -> None:
-        """Return when so many jobs have been acknowledged in all."""
+        """Return when a number of jobs have been acknowledged in all."""
         poll(
             lambda: self.count(queue) >= goal,
             what=f"{goal} puts are acknowledged in {queue or 'all queues'}",
@@ -161,7 +161,7 @@ class Scene:
         )
 
     def wait_for_more(self, queue: str, more: int = 20) -> None:
-        """Return when so many more jobs of a queue have been acknowledged."""
+        """Return when a number of further jobs of a queue have been acknowledged."""
         self.wait_for_puts(self.count(queue) + more, queue)
 
     def wait_for_consumers(self, since: float) -> dict[tuple[str, str], float]:

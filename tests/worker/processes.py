@@ -184,7 +184,7 @@ class WorkerProcess:
             raise AssertionError(f"the worker goes on: {self.output}") from None
 
     def wait_for_log(self, text: str, times: int = 1) -> None:
-        """Return when the worker has logged this so many times."""
+        """Return when the worker has logged this a number of times."""
         poll(
             lambda: self.output.count(text) >= times,
             what=f"{text!r} in the worker's log",

@@ -42,7 +42,7 @@ def test_no_window_holds_more_starts_than_the_rate(
     start_worker(concurrency=8)
     lines = [line.split() for line in ledger.wait_until(JOBS)]
     assert sorted(int(number) for number, _ in lines) == list(range(JOBS))
-    # A lock is given by the core at the start, for so many seconds.
+    # A lock is given by the core at the start, for a number of seconds.
     starts = sorted(float(expires) - LOCK for _, expires in lines)
     assert most_in_a_window(starts, WINDOW) <= RATE
     assert starts[-1] - starts[0] >= (JOBS - 1) // RATE * WINDOW

@@ -1,4 +1,4 @@
-"""Children make room for new ones: after so many jobs, grown too big, or old."""
+"""Children make room for new ones: after a number of jobs, grown too big, or old."""
 
 from __future__ import annotations
 

@@ -175,6 +175,6 @@ def test_with_work_in_both_each_gets_about_half(
             return []
         return names[max(map(names.index, ALIASES)) :]
 
-    poll(lambda: len(counted()) >= COUNTED, what=f"so many have run: {pair.log}")
+    poll(lambda: len(counted()) >= COUNTED, what=f"{COUNTED} have run: {pair.log}")
     share = Counter(counted()[:COUNTED])["two"] / COUNTED
     assert 0.4 <= share <= 0.6

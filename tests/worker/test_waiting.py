@@ -184,5 +184,5 @@ def test_what_falls_due_does_not_wait_for_a_killed_worker(
     assert server.zscore("ql:q:q-scheduled", jid) == due
     job = job_when(jid, "complete")
     [popped] = [entry["when"] for entry in job.history if entry["what"] == "popped"]
-    # The second one looks by itself after so many seconds.
+    # The second one looks by itself after some seconds.
     assert popped - due < WAIT + 1

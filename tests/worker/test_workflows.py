@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     StartWorker = Callable[..., WorkerProcess]
 
-#: Puts a workflow and dies by its own hand behind so many of the calls.
+#: Puts a workflow and dies by its own hand behind one of the calls, by its number.
 CLIENT = """
 import os, signal, sys
 from redis import Redis

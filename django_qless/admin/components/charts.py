@@ -279,7 +279,7 @@ FINE_EDGES = (*(edge / 1000 for edge in BELOW_SECOND), *EDGES[1:])
 
 LEAST_BARS = 8
 LABELLED = 2
-"""Of so many bars, one has its duration written below."""
+"""One bar in LABELLED has its duration written below."""
 
 
 def histogram(found: Distribution, *, ident: str, title: str) -> Chart:

@@ -101,7 +101,7 @@ class ScheduleCommands:
         edited: bool = False,
         formerly: Sequence[str] = (),
     ) -> Command[Outcome]:
-        """Put a job of this kind at each tick: `every` so many seconds, or by `cron`.
+        """Put a job of this kind at each tick: `every` seconds apart, or by `cron`.
 
         The first tick of an interval comes in `offset` seconds (0); `timezone` is that of
         cron ("UTC"). The other values are those of Schedule. One that exists is changed:

@@ -102,7 +102,7 @@ def _listed(names: Sequence[str]) -> Sequence[str]:
 
 
 def jobs_wanted(count: int) -> int:
-    """Return how many jobs one command takes, of so many that are wanted."""
+    """Return how many of the wanted jobs one command takes."""
     return min(arguments.integer("count", count, 0), arguments.MOST_JOBS)
 
 

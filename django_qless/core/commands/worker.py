@@ -158,7 +158,7 @@ class WorkerCommands(JobReader[J]):
     ) -> Command[None]:
         """Return a job to its queue as if it had not been taken.
 
-        With `held` its run counts as started, so many seconds after the hand-out.
+        With `held` its run counts as started: `held` seconds after the hand-out.
         """
         args: tuple[Argument, ...] = (arguments.number("delay", delay),)
         if held is not None:

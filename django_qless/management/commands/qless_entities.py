@@ -45,13 +45,13 @@ class Command(SubcommandsCommand):
             help="which of them (default: fresh, those whose last run has not failed)",
         )
         rows.add_argument(
-            "--offset", type=integer(least=0), default=0, help="leave out so many"
+            "--offset", type=integer(least=0), default=0, help="how many to leave out"
         )
         rows.add_argument(
             "--count",
             type=integer(least=1),
             default=25,
-            help="print so many (default: 25)",
+            help="how many to print (default: 25)",
         )
         show = self.add("show", self.show, "an entity with its payloads in order")
         show.add_argument("queue", help=QUEUE)

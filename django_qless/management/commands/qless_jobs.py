@@ -48,7 +48,10 @@ class Command(SubcommandsCommand):
         page = self.add("list", self.list, "a page of the jobs that match")
         add_filters(page, SEARCHED_STATES)
         page.add_argument(
-            "--count", type=integer(), default=25, help="print so many (default: 25)"
+            "--count",
+            type=integer(),
+            default=25,
+            help="how many to print (default: 25)",
         )
         page.add_argument(
             "--offset", type=integer(least=0), help="go on where the last page ended"
@@ -77,7 +80,7 @@ class Command(SubcommandsCommand):
             type=seconds,
             default=0.0,
             metavar="SECONDS",
-            help="let them start after so many seconds (default: 0)",
+            help="seconds after which they may start (default: 0)",
         )
 
     def list(

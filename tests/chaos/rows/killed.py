@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.worker.stage import Stage
 
 BATCH = 100
-"""A process holds at most so many jobs that are finished and not settled."""
+"""The most jobs that a process holds finished and not settled."""
 
 
 @row(times=25, quick=4)

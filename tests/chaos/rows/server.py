@@ -119,7 +119,7 @@ def consuming_again(stage: Stage, workers: int) -> list[float]:
 
 @row(times=20, quick=1)
 def flushed(stage: Stage, tally: Tally, times: int) -> None:
-    """SCRIPT FLUSH and FUNCTION FLUSH under load, for so many seconds.
+    """SCRIPT FLUSH and FUNCTION FLUSH under load, for some seconds.
 
     Each 50 ms after a client has loaded the core again: however busy the machine is, it is
     seldom gone twice between a load and the call behind it.
@@ -156,7 +156,7 @@ def flushed(stage: Stage, tally: Tally, times: int) -> None:
 
 @row(times=30, quick=2, server=DURABLE)
 def server_away(stage: Stage, tally: Tally, times: int) -> None:
-    """The server is away for so many seconds; the worker waits without haste."""
+    """The server is away for some seconds; the worker waits without haste."""
     held = [
         stage.put_hold("hold", "held", queue="busy"),
         stage.put_hold("ahold", "aheld", queue="busy"),

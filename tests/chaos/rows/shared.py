@@ -46,7 +46,7 @@ def wait_for_all(stage: Stage, jids: Sequence[str]) -> list[Job]:
 def tally_runs(
     stage: Stage, tally: Tally, expected: Collection[object], repeated: int
 ) -> None:
-    """Count what became of the expected jobs; so many runs may have been repeated."""
+    """Count what became of the expected jobs; a number of runs may have been repeated."""
     counts = count(expected, stage.runs.all())
     tally.note("jobs", counts.expected)
     tally.exactly("lost", counts.lost, 0)
