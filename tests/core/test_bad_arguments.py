@@ -66,8 +66,8 @@ def check(
             assert len(text) < 2000, "the whole argument is in the message"
             assert digest(keyed.server) == before, (shown, text[:300])
             continue
-        assert keyed.violations() == [], shown
         if digest(keyed.server) != before:
+            assert keyed.violations() == [], shown
             restore(keyed.server, dumps)
             assert digest(keyed.server) == before
 

@@ -1,9 +1,9 @@
 """The audit: looks for what is wrong in the records of a namespace, and changes nothing.
 
-`audit(server, prefix)` reads all keys of a namespace, 200 jobs at a time: those of one
-part, and all that they lead to, by one transaction, so that they are of one moment. It asks
-the server for the names by SCAN. As the server goes on working meanwhile, what seems wrong
-is looked at again a moment later: a finding is what is still so.
+`audit(server, prefix)` reads all keys of a namespace, 200 jobs at a time with all that they
+lead to. It asks the server for the names by SCAN. As the server goes on working meanwhile,
+what seems wrong is looked at again a moment later, by one transaction: a finding is what is
+still so.
 
 It is written apart from the Lua core, from the description of the keys only.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -99,20 +98,20 @@ def audit(
 ) -> list[Finding]:
     """Return what is wrong in a namespace; an empty list if all is well.
 
-    `server` answers with texts. `at_once` jobs are read by one transaction; what concerns
-    the namespace as a whole (circles, counters of failures) is only judged if it has no
+    `server` answers with texts. `at_once` jobs are read together; what concerns the
+    namespace as a whole (circles, counters of failures) is only judged if it has no
     more than that. After `moment` seconds what seems wrong is looked at again; None is for
     a server at rest, where once is enough.
     """
     found = dict(_walk(server, prefix, at_once))
     if found and moment is not None:
         time.sleep(moment)
-        again = partial(_judged, server, prefix, at_once)
+        again = _judged(server, prefix, at_once, iter(found), at_one_moment=True)
         found = {
             subject: [
                 each for each in still if _key(each) in set(map(_key, found[subject]))
             ]
-            for subject, still in again(iter(found))
+            for subject, still in again
         }
     # Two checks may say the same.
     return list(dict.fromkeys(each for findings in found.values() for each in findings))
@@ -140,11 +139,18 @@ def _walk(
 
 
 def _judged(
-    server: Redis, prefix: str, at_once: int, subjects: Iterator[Subject]
+    server: Redis,
+    prefix: str,
+    at_once: int,
+    subjects: Iterator[Subject],
+    *,
+    at_one_moment: bool = False,
 ) -> Iterator[tuple[Subject, list[Finding]]]:
     """Yield what seems wrong of subjects, of which `at_once` are judged together."""
     while batch := list(islice(subjects, at_once)):
-        for subject, findings in judge(server, prefix, batch):
+        for subject, findings in judge(
+            server, prefix, batch, at_one_moment=at_one_moment
+        ):
             if findings:
                 yield subject, findings
 

@@ -1,9 +1,8 @@
-"""What an audit reads: a part of a namespace as it was at one moment.
+"""What an audit reads: a part of a namespace.
 
-Checks ask a `View`, which knows the replies of one transaction. What it does not know yet
-it notes, and answers as if there were nothing; `judge` then sends all questions again in
-one transaction, until none is new. So a check is a plain function, and all that it has
-seen is of the same moment.
+Checks ask a `View`, which knows the server's replies so far. What it does not know yet it
+notes, and answers as if there were nothing; `judge` then asks the server, and has the checks
+look again, until nothing is new. So a check is a plain function.
 """
 
 from __future__ import annotations
@@ -64,11 +63,6 @@ class View:
         self._replies = replies
         #: What was asked.
         self.questions: dict[Question, None] = {}
-
-    @property
-    def is_complete(self) -> bool:
-        """True if all that was asked was known."""
-        return self.questions.keys() <= self._replies.keys()
 
     def ask(self, empty: Any, command: str, name: str, *args: str | int) -> Any:
         """Return the reply to a command on a key; `empty` if it is not known yet."""
@@ -167,39 +161,47 @@ def packed(question: Question) -> list[bytes | int]:
     ]
 
 
-def _replies(server: Redis, questions: Sequence[Question]) -> dict[Question, Any]:
+def _at_one_moment(server: Redis, questions: Sequence[Question]) -> list[Any]:
     try:
-        answers = _asked(server, questions, together=True)
+        return _asked(server, questions, in_transaction=True)
     except (OutOfMemoryError, ExecAbortError):
-        # A full server before Redis 7.2 answers, but not within a transaction. (What is not of
-        # one moment may seem wrong: all findings are looked at twice.)
-        answers = _asked(server, questions, together=False)
-    return dict(zip(questions, answers, strict=True))
+        # A full server before Redis 7.2 answers, but not within a transaction.
+        return _asked(server, questions)
 
 
 def _asked(
-    server: Redis, questions: Sequence[Question], *, together: bool
+    server: Redis, questions: Sequence[Question], *, in_transaction: bool = False
 ) -> list[Any]:
-    pipe = server.pipeline(transaction=together)
+    pipe = server.pipeline(transaction=in_transaction)
     for question in questions:
         pipe.execute_command(*packed(question))  # type: ignore[no-untyped-call]
     return pipe.execute(raise_on_error=False)
 
 
 def judge(
-    server: Redis, prefix: str, subjects: Sequence[Subject]
+    server: Redis, prefix: str, subjects: Sequence[Subject], *, at_one_moment: bool
 ) -> Iterator[tuple[Subject, list[Finding]]]:
-    """Yield each subject with what is wrong with it, as of one moment."""
+    """Yield each subject with what is wrong with it.
+
+    With `at_one_moment` all questions are asked again when some are new, in one
+    transaction. Without, each is asked once: if the namespace changes meanwhile, more may
+    seem wrong than is.
+    """
     replies: dict[Question, Any] = {}
     for _ in range(MOST_ROUNDS):
         view = View(prefix, replies)
         found = [(subject, list(_found(view, subject))) for subject in subjects]
-        if view.is_complete:
+        new = [each for each in view.questions if each not in replies]
+        if not new:
             break
-        if len(view.questions) > MOST_QUESTIONS and len(subjects) > 1:
+        asked = list(view.questions) if at_one_moment else new
+        if len(asked) > MOST_QUESTIONS and len(subjects) > 1:
             half = len(subjects) // 2
-            yield from judge(server, prefix, subjects[:half])
-            yield from judge(server, prefix, subjects[half:])
+            for part in (subjects[:half], subjects[half:]):
+                yield from judge(server, prefix, part, at_one_moment=at_one_moment)
             return
-        replies = _replies(server, list(view.questions))
+        if at_one_moment:
+            replies = dict(zip(asked, _at_one_moment(server, asked), strict=True))
+        else:
+            replies.update(zip(asked, _asked(server, asked), strict=True))
     yield from found
