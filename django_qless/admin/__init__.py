@@ -8,42 +8,33 @@ from django.contrib import admin
 
 from django_qless import models
 from django_qless.admin.mixin import JobsAdminMixin
-from django_qless.admin.pages.config import OptionAdmin
-from django_qless.admin.pages.entities import EntityAdmin
-from django_qless.admin.pages.failures import FailureAdmin
-from django_qless.admin.pages.jobs import JobAdmin
-from django_qless.admin.pages.overview import OverviewAdmin
-from django_qless.admin.pages.queues import QueueAdmin
-from django_qless.admin.pages.recurring import RecurringAdmin
-from django_qless.admin.pages.tags import TagAdmin
-from django_qless.admin.pages.tracked import TrackedAdmin
-from django_qless.admin.pages.workers import WorkerAdmin
+from django_qless.admin.site import EntryAdmin
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite
 
 __all__ = ["JobsAdminMixin", "register"]
 
-ADMINS = {
-    models.Overview: OverviewAdmin,
-    models.Queue: QueueAdmin,
-    models.Job: JobAdmin,
-    models.Entity: EntityAdmin,
-    models.Failure: FailureAdmin,
-    models.Worker: WorkerAdmin,
-    models.Recurring: RecurringAdmin,
-    models.Tracked: TrackedAdmin,
-    models.Tag: TagAdmin,
-    models.Option: OptionAdmin,
+PAGES = {
+    models.Overview: "overview",
+    models.Queue: "queues",
+    models.Job: "jobs",
+    models.Entity: "entities",
+    models.Failure: "failures",
+    models.Worker: "workers",
+    models.Recurring: "recurring",
+    models.Tracked: "tracked",
+    models.Tag: "tags",
+    models.Option: "config",
 }
-"""The pages, by the model that gives them their place in the menu."""
+"""The modules of the pages, by the model that gives them their place in the menu."""
 
 
 def register(site: AdminSite) -> None:
     """Show the pages in an admin site; the default one has them already."""
-    for model, model_admin in ADMINS.items():
+    for model, pages in PAGES.items():
         if not site.is_registered(model):
-            site.register(model, model_admin)
+            site.register(model, EntryAdmin, pages=pages)
 
 
 register(admin.site)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.contrib import admin
 from django.urls import path
@@ -41,18 +41,22 @@ class Route(NamedTuple):
 class EntryAdmin(_ModelAdmin):
     """Shows pages for a model that has no rows. Each page checks permissions itself."""
 
-    routes: ClassVar[Sequence[Route]] = ()
+    pages = ""
+    """The module in admin/pages with the ROUTES. It is imported with the URLs: workers and
+    most commands need no pages."""
 
     def get_urls(self) -> list[URLPattern]:
         """Return the URLs of the pages and actions, and no others."""
         model = f"{self.opts.app_label}_{self.opts.model_name}"
+        module = import_module(f"django_qless.admin.pages.{self.pages}")
+        routes: tuple[Route, ...] = module.ROUTES
         return [
             path(
                 route.path,
                 self.admin_site.admin_view(partial(self.show, route.view)),
                 name=f"{model}_{route.name}",
             )
-            for route in self.routes
+            for route in routes
         ]
 
     def show(

@@ -16,7 +16,7 @@ from django_qless.admin.components.audit_log import audit_entries
 from django_qless.admin.components.fields import value_field
 from django_qless.admin.components.options import OptionRow, option_row, option_rows
 from django_qless.admin.listing import listing
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Missing, Page, View
 from django_qless.conf import config_sync, routing
 
@@ -149,12 +149,9 @@ class ResetOption(OptionAction):
         )
 
 
-class OptionAdmin(EntryAdmin):
-    """The pages and actions of options."""
-
-    routes = (
-        Route("", "changelist", OptionList),
-        Route("<str:segment>/change/", "change", OptionPage),
-        Route.of(SetOption),
-        Route.of(ResetOption),
-    )
+ROUTES = (
+    Route("", "changelist", OptionList),
+    Route("<str:segment>/change/", "change", OptionPage),
+    Route.of(SetOption),
+    Route.of(ResetOption),
+)

@@ -10,7 +10,7 @@ from django_qless.admin.components.entity_table import EntityQueue
 from django_qless.admin.listing import listing
 from django_qless.admin.pages.entity import EntityPage, EntityText
 from django_qless.admin.pages.entity_queue import EntityQueuePage
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 
 if TYPE_CHECKING:
@@ -46,13 +46,10 @@ def totals_of(counts: Sequence[EntityCounts]) -> EntityCounts:
     )
 
 
-class EntityAdmin(EntryAdmin):
-    """The pages and actions of entities."""
-
-    routes = (
-        Route("", "changelist", Entities),
-        Route("<str:segment>/change/", "change", EntityQueuePage),
-        Route("<str:segment>/show/", "show", EntityPage),
-        Route("<str:segment>/text/", "text", EntityText),
-        Route.of(EntityBulk),
-    )
+ROUTES = (
+    Route("", "changelist", Entities),
+    Route("<str:segment>/change/", "change", EntityQueuePage),
+    Route("<str:segment>/show/", "show", EntityPage),
+    Route("<str:segment>/text/", "text", EntityText),
+    Route.of(EntityBulk),
+)

@@ -13,7 +13,7 @@ from django_qless.admin.components.job_table import selected_jobs
 from django_qless.admin.components.traceback import trace
 from django_qless.admin.formatting import Text, tail
 from django_qless.admin.listing import listing
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 from django_qless.core.commands.pages import GroupOrder
 from django_qless.operations.job_query import JobQuery
@@ -120,10 +120,7 @@ class FailurePage(Page):
         return Text(rest, True) if end.is_cut and rest else end
 
 
-class FailureAdmin(EntryAdmin):
-    """The pages of failure groups; their jobs are changed by bulk actions."""
-
-    routes = (
-        Route("", "changelist", Failures),
-        Route("<str:segment>/change/", "change", FailurePage),
-    )
+ROUTES = (
+    Route("", "changelist", Failures),
+    Route("<str:segment>/change/", "change", FailurePage),
+)

@@ -16,7 +16,7 @@ from django_qless.admin.actions.job_dependencies import CancelJob, UndependJob
 from django_qless.admin.actions.job_edit import EditJob
 from django_qless.admin.components.job_table import selected_jobs
 from django_qless.admin.pages.job import JobPage, JobText
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 from django_qless.core import BadArgument
 from django_qless.operations.job_query import SEARCHED_STATES, JobQuery
@@ -125,29 +125,26 @@ class Jobs(Page):
         return bulk_links(self, names, back=here, **chosen)
 
 
-class JobAdmin(EntryAdmin):
-    """The pages and actions of jobs."""
-
-    routes = (
-        Route("", "changelist", Jobs),
-        Route.of(BulkAction, prefix=""),
-        Route("<str:segment>/change/", "change", JobPage),
-        Route("<str:segment>/text/", "text", JobText),
-        *map(
-            Route.of,
-            (
-                actions.RetryJob,
-                actions.RunJob,
-                actions.MoveJob,
-                actions.ChangePriority,
-                actions.TagJob,
-                actions.UntagJob,
-                actions.TrackJob,
-                actions.UntrackJob,
-                actions.TimeOutJob,
-                UndependJob,
-                CancelJob,
-                EditJob,
-            ),
+ROUTES = (
+    Route("", "changelist", Jobs),
+    Route.of(BulkAction, prefix=""),
+    Route("<str:segment>/change/", "change", JobPage),
+    Route("<str:segment>/text/", "text", JobText),
+    *map(
+        Route.of,
+        (
+            actions.RetryJob,
+            actions.RunJob,
+            actions.MoveJob,
+            actions.ChangePriority,
+            actions.TagJob,
+            actions.UntagJob,
+            actions.TrackJob,
+            actions.UntrackJob,
+            actions.TimeOutJob,
+            UndependJob,
+            CancelJob,
+            EditJob,
         ),
-    )
+    ),
+)

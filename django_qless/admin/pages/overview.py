@@ -15,7 +15,7 @@ from django_qless.admin.components.queue_table import queue_rows
 from django_qless.admin.components.server import server_facts
 from django_qless.admin.components.worker_table import worker_row
 from django_qless.admin.listing import Listing, listing
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 from django_qless.core import BadArgument, QlessError
 from django_qless.core.states import IN_QUEUE, QUEUE_STATES
@@ -174,7 +174,4 @@ def urgency(queue: QueueStatus) -> tuple[float, int, str]:
     )
 
 
-class OverviewAdmin(EntryAdmin):
-    """The page of the overview."""
-
-    routes = (Route("", "changelist", Overview),)
+ROUTES = (Route("", "changelist", Overview),)

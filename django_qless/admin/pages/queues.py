@@ -12,7 +12,7 @@ from django_qless.admin.actions.queues import Forget, Limits, Pause, Resume
 from django_qless.admin.components.queue_table import SORTS, queue_rows
 from django_qless.admin.listing import listing
 from django_qless.admin.pages.queue import QueuePage
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 from django_qless.operations.workers import ServedQueues
 
@@ -75,11 +75,8 @@ def sort_queues(
     return sorted(by_name, key=lambda each: -int(getattr(each, by)))
 
 
-class QueueAdmin(EntryAdmin):
-    """The pages and actions of queues."""
-
-    routes = (
-        Route("", "changelist", Queues),
-        Route("<str:segment>/change/", "change", QueuePage),
-        *map(Route.of, (Pause, Resume, Limits, Forget, EmptyQueue)),
-    )
+ROUTES = (
+    Route("", "changelist", Queues),
+    Route("<str:segment>/change/", "change", QueuePage),
+    *map(Route.of, (Pause, Resume, Limits, Forget, EmptyQueue)),
+)

@@ -15,7 +15,7 @@ from django_qless.admin.components.job_table import job_rows
 from django_qless.admin.components.schedule_table import schedule_rows
 from django_qless.admin.formatting import WHOLE, head
 from django_qless.admin.listing import Listing, listing, scanned
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Crumb, Missing, Page
 from django_qless.job_types.redaction import redact
 
@@ -128,22 +128,19 @@ class RecurringText(_SchedulePage):
         return [*super().crumbs()[:-1], Crumb(self.name, url), Crumb(_("Arguments"))]
 
 
-class RecurringAdmin(EntryAdmin):
-    """The pages and actions of recurring jobs."""
-
-    routes = (
-        Route("", "changelist", Schedules),
-        Route("<str:segment>/change/", "change", RecurringPage),
-        Route("<str:segment>/text/", "text", RecurringText),
-        *map(
-            Route.of,
-            (
-                actions.RunNow,
-                actions.Pause,
-                actions.Resume,
-                actions.Remove,
-                actions.Reset,
-                actions.Edit,
-            ),
+ROUTES = (
+    Route("", "changelist", Schedules),
+    Route("<str:segment>/change/", "change", RecurringPage),
+    Route("<str:segment>/text/", "text", RecurringText),
+    *map(
+        Route.of,
+        (
+            actions.RunNow,
+            actions.Pause,
+            actions.Resume,
+            actions.Remove,
+            actions.Reset,
+            actions.Edit,
         ),
-    )
+    ),
+)

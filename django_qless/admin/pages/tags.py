@@ -7,7 +7,7 @@ from typing import Any
 from django_qless.admin.actions.bulk_texts import bulk_links
 from django_qless.admin.components.job_table import listed_jobs
 from django_qless.admin.listing import listing
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 
 ROWS = 50
@@ -42,10 +42,7 @@ class TagPage(Page):
         }
 
 
-class TagAdmin(EntryAdmin):
-    """The pages of tags."""
-
-    routes = (
-        Route("", "changelist", Tags),
-        Route("<str:segment>/change/", "change", TagPage),
-    )
+ROUTES = (
+    Route("", "changelist", Tags),
+    Route("<str:segment>/change/", "change", TagPage),
+)

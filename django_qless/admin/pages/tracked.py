@@ -12,7 +12,7 @@ from django_qless.admin import permissions
 from django_qless.admin.actions.base import Action
 from django_qless.admin.components.job_table import job_row
 from django_qless.admin.listing import listing
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 from django_qless.core import JobNotFound
 
@@ -93,11 +93,8 @@ class Untrack(Action):
         return models.Job, self.name
 
 
-class TrackedAdmin(EntryAdmin):
-    """The page and actions of tracked jobs."""
-
-    routes = (
-        Route("", "changelist", TrackedJobs),
-        Route.of(Track, prefix=""),
-        Route.of(Untrack),
-    )
+ROUTES = (
+    Route("", "changelist", TrackedJobs),
+    Route.of(Track, prefix=""),
+    Route.of(Untrack),
+)

@@ -8,7 +8,7 @@ from django_qless.admin.actions import workers as actions
 from django_qless.admin.components.job_table import job_rows
 from django_qless.admin.components.worker_table import worker_row
 from django_qless.admin.listing import listing
-from django_qless.admin.site import EntryAdmin, Route
+from django_qless.admin.site import Route
 from django_qless.admin.views import Page
 from django_qless.core.commands.operations import WorkerCounts
 
@@ -81,12 +81,9 @@ class WorkerPage(_WorkerPage):
         return WorkerCounts(self.name, len(held.jobs), len(held.stalled), 0, None)
 
 
-class WorkerAdmin(EntryAdmin):
-    """The pages and actions of workers."""
-
-    routes = (
-        Route("", "changelist", Workers),
-        *(Route.of(action, prefix="") for action in actions.OF_ALL),
-        Route("<str:segment>/change/", "change", WorkerPage),
-        *map(Route.of, actions.ALL),
-    )
+ROUTES = (
+    Route("", "changelist", Workers),
+    *(Route.of(action, prefix="") for action in actions.OF_ALL),
+    Route("<str:segment>/change/", "change", WorkerPage),
+    *map(Route.of, actions.ALL),
+)
