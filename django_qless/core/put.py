@@ -122,7 +122,7 @@ class Put(NamedTuple):
     #: A key that one job holds at a time; see `conflict` for others with the same key.
     unique: str | None = None
     #: How long the job holds the key: until it starts ("start"), until it has ended
-    #: ("end"), or for a number of seconds from the put, whatever becomes of the job.
+    #: ("end"), or for a number of seconds from the put, even if it ends before.
     unique_until: str | int | float = "end"
     #: The outcome when another job holds the key: "keep" (the other stands for this one),
     #: "replace" (it starts again as this one, unless it runs: then this one waits for its

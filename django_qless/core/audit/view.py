@@ -165,7 +165,8 @@ def _at_one_moment(server: Redis, questions: Sequence[Question]) -> list[Any]:
     try:
         return _asked(server, questions, in_transaction=True)
     except (OutOfMemoryError, ExecAbortError):
-        # A full server before Redis 7.2 answers, but not within a transaction.
+        # A full server before Redis 7.2 answers, but not within a transaction. (What seems
+        # wrong has been looked at twice then, all the same.)
         return _asked(server, questions)
 
 
